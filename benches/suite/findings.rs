@@ -48,7 +48,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Returns the duration of a process as a sample.
-    pub(crate) fn of(took: &crate::process::Took) -> Sample {
+    pub(crate) fn of(took: &crate::process::ProcessCost) -> Sample {
         Sample { value: took.wall.as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
     }
 }
@@ -57,7 +57,8 @@ impl Sample {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
     /// The name of the measurement, such as `monopile` or `gzip -dc | tar x`.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub name: String,
     /// The multiple of the smallest size: 1, 4, 16.
     pub scale: u32,
     /// The size as text.
@@ -66,8 +67,10 @@ pub(crate) struct Figure {
     /// The values in the order of measurement.
     pub values: Vec<f64>,
     pub median: f64,
-    pub least: f64,
-    pub most: f64,
+    #[serde(rename = "least")]
+    pub min: f64,
+    #[serde(rename = "most")]
+    pub max: f64,
     /// The peak memory of all runs, in KiB.
     pub peak_kib: Option<u64>,
     /// The number of instructions of one run.
@@ -76,19 +79,19 @@ pub(crate) struct Figure {
 
 impl Figure {
     /// Builds the figure from these runs.
-    pub(crate) fn new(what: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
-        assert!(!samples.is_empty(), "{what} was not measured");
+    pub(crate) fn new(name: &str, scale: u32, size: &str, unit: Unit, samples: &[Sample]) -> Figure {
+        assert!(!samples.is_empty(), "{name} was not measured");
         let values: Vec<f64> = samples.iter().map(|sample| sample.value).collect();
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         Figure {
-            what: what.to_owned(),
+            name: name.to_owned(),
             scale,
             size: size.to_owned(),
             unit,
             median: sorted[sorted.len() / 2],
-            least: sorted[0],
-            most: sorted[sorted.len() - 1],
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
             values,
             peak_kib: samples.iter().filter_map(|sample| sample.peak_kib).max(),
             instructions: None,
@@ -102,7 +105,7 @@ impl Figure {
 
     /// Returns the median and the spread.
     pub(crate) fn shown(&self) -> (String, String) {
-        let spread = format!("{} – {}", self.unit.show(self.least), self.unit.show(self.most));
+        let spread = format!("{} – {}", self.unit.show(self.min), self.unit.show(self.max));
         (self.unit.show(self.median), if self.values.len() > 1 { spread } else { "–".to_owned() })
     }
 }
@@ -136,8 +139,8 @@ impl Findings {
     }
 
     /// Returns the figure with this name and scale.
-    pub(crate) fn find(&self, what: &str, scale: u32) -> Option<(usize, &Figure)> {
-        self.figures.iter().enumerate().find(|(_, figure)| figure.what == what && figure.scale == scale)
+    pub(crate) fn find(&self, name: &str, scale: u32) -> Option<(usize, &Figure)> {
+        self.figures.iter().enumerate().find(|(_, figure)| figure.name == name && figure.scale == scale)
     }
 
     /// Adds a remark.
@@ -160,20 +163,20 @@ impl Findings {
 }
 
 /// One of several programs or methods that do the same work.
-pub(crate) struct Contender<'a> {
-    pub what: String,
+pub(crate) struct Candidate<'a> {
+    pub name: String,
     pub run: Box<dyn FnMut() -> Sample + 'a>,
 }
 
-impl<'a> Contender<'a> {
-    pub(crate) fn new(what: impl Into<String>, run: impl FnMut() -> Sample + 'a) -> Contender<'a> {
-        Contender { what: what.into(), run: Box::new(run) }
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(name: impl Into<String>, run: impl FnMut() -> Sample + 'a) -> Candidate<'a> {
+        Candidate { name: name.into(), run: Box::new(run) }
     }
 }
 
 /// Runs all contenders in turn (A B A B), `rounds` times, after one warm-up turn each.
 pub(crate) fn interleaved(
-    contenders: &mut [Contender<'_>],
+    contenders: &mut [Candidate<'_>],
     rounds: usize,
     (scale, size, unit): (u32, &str, Unit),
 ) -> Vec<Figure> {
@@ -186,8 +189,8 @@ pub(crate) fn interleaved(
             }
         }
     }
-    let figure = |(contender, samples): (&Contender<'_>, &Vec<Sample>)| {
-        Figure::new(&contender.what, scale, size, unit, samples)
+    let figure = |(contender, samples): (&Candidate<'_>, &Vec<Sample>)| {
+        Figure::new(&contender.name, scale, size, unit, samples)
     };
     contenders.iter().zip(&samples).map(figure).collect()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha1::Digest as _;
 
 use crate::Suite;
-use crate::process::{self, Took};
+use crate::process::{self, ProcessCost};
 use crate::support::hello::Hello;
 
 /// A file and its SHA-1 in hex.
@@ -174,7 +174,7 @@ impl Read for Image {
 }
 
 /// Runs a command of an environment with `--json`, and returns its cost and its events.
-pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (Took, Vec<Value>) {
+pub(crate) fn with_events(hello: &Hello, mut command: Command) -> (ProcessCost, Vec<Value>) {
     let path = hello.world.path("events.jsonl");
     let took = process::attempt(command.arg("--json").stdout(Stdio::from(File::create(&path).unwrap())));
     let text = fs::read_to_string(&path).unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The cost of a process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Took {
+pub(crate) struct ProcessCost {
     /// The time from start to end.
     pub wall: Duration,
     /// The peak resident memory in KiB of the process or of a child that it waited for. It is at least the
@@ -16,7 +16,7 @@ pub(crate) struct Took {
 }
 
 /// Runs a command that must succeed, and discards its output.
-pub(crate) fn run(command: &mut Command) -> Took {
+pub(crate) fn run(command: &mut Command) -> ProcessCost {
     let took = attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
     assert_eq!(took.code, 0, "{command:?} failed");
     took
@@ -24,8 +24,8 @@ pub(crate) fn run(command: &mut Command) -> Took {
 
 /// Runs a command. Any exit code is accepted.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
-pub(crate) fn attempt(command: &mut Command) -> Took {
-    let begun = Instant::now();
+pub(crate) fn attempt(command: &mut Command) -> ProcessCost {
+    let started = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;
     // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. No other code waits for
@@ -37,7 +37,11 @@ pub(crate) fn attempt(command: &mut Command) -> Took {
     };
     assert!(pid, "{command:?} cannot be waited for");
     let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
-    Took { wall: begun.elapsed(), peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(), code }
+    ProcessCost {
+        wall: started.elapsed(),
+        peak_kib: u64::try_from(usage.ru_maxrss).unwrap_or_default(),
+        code,
+    }
 }
 
 /// Returns the path of an optional program.

@@ -27,7 +27,10 @@ fuzz_target!(|input: (&str, u8)| {
     match monopile::cli::describe_env_file(&path, command) {
         Ok(description) => {
             assert!(description.starts_with("it decides "), "{description:?}");
-            assert!(!description.chars().any(|one| one.is_control() && one != '\n'), "{description:?}");
+            assert!(
+                !description.chars().any(|character| character.is_control() && character != '\n'),
+                "{description:?}"
+            );
         }
         Err(error) => drop(error.chain()),
     }

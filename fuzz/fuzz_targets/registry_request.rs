@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::redact::Redactor;
 use base::secret::Secret;
-use engine::registry::{Registry, RegistryCredentials};
+use engine::registry::{RegistryCredentials, RegistryServer};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,11 +23,11 @@ const LOGIN: &str = "Basic cmVnaXN0cnk6czNjcmV0";
 const STORED: &str = r#"{"vm-1":"{\"agent_id\":\"a\"}"}"#;
 
 /// The timeout of an exchange, longer than any timeout of the server, and enough for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Served {
     runtime: Runtime,
-    registry: Registry,
+    registry: RegistryServer,
     file: PathBuf,
 }
 
@@ -37,7 +37,8 @@ static SERVED: LazyLock<Served> = LazyLock::new(|| {
     let password = Secret::new("s3cret", &Redactor::default());
     let credentials = RegistryCredentials { username: "registry".into(), password };
     let address = "127.0.0.1:0".parse().unwrap();
-    let registry = Registry::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
+    let registry =
+        RegistryServer::start(runtime.handle(), address, &credentials, file.as_path().into()).unwrap();
     Served { runtime, registry, file }
 });
 
@@ -64,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
             );
             serving.await.unwrap();
         };
-        timeout(PATIENCE, exchange).await.expect("the connection ends with what was sent");
+        timeout(EXCHANGE_TIMEOUT, exchange).await.expect("the connection ends with what was sent");
         answers
     });
     assert!(answers.is_empty() || answers.starts_with(b"HTTP/1."), "{}", answers.escape_ascii());

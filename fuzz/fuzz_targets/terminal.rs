@@ -8,7 +8,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let cleaned = clean(text);
-    assert!(!cleaned.chars().any(|one| is_harmful(one) && !"\n\t".contains(one)), "{cleaned:?}");
+    assert!(
+        !cleaned.chars().any(|character| is_harmful(character) && !"\n\t".contains(character)),
+        "{cleaned:?}"
+    );
     assert_eq!(clean(&cleaned), cleaned);
     assert!(!clean_line(text).contains('\n'));
     let escaped = escape_json(&serde_json::to_string(text).unwrap()).into_owned();

@@ -12,7 +12,7 @@ use base::encryption::Encryption;
 use base::events::Reporter;
 use libfuzzer_sys::fuzz_target;
 use manifest::vars::command::{VarsRequest, run};
-use manifest::vars_store::Store;
+use manifest::vars_store::VarsStore;
 use tempfile::TempDir;
 use yaml::{Data, Mapping, Node};
 
@@ -48,15 +48,15 @@ fuzz_target!(|input: Input| {
 });
 
 /// Opens a store and runs the commands that only read it. Returns `None` if it is rejected.
-fn checked(path: &Path) -> Option<Store> {
+fn checked(path: &Path) -> Option<VarsStore> {
     let encryption = Encryption::default();
-    let store = Store::open(path, &encryption).ok()?;
+    let store = VarsStore::open(path, &encryption).ok()?;
     let reporter = Reporter::silent();
     let within = Duration::from_secs(86_400);
     let check = VarsRequest::Check { declared: Vec::new(), within };
     for request in [VarsRequest::List { json: false }, VarsRequest::List { json: true }, check] {
         if let Ok(text) = run(path, &encryption, &request, &reporter) {
-            assert!(!text.chars().any(|one| one.is_control() && one != '\n'), "{text:?}");
+            assert!(!text.chars().any(|character| character.is_control() && character != '\n'), "{text:?}");
         }
     }
     let _ = run(path, &encryption, &VarsRequest::Finish { name: "pair".into() }, &reporter);

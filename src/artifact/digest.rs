@@ -163,7 +163,7 @@ impl Digest {
     }
 
     /// Adds the algorithms that this digest lacks from `other`, a digest of the same bytes.
-    pub fn and(&self, other: &Digest) -> Result<Digest> {
+    pub fn merged_with(&self, other: &Digest) -> Result<Digest> {
         Digest::parse(&format!("{self};{other}"), "a file")
     }
 
@@ -186,7 +186,7 @@ impl Digest {
     }
 
     /// Computes the digest of bytes in memory.
-    pub fn of(bytes: &[u8], algorithms: &[Algorithm]) -> Digest {
+    pub fn compute(bytes: &[u8], algorithms: &[Algorithm]) -> Digest {
         let mut hasher = Hasher::new(algorithms);
         hasher.update(bytes);
         hasher.finish()
@@ -340,7 +340,7 @@ mod tests {
             let digest: Digest = text.parse().unwrap();
             assert_eq!(digest.strongest(), strongest, "{text}");
             let all = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
-            digest.check(&Digest::of(b"abc", &all), "abc").unwrap();
+            digest.check(&Digest::compute(b"abc", &all), "abc").unwrap();
             assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         }
         assert_eq!(SHA1.to_uppercase().parse::<Digest>().unwrap().to_string(), SHA1);
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn wrong_sha256_fails_even_if_sha1_matches() {
         let expected: Digest = format!("{SHA1};sha256:{}", "0".repeat(64)).parse().unwrap();
-        let actual = Digest::of(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
+        let actual = Digest::compute(b"abc", &[Algorithm::Sha1, Algorithm::Sha256]);
         let error = expected.check(&actual, "release 'x'").unwrap_err();
         assert_eq!(error.kind(), base::ErrorKind::InvalidInput);
         let text = error.to_string();

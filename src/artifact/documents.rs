@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::limits;
 use base::{Error, Result};
 
-pub(super) const MAX_DOCUMENT: u64 = limits::DOCUMENT;
+pub(super) const MAX_DOCUMENT: u64 = limits::MAX_DOCUMENT_BYTES;
 
 /// The number of opening brackets above which `yaml` parses a document first. `yaml` refuses a depth of more
 /// than [`yaml::MAX_DEPTH`].
@@ -47,8 +47,8 @@ fn check_shape(text: &str) -> Result<(), String> {
         brackets += usize::from(b"[{".contains(&byte) && !is_empty);
         nodes += usize::from(b"[{,\n".contains(&byte) || ends_word && b"-:?".contains(&byte));
     }
-    if nodes > limits::NODES {
-        return Err(format!("it has more than {} nodes", limits::NODES));
+    if nodes > limits::MAX_DOCUMENT_NODES {
+        return Err(format!("it has more than {} nodes", limits::MAX_DOCUMENT_NODES));
     }
     // Brackets in quotes and comments are also counted, so a parser of bounded depth decides.
     if brackets > MAX_BRACKETS {
@@ -106,15 +106,15 @@ pub(super) struct ReleaseManifest {
     pub(super) commit_hash: Option<String>,
     #[serde(default)]
     pub(super) uncommitted_changes: Option<bool>,
-    pub(super) jobs: Option<Vec<ArtifactRef>>,
-    pub(super) packages: Option<Vec<ArtifactRef>>,
-    pub(super) compiled_packages: Option<Vec<ArtifactRef>>,
+    pub(super) jobs: Option<Vec<ReleaseEntry>>,
+    pub(super) packages: Option<Vec<ReleaseEntry>>,
+    pub(super) compiled_packages: Option<Vec<ReleaseEntry>>,
     pub(super) license: Option<LicenseRef>,
 }
 
 /// A job or package in `release.MF`.
 #[derive(Debug, Deserialize)]
-pub(super) struct ArtifactRef {
+pub(super) struct ReleaseEntry {
     pub(super) name: String,
     pub(super) version: Option<String>,
     pub(super) fingerprint: Option<String>,
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn rejects_deep_and_large_documents_quickly() {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         for text in [
             "[".repeat(8 << 20),
             "{a: ".repeat(2 << 20),
@@ -277,7 +277,7 @@ mod tests {
             let refused = ["nested deeper", "recursion limit", "nodes"].iter().any(|word| why.contains(word));
             assert!(refused, "{why}");
         }
-        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
         // Brackets in text do not count as depth.
         let text = format!("name: a\nversion: '{}'\n", "[".repeat(200));
         assert_eq!(decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap().version.len(), 200);

@@ -59,7 +59,7 @@ pub(crate) mod http;
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest};
 pub use fetch::client;
-pub use fetch::{Fetcher, Interrupted, relay};
+pub use fetch::{Fetcher, InterruptCheck, relay};
 pub use location::{Identity, Location, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 /// The timeout of connecting to a host, over all its addresses, and of each answer of a proxy or a jumpbox. A
 /// proxy may itself have to wait for a server.
-pub const CONNECT: Duration = Duration::from_secs(30);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of everything before the request: the login at a jumpbox, the connection from there, and TLS.
-/// Each of the three may take [`CONNECT`].
-pub const SETUP: Duration = Duration::from_secs(90);
+/// Each of the three may take [`CONNECT_TIMEOUT`].
+pub const SETUP_TIMEOUT: Duration = Duration::from_secs(90);
 /// The timeout from the request to the end of the headers of the answer. Some servers fetch a file before
 /// they send it.
-pub const ANSWER: Duration = Duration::from_secs(60);
+pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a download in which no byte moves. A slow download that makes progress has no timeout.
-pub const STALL: Duration = Duration::from_secs(60);
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum size of a YAML document of a stemcell or release, in bytes. The largest `release.MF` in
 /// cf-deployment has 300 KiB.
-pub const DOCUMENT: u64 = 8 << 20;
+pub const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
 /// The maximum number of nodes in such a document. The largest `release.MF` in cf-deployment has about
 /// 20,000.
-pub const NODES: usize = 1_000_000;
+pub const MAX_DOCUMENT_NODES: usize = 1_000_000;

@@ -9,9 +9,9 @@ use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
 use super::digest::Hasher;
 
 /// Size in bytes of a chunk that is sent from thread to thread.
-const CHUNK: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 /// Number of chunks that may wait between two threads. It bounds the memory.
-const WAITING: usize = 8;
+const MAX_WAITING_CHUNKS: usize = 8;
 
 /// The minimum size in bytes at which a separate thread saves time.
 pub(super) const WORTH_A_THREAD: u64 = 1 << 20;
@@ -32,7 +32,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         mut input: R,
         mut hasher: Hasher,
     ) -> io::Result<Self> {
-        let (full_sender, full) = sync_channel(WAITING);
+        let (full_sender, full) = sync_channel(MAX_WAITING_CHUNKS);
         let (empty, emptied) = channel();
         let thread = Builder::new().spawn_scoped(scope, move || {
             read_on(&mut input, &mut hasher, &full_sender, &emptied);
@@ -57,7 +57,7 @@ fn read_on(
 ) {
     loop {
         let mut chunk = emptied.try_recv().unwrap_or_default();
-        chunk.resize(CHUNK, 0);
+        chunk.resize(CHUNK_BYTES, 0);
         let read = match input.read(&mut chunk) {
             Ok(0) => return,
             Ok(count) => {
@@ -121,7 +121,7 @@ pub(super) fn copy(
         return copy_here(data, file, hasher);
     }
     scope(|scope| {
-        let (full, filled) = sync_channel::<Vec<u8>>(WAITING);
+        let (full, filled) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
         let (empty, emptied) = channel();
         let write = move || -> io::Result<Option<Hasher>> {
             let (mut file, mut hasher) = (file, hasher);
@@ -137,7 +137,7 @@ pub(super) fn copy(
         let writer = Builder::new().spawn_scoped(scope, write).map_err(CopyError::Write)?;
         let read = loop {
             let mut chunk = emptied.try_recv().unwrap_or_default();
-            chunk.resize(CHUNK, 0);
+            chunk.resize(CHUNK_BYTES, 0);
             match fill(data, &mut chunk) {
                 Ok(0) => break Ok(()),
                 Ok(count) => chunk.truncate(count),
@@ -229,7 +229,7 @@ mod tests {
             let mut read = Vec::new();
             ahead.read_to_end(&mut read).unwrap();
             assert!(read == all);
-            assert_eq!(ahead.stop().1.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+            assert_eq!(ahead.stop().1.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
         });
     }
 
@@ -243,7 +243,7 @@ mod tests {
             let (mut rest, mut hasher) = ahead.stop();
             assert!(!rest.rest.is_empty(), "reading ahead must be bounded");
             io::copy(&mut rest, &mut hasher).unwrap();
-            assert_eq!(hasher.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+            assert_eq!(hasher.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
         });
     }
 
@@ -267,7 +267,7 @@ mod tests {
             let mut data = Uneven { rest: &all, turn: 0, fails: false };
             let hasher = Some(Hasher::new(&[Algorithm::Sha1]));
             let Ok(Some(hasher)) = copy(&mut data, count as u64, &file, hasher) else { panic!("{count}") };
-            assert_eq!(hasher.finish(), Digest::of(&all, &[Algorithm::Sha1]));
+            assert_eq!(hasher.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
             let mut written = Vec::new();
             file.rewind().unwrap();
             file.read_to_end(&mut written).unwrap();

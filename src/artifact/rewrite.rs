@@ -74,7 +74,7 @@ fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChan
         // The digest of the empty image, with the same algorithm as before.
         let algorithm = typed.sha1.as_deref().and_then(|text| text.parse().ok());
         let algorithm = algorithm.map_or(Algorithm::Sha1, |digest: Digest| digest.strongest());
-        manifest.insert("sha1".into(), Digest::of(b"", &[algorithm]).to_string().into());
+        manifest.insert("sha1".into(), Digest::compute(b"", &[algorithm]).to_string().into());
     }
     if !changes.formats.is_empty() {
         let formats = changes.formats.iter().map(|format| Value::from(format.as_str())).collect();

@@ -39,7 +39,7 @@ mod tests {
     fn secret_is_registered_with_the_redactor_and_not_shown() {
         let redactor = Redactor::default();
         let secret = Secret::new("hunter22", &redactor);
-        assert_eq!(redactor.apply("it is hunter22"), "it is <redacted>");
+        assert_eq!(redactor.redact("it is hunter22"), "it is <redacted>");
         assert_eq!(format!("{:?}", Some(&secret)), "Some(Secret(<redacted>))");
         assert_eq!(secret.expose(), "hunter22");
     }

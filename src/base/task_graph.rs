@@ -64,65 +64,66 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         }
     }
     let waits_for: Vec<usize> = tasks.iter().map(|task| task.after.len()).collect();
-    let mut board = GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
+    let mut progress =
+        GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
     for (number, task) in tasks.iter().enumerate().filter(|(_, task)| task.after.is_empty()) {
-        board.make_ready(number, task);
+        progress.make_ready(number, task);
     }
-    let board = Mutex::new(board);
+    let progress = Mutex::new(progress);
     let changed = Condvar::new();
     std::thread::scope(|scope| {
         for lane in LANES.into_iter().flat_map(|lane| {
             let tasks = tasks.iter().filter(|task| task.lane == lane).count();
             std::iter::repeat_n(lane, threads.max(1).min(tasks))
         }) {
-            let (board, changed, followers) = (&board, &changed, &followers);
+            let (progress, changed, followers) = (&progress, &changed, &followers);
             scope.spawn(move || {
-                while let Some(number) = next(board.lock(), changed, lane) {
+                while let Some(number) = next(progress.lock(), changed, lane) {
                     let outcome = work(number);
-                    let mut board = board.lock();
-                    finish(&mut board, number, outcome, followers, tasks);
+                    let mut progress = progress.lock();
+                    finish(&mut progress, number, outcome, followers, tasks);
                     changed.notify_all();
                 }
             });
         }
     });
-    let board = board.into_inner();
-    match board.problem {
+    let progress = progress.into_inner();
+    match progress.problem {
         Some(problem) => Err(problem),
-        None if board.left > 0 => Err(Error::environment("dependency cycle of tasks")),
+        None if progress.left > 0 => Err(Error::environment("dependency cycle of tasks")),
         None => Ok(()),
     }
 }
 
 /// Waits for a ready task of the lane and returns its number. Returns `None` when no more tasks will start.
-fn next(mut board: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
+fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
     loop {
-        if board.problem.is_some() || board.left == 0 {
+        if progress.problem.is_some() || progress.left == 0 {
             return None;
         }
-        if let Some((_, std::cmp::Reverse(number))) = board.ready[lane as usize].pop() {
+        if let Some((_, std::cmp::Reverse(number))) = progress.ready[lane as usize].pop() {
             return Some(number);
         }
-        changed.wait(&mut board);
+        changed.wait(&mut progress);
     }
 }
 
 fn finish(
-    board: &mut GraphProgress,
+    progress: &mut GraphProgress,
     number: usize,
     outcome: Result<()>,
     followers: &[Vec<usize>],
     tasks: &[Task],
 ) {
-    board.left -= 1;
+    progress.left -= 1;
     if let Err(error) = outcome {
-        board.problem.get_or_insert(error);
+        progress.problem.get_or_insert(error);
         return;
     }
     for follower in &followers[number] {
-        board.waits_for[*follower] -= 1;
-        if board.waits_for[*follower] == 0 {
-            board.make_ready(*follower, &tasks[*follower]);
+        progress.waits_for[*follower] -= 1;
+        if progress.waits_for[*follower] == 0 {
+            progress.make_ready(*follower, &tasks[*follower]);
         }
     }
 }

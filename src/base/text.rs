@@ -16,10 +16,10 @@ pub fn duration(duration: Duration) -> String {
 
 /// Joins names with commas. Names after the tenth are only counted: `a, b and 3 more`.
 pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    const SHOWN: usize = 10;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    const MAX_SHOWN_ITEMS: usize = 10;
+    let shown: Vec<&str> = names.iter().take(MAX_SHOWN_ITEMS).map(AsRef::as_ref).collect();
     let shown = shown.join(", ");
-    match names.len().saturating_sub(SHOWN) {
+    match names.len().saturating_sub(MAX_SHOWN_ITEMS) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

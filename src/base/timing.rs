@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn overlapping_activities_are_not_counted_twice() {
         let clock = Clock::start();
-        let begun = Instant::now();
+        let started = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| clock.sleep(2 * TICK));
@@ -180,7 +180,7 @@ mod tests {
         });
         std::thread::sleep(TICK);
         let timings = clock.timings();
-        let whole = begun.elapsed();
+        let whole = started.elapsed();
         assert!(timings.agent >= TICK, "{timings:?}");
         assert!(timings.own >= TICK, "{timings:?}");
         assert!(timings.waiting > Duration::ZERO && timings.waiting <= whole - 2 * TICK, "{timings:?}");

@@ -10,8 +10,8 @@ use base::encoding::{basic_authorization, percent_decode};
 use base::{Error, Result};
 
 /// The maximum size of an answer, in bytes.
-const LIMIT: u64 = 4 * 1024 * 1024;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_ANSWER_BYTES: u64 = 4 * 1024 * 1024;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The characters to percent-encode: all but the unreserved ones of RFC 3986.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -39,7 +39,7 @@ impl Client {
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_global(Some(TIMEOUT))
+            .timeout_global(Some(REQUEST_TIMEOUT))
             .build()
             .new_agent();
         Ok(Client {
@@ -64,7 +64,7 @@ impl Client {
         match status {
             200 => {}
             404 => return Ok(None),
-            status => return Err(self.refused("GET", id, status)),
+            status => return Err(self.refusal_error("GET", id, status)),
         }
         // serde's message may quote a value, and settings contain secrets.
         let malformed = || {
@@ -84,7 +84,7 @@ impl Client {
         let response = request.header("Content-Type", "application/json").send(json!(settings).to_string());
         match self.read("PUT", id, response)?.0 {
             200..=299 => Ok(()),
-            status => Err(self.refused("PUT", id, status)),
+            status => Err(self.refusal_error("PUT", id, status)),
         }
     }
 
@@ -93,7 +93,7 @@ impl Client {
         let response = self.http.delete(self.url(id)).header("Authorization", self.authorization()).call();
         match self.read("DELETE", id, response)?.0 {
             200..=299 | 404 => Ok(()),
-            status => Err(self.refused("DELETE", id, status)),
+            status => Err(self.refusal_error("DELETE", id, status)),
         }
     }
 
@@ -118,11 +118,12 @@ impl Client {
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(LIMIT).read_to_string().map_err(failed)?;
+        let body =
+            response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_string().map_err(failed)?;
         Ok((status, body))
     }
 
-    fn refused(&self, method: &str, id: &str, status: u16) -> Error {
+    fn refusal_error(&self, method: &str, id: &str, status: u16) -> Error {
         let why = if status == 401 { " (wrong user or password)" } else { "" };
         Error::environment(format!(
             "the registry at {} answers {status}{why} to {method} settings of '{id}'",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration;
-use engine::environment::Environment;
+use engine::run_context::RunContext;
 
 /// Options for the agent.
 #[derive(Debug, Clone, Args)]
@@ -19,8 +19,8 @@ pub struct AgentArgs {
 
 impl AgentArgs {
     /// Applies the flag to a run.
-    pub(super) fn apply(&self, environment: &mut Environment) {
-        environment.insecure_agent = self.insecure_agent;
+    pub(super) fn apply(&self, run: &mut RunContext) {
+        run.insecure_agent = self.insecure_agent;
     }
 }
 

@@ -12,11 +12,11 @@ use super::session::Session;
 use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
-use engine::environment::Environment;
 use engine::inspection::{
     self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, FindingStatus, Problem, Repair,
     RepairedProblem,
 };
+use engine::run_context::RunContext;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CloudCheckArgs {
@@ -49,18 +49,18 @@ impl CloudCheckArgs {
         let (deploy, run_context) = self.renewal.prepare(session)?;
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
         if self.report {
-            return report(&request.check(), &run_context.environment, session);
+            return report(&request.check(), &run_context.run, session);
         }
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |problem: &Problem, left: &[Repair]| {
             let asks = || self.choose(session, problem, left, interrupted);
-            let chosen = run_context.environment.paths.state.while_prompting(asks)?;
+            let chosen = run_context.run.paths.state.while_prompting(asks)?;
             if chosen.is_some() {
                 interrupted = "interrupted: the repairs before this question are done";
             }
             Ok(chosen)
         };
-        let checked = inspection::cloud_check(&request, &run_context.environment, choose)?;
+        let checked = inspection::cloud_check(&request, &run_context.run, choose)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&checked.problems)?,
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
@@ -111,12 +111,8 @@ fn described(repair: Repair) -> PossibleValue {
 }
 
 /// Reports everything on record with its actual status.
-pub(super) fn report(
-    request: &CheckRequest,
-    environment: &Environment,
-    session: &Session,
-) -> Result<CommandResult> {
-    let checked = inspection::report(request, environment)?;
+pub(super) fn report(request: &CheckRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
+    let checked = inspection::report(request, run)?;
     let output = match session.globals.json() {
         true => CommandResult::json(&checked.findings)?,
         false => CommandResult::Output(findings_table(&checked, &session.layout()).into_bytes()),
@@ -131,7 +127,7 @@ fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]);
     for finding in &checked.findings {
         let status = match finding.status {
-            FindingStatus::There => "as recorded",
+            FindingStatus::AsRecorded => "as recorded",
             FindingStatus::Drifted => "NOT AS RECORDED",
             FindingStatus::Unknown => "unknown",
         };

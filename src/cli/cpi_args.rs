@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 
 use super::duration;
-use engine::environment::Environment;
 use engine::protocol::HIGHEST_API_VERSION;
+use engine::run_context::RunContext;
 
 /// The version of the CPI API.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,7 @@ pub struct CpiArgs {
 
 impl CpiArgs {
     /// Applies the timeout to a run.
-    pub(super) fn apply(&self, environment: &mut Environment) {
-        environment.cpi_timeout = self.cpi_timeout;
+    pub(super) fn apply(&self, run: &mut RunContext) {
+        run.cpi_timeout = self.cpi_timeout;
     }
 }

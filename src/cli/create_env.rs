@@ -44,6 +44,6 @@ impl CreateEnvArgs {
         session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
         let (request, run_context) = self.deploy.prepare(session)?;
-        deploy::create_env(&request, plan.as_ref(), &run_context.environment).map(CommandResult::Summary)
+        deploy::create_env(&request, plan.as_ref(), &run_context.run).map(CommandResult::Summary)
     }
 }

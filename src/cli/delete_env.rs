@@ -17,7 +17,7 @@ use engine::deploy::{self, Deletions};
 #[derive(Debug, Clone, Args)]
 pub(super) struct DeleteEnvArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -49,9 +49,9 @@ impl DeleteEnvArgs {
         if !lines.is_empty() {
             lines.insert(0, "This will be deleted:".to_owned());
         }
-        let environment = match self.on.deployment_name() {
+        let environment = match self.target.deployment_name() {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
-            None => format!("the environment recorded in '{}'", self.on.state()?.display()),
+            None => format!("the environment recorded in '{}'", self.target.state()?.display()),
         };
         lines.push(match deletions.has_disks {
             true => format!("Delete {environment} and its persistent disks with all their data?"),
@@ -63,14 +63,16 @@ impl DeleteEnvArgs {
     /// Asks on a terminal. Returns false if the run must not delete resources.
     fn confirm(&self, session: &Session) -> Result<bool> {
         // The run asks about failed calls itself. A state that cannot be read is an error of the run.
-        let storage = session.storage(&self.on.state()?)?;
+        let storage = session.storage(&self.target.state()?)?;
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
             return Ok(false);
         }
         if !session.interactive() {
             return Ok(true);
         }
-        let Ok(Some(deletions)) = deploy::deletions(&storage, self.on.manifest()) else { return Ok(false) };
+        let Ok(Some(deletions)) = deploy::deletions(&storage, self.target.manifest()) else {
+            return Ok(false);
+        };
         match ui::prompt::confirm(&self.question(&deletions)?)? {
             true => Ok(true),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted")),
@@ -79,10 +81,10 @@ impl DeleteEnvArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let confirmed = self.confirm(session)?;
-        session.name_manifest(self.on.manifest());
+        session.name_manifest(self.target.manifest());
         session.keep_log("delete-env");
-        let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
-        self.agent.apply(&mut run_context.environment);
+        let (inputs, mut run_context) = self.target.begin(session, self.workdir.keep_workdir)?;
+        self.agent.apply(&mut run_context.run);
         let request = deploy::DeleteEnvRequest {
             inputs,
             confirmed,
@@ -90,9 +92,9 @@ impl DeleteEnvArgs {
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.open_calls.forget_open_calls,
-            templates: self.on.templates.into(),
-            cpi_api_version: self.on.cpi_api_version(),
+            templates: self.target.templates.into(),
+            cpi_api_version: self.target.cpi_api_version(),
         };
-        deploy::delete_env(&request, &run_context.environment).map(CommandResult::Summary)
+        deploy::delete_env(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
@@ -18,7 +18,7 @@ use engine::deploy;
 #[derive(Debug, Clone, Args)]
 pub struct DeployArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -77,13 +77,13 @@ pub struct DeployArgs {
 impl DeployArgs {
     /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> &Path {
-        self.on.manifest()
+        self.target.manifest()
     }
 
     /// Prepares the request and its run context.
-    pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, RunContext)> {
-        let (inputs, mut run_context) = self.on.begin(session, self.workdir.keep_workdir)?;
-        self.agent.apply(&mut run_context.environment);
+    pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
+        let (inputs, mut run_context) = self.target.begin(session, self.workdir.keep_workdir)?;
+        self.agent.apply(&mut run_context.run);
         let request = deploy::CreateEnvRequest {
             inputs,
             recreate: self.recreate,
@@ -97,8 +97,8 @@ impl DeployArgs {
                 new_credentials: self.new_credentials,
                 untracked_vm: self.ignore_untracked_vm,
             },
-            templates: self.on.templates.into(),
-            cpi_api_version: self.on.cpi_api_version(),
+            templates: self.target.templates.into(),
+            cpi_api_version: self.target.cpi_api_version(),
         };
         Ok((request, run_context))
     }

@@ -10,7 +10,7 @@ use base::files::input;
 use base::{Error, Result};
 
 /// The maximum size of a file of recipients or identities, in bytes.
-const LIMIT: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
@@ -50,8 +50,8 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            let place = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
-            check_recipient(line).map_err(|error| error.context(place))?;
+            let location = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
+            check_recipient(line).map_err(|error| error.context(location))?;
             recipients.push(line.to_owned());
         }
     }
@@ -64,7 +64,7 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
 
 fn read(path: &Path, content: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
-    input::read_text(&path, LIMIT).map_err(|error| {
+    input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
             return Error::invalid(match content.starts_with("recipients") {
                 true => format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::choices::RendererArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::{ConfigArgs, CpiArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
@@ -59,12 +59,12 @@ impl EnvironmentArgs {
     }
 
     /// Returns the inputs of the manifest and a run context. `keep_work` keeps the scratch directory.
-    pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, RunContext)> {
+    pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         let mut run_context = session.run_context(state, self.package_dir.as_deref(), keep_work)?;
-        self.state.apply(&mut run_context.environment);
-        self.cpi.apply(&mut run_context.environment);
+        self.state.apply(&mut run_context.run);
+        self.cpi.apply(&mut run_context.run);
         Ok((inputs, run_context))
     }
 }

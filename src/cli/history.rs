@@ -16,7 +16,7 @@ use engine::history::{self, RecordedPlan, RecordedRun, RunOutcome};
 #[derive(Debug, Clone, Args)]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
-    place: StateLocationArgs,
+    location: StateLocationArgs,
 
     /// List at most the newest N runs
     #[arg(long, value_name = "N", default_value = "20", value_parser = limit)]
@@ -30,8 +30,8 @@ pub(super) struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let directory = reference::HISTORY.path()?;
-        let state = match self.place.named()? {
-            Some(state) => Some(session.storage(&state)?.resolved()?.place()),
+        let state = match self.location.named()? {
+            Some(state) => Some(session.storage(&state)?.resolved()?.location()),
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;

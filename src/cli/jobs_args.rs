@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::agent_args::AgentTimeoutArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::vm_args::VmArgs;
 use base::Result;
 use engine::deploy;
@@ -24,7 +24,7 @@ impl JobsArgs {
         &self,
         session: &Session,
         command: &str,
-    ) -> Result<(deploy::JobsRequest, RunContext)> {
+    ) -> Result<(deploy::JobsRequest, PreparedRun)> {
         let (state, inputs) = self.vm.inputs()?;
         session.name_manifest(&self.vm.manifest.manifest);
         session.keep_log(command);

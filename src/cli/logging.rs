@@ -164,7 +164,7 @@ impl Drop for LogLine<'_> {
             LogTarget::Own(_) => {}
             LogTarget::Renderer(renderer) => renderer.log_line(text.trim_end()),
             LogTarget::File(file) => {
-                let text = self.writer.redactor.show(text.trim_end());
+                let text = self.writer.redactor.clean_and_redact(text.trim_end());
                 // A log that cannot be written must not stop the run.
                 drop(file.as_ref().write_all(format!("{text}\n").as_bytes()));
             }

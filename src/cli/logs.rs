@@ -80,7 +80,7 @@ impl LogsArgs {
         };
         let target = self.target()?;
         let run_context = self.vm.run_context(session, state)?;
-        let environment = &run_context.environment;
+        let environment = &run_context.run;
         if let Some(path) = target {
             let saved = inspection::save_logs(&request, environment, &path)?;
             return match session.globals.json() {
@@ -99,7 +99,7 @@ impl LogsArgs {
             {
                 broken = Some(error.kind());
                 // The reader has closed the pipe, so the run ends as after a signal.
-                environment.end();
+                environment.end_by_sigpipe();
             }
         };
         let printed = match self.follow {

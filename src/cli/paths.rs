@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use base::{Error, Result};
-use engine::state::Address;
+use engine::state::BucketUrl;
 
 /// Returns the home directory: `$HOME`, or the one in the password database.
 pub(super) fn home() -> Option<PathBuf> {
@@ -80,6 +80,6 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
 }
 
 /// Returns true for `scheme://…`.
-pub(super) fn is_url(place: &Path) -> bool {
-    place.to_str().is_some_and(|text| !matches!(Address::parse(text), Ok(None)))
+pub(super) fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| !matches!(BucketUrl::parse(text), Ok(None)))
 }

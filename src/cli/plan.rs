@@ -59,7 +59,7 @@ impl PlanArgs {
 pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
     let (mut request, run_context) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
-    deploy::plan_env(&request, &run_context.environment)
+    deploy::plan_env(&request, &run_context.run)
 }
 
 /// Formats the plan as output.
@@ -67,7 +67,7 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Comman
     if session.globals.json() {
         return CommandResult::json(plan_report);
     }
-    let mut text = session.redactor.show(&format!("{}\n", plan_report.text().join("\n")));
+    let mut text = session.redactor.clean_and_redact(&format!("{}\n", plan_report.text().join("\n")));
     if let Some(columns) = session.columns() {
         text = ui::wrap(&text, columns);
     }

@@ -18,6 +18,6 @@ impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("recreate");
         let (request, run_context) = self.renewal.prepare(session)?;
-        deploy::recreate(&request, &run_context.environment).map(CommandResult::Summary)
+        deploy::recreate(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

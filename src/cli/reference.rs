@@ -203,7 +203,8 @@ pub fn env_file() -> (String, &'static str) {
 pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
     let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL];
-    let below = of_state.map(|one| (path(&STATE_HOME, &format!("/{}", one.name)), one.content));
+    let below =
+        of_state.map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
     let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");
     let scratch = (format!("${}/monopile-*", TMPDIR.name), "Scratch space of a run");
     below.into_iter().chain([cache, scratch]).collect()

@@ -52,7 +52,7 @@ impl RenderArgs {
         inputs.discard_generated = true;
         let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
         let run_context = session.run_context(state, None, false)?;
-        let mut files = deploy::render_job(&request, &run_context.environment)?;
+        let mut files = deploy::render_job(&request, &run_context.run)?;
         if !self.show_secrets {
             for file in &mut files {
                 file.content = without_secrets(&file.content, &session.redactor);
@@ -86,7 +86,7 @@ fn files_with_headers(files: &[JobFile]) -> Vec<u8> {
 /// Redacts the content. Omits binary content, such as a keystore, because secrets cannot be found in it.
 fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
     match std::str::from_utf8(content) {
-        Ok(text) => redactor.apply(text).into_owned().into_bytes(),
+        Ok(text) => redactor.redact(text).into_owned().into_bytes(),
         Err(_) => {
             let count = content.len();
             format!("<{count} bytes that are not UTF-8: --show-secrets prints them>\n").into_bytes()

@@ -57,6 +57,6 @@ impl RenderTemplateArgs {
         let renderer = templates::renderer(self.templates.into(), &paths::environment())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
-        Ok(CommandResult::Output(rendered.map_err(|error| templates::failure(error, &context))?))
+        Ok(CommandResult::Output(rendered.map_err(|error| templates::render_error(error, &context))?))
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
 use engine::deploy;
@@ -16,7 +16,7 @@ use engine::plan::Strategy;
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenewalArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -35,9 +35,9 @@ pub(super) struct RenewalArgs {
 
 impl RenewalArgs {
     /// Prepares the request and its run context.
-    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnvRequest, RunContext)> {
-        let (inputs, mut run_context) = self.on.begin(session, false)?;
-        self.agent.apply(&mut run_context.environment);
+    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
+        let (inputs, mut run_context) = self.target.begin(session, false)?;
+        self.agent.apply(&mut run_context.run);
         let request = deploy::CreateEnvRequest {
             inputs,
             recreate: true,
@@ -48,8 +48,8 @@ impl RenewalArgs {
             agent_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides::default(),
-            templates: self.on.templates.into(),
-            cpi_api_version: self.on.cpi_api_version(),
+            templates: self.target.templates.into(),
+            cpi_api_version: self.target.cpi_api_version(),
         };
         Ok((request, run_context))
     }

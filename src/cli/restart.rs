@@ -21,6 +21,6 @@ pub(super) struct RestartArgs {
 impl RestartArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.jobs.begin(session, "restart")?;
-        deploy::restart(&on, self.stopping.stopping(), &run_context.environment).map(CommandResult::Summary)
+        deploy::restart(&on, self.stopping.stopping(), &run_context.run).map(CommandResult::Summary)
     }
 }

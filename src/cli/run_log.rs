@@ -1,5 +1,5 @@
 //! The run log: a debug log of each run that can change an environment, below
-//! `$XDG_STATE_HOME/monopile/logs`. Only the owner can read it. The newest [`KEPT`] logs are kept.
+//! `$XDG_STATE_HOME/monopile/logs`. Only the owner can read it. The newest [`MAX_KEPT_LOGS`] logs are kept.
 //!
 //! Lines are redacted when they are written. The whole file is redacted again at the end of the run, because
 //! a secret may become known after a line that holds it.
@@ -23,12 +23,12 @@ use base::{
 };
 
 /// The number of logs that are kept.
-const KEPT: usize = 20;
+const MAX_KEPT_LOGS: usize = 20;
 /// The maximum size of a log, in bytes.
-const LIMIT: u64 = 64 << 20;
+const MAX_LOG_BYTES: u64 = 64 << 20;
 const EXTENSION: &str = "log";
 /// The time format of file names. It sorts by time.
-const NAME: &[BorrowedFormatItem<'_>] =
+const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
 /// The log of this run. Cheap to clone; clones share the file.
@@ -53,7 +53,7 @@ impl RunLog {
     pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
         let failed = |error| Error::io(format!("creating a log in '{}'", directory.display()), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let time = OffsetDateTime::now_utc().format(NAME).unwrap_or_default();
+        let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
         let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);
         // Lock the file before it gets its name, so that no other run removes it.
@@ -83,14 +83,14 @@ impl RunLog {
     /// Adds a line.
     pub(super) fn write(&self, text: &str) {
         let Some(log) = self.file.get() else { return };
-        let text = self.redactor.show(text.trim_end());
+        let text = self.redactor.clean_and_redact(text.trim_end());
         let mut open = log.lock();
         let (file, written) = &mut *open;
-        if *written >= LIMIT {
+        if *written >= MAX_LOG_BYTES {
             return;
         }
         *written += text.len() as u64 + 1;
-        let end = if *written >= LIMIT { "\n(the log is full)\n" } else { "\n" };
+        let end = if *written >= MAX_LOG_BYTES { "\n(the log is full)\n" } else { "\n" };
         // A log that cannot be written must not stop the run.
         let _ = file.write_all(format!("{text}{end}").as_bytes());
     }
@@ -101,7 +101,7 @@ impl RunLog {
         let open = log.lock();
         let Ok(bytes) = fs::read(&log.path) else { return };
         let text = String::from_utf8_lossy(&bytes);
-        let clean = self.redactor.apply(&text);
+        let clean = self.redactor.redact(&text);
         if clean != text {
             let replaced = Replacement::write(&log.path, clean.as_bytes(), 0o600);
             if replaced.and_then(Replacement::put_in_place).is_err() {
@@ -123,7 +123,7 @@ impl LogFile {
 /// stay.
 fn prune(directory: &Path) {
     let logs = newest_first(directory, EXTENSION).unwrap_or_default();
-    for path in logs.iter().skip(KEPT) {
+    for path in logs.iter().skip(MAX_KEPT_LOGS) {
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
         }
@@ -152,7 +152,7 @@ impl Sink for LoggingSink {
                 let steps: String = steps.iter().map(|step| format!("\n  {}", step.what)).collect();
                 self.log.line("INFO", &format!("plan: {headline}{steps}"));
             }
-            Event::StepBegun { number, count, what, reason, .. } => {
+            Event::StepStarted { number, count, what, reason, .. } => {
                 self.log.line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
             }
             // `Planned` has the steps.
@@ -226,7 +226,7 @@ mod tests {
         assert!(at_work.exists() && log.path().unwrap().exists());
         assert!(!old(10).exists() && old(11).exists());
         // In addition to the newest logs, there are the notes and the running log.
-        assert_eq!(logs(base.path()), KEPT + 2);
+        assert_eq!(logs(base.path()), MAX_KEPT_LOGS + 2);
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path();
         let logs = std::thread::scope(|scope| {
-            let begun: Vec<_> = (0..40)
+            let started: Vec<_> = (0..40)
                 .map(|number| {
                     scope.spawn(move || {
                         let log = RunLog::new(Redactor::default());
@@ -245,7 +245,7 @@ mod tests {
                     })
                 })
                 .collect();
-            begun.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            started.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
         for log in &logs {
             assert!(fs::read_to_string(log.path().unwrap()).unwrap().contains("here"));
@@ -260,6 +260,6 @@ mod tests {
         for _ in 0..70 {
             log.write(&line);
         }
-        assert!(fs::metadata(log.path().unwrap()).unwrap().len() < LIMIT + (2 << 20));
+        assert!(fs::metadata(log.path().unwrap()).unwrap().len() < MAX_LOG_BYTES + (2 << 20));
     }
 }

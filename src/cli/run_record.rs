@@ -15,7 +15,7 @@ use base::{
 use engine::history::{self, RecordedPlan, RecordedStep, RunEnd, RunningRecord};
 
 /// The maximum depth of recorded stages.
-const DEPTH: usize = 1;
+const MAX_STAGE_DEPTH: usize = 1;
 /// The maximum number of recorded stages.
 const STEPS: usize = 500;
 
@@ -43,7 +43,7 @@ struct Stages {
 
 impl Stages {
     /// Marks the current step as failed after a stage at this depth has failed.
-    fn failed(&mut self, depth: usize) {
+    fn note_failure(&mut self, depth: usize) {
         if depth > 0
             && let Some(step) = self.steps.last_mut()
         {
@@ -124,7 +124,7 @@ impl RunRecord {
     }
 
     fn hide(&self, text: &str) -> String {
-        self.redactor.show(text)
+        self.redactor.clean_and_redact(text)
     }
 
     /// Records the plan. A failure is ignored, because the end of the record also reports it.
@@ -150,7 +150,7 @@ impl RunRecord {
                 let above = stages.open.iter().find(|(open, _)| Some(*open) == *parent);
                 let depth = above.map_or(0, |(_, depth)| depth + 1);
                 stages.open.push((*id, depth));
-                if depth <= DEPTH && stages.taken.len() < STEPS {
+                if depth <= MAX_STAGE_DEPTH && stages.taken.len() < STEPS {
                     let taken = FinishedStage {
                         name: name.clone(),
                         depth,
@@ -165,13 +165,13 @@ impl RunRecord {
                 let Some(at) = stages.open.iter().position(|(open, _)| open == id) else { return };
                 let (_, depth) = stages.open.swap_remove(at);
                 if *outcome == Outcome::Failed {
-                    stages.failed(depth);
+                    stages.note_failure(depth);
                 }
                 if let Some((_, taken)) = stages.taken.iter_mut().find(|(taken, _)| taken == id) {
                     (taken.outcome, taken.elapsed) = (outcome.word(), *elapsed);
                 }
             }
-            Event::StepBegun { count, what, reason, .. } => {
+            Event::StepStarted { count, what, reason, .. } => {
                 stages.planned = *count;
                 stages.steps.push(StartedStep { what: what.clone(), reason: reason.clone(), done: true });
             }

@@ -18,7 +18,7 @@ pub(super) struct ScpArgs {
 
     /// Sources, then the destination; :PATH is on the VM
     #[arg(value_name = "PATH", num_args = 2.., required = true, value_hint = ValueHint::AnyPath)]
-    places: Vec<String>,
+    paths: Vec<String>,
 
     /// Copy directories with their contents
     #[arg(short = 'r', long)]
@@ -31,20 +31,20 @@ pub(super) struct ScpArgs {
 impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
-        let request = self.gateway.request(inputs, action(&self.places, self.recursive)?)?;
+        let request = self.gateway.request(inputs, action(&self.paths, self.recursive)?)?;
         let run_context = self.vm.run_context(session, state)?;
-        let code = inspection::ssh(&request, &run_context.environment)?;
+        let code = inspection::ssh(&request, &run_context.run)?;
         Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }
 
-fn action(places: &[String], recursive: bool) -> Result<SshAction> {
-    let places = places.iter().map(|text| place(text)).collect::<Result<Vec<_>>>()?;
-    if !places.iter().any(|place| matches!(place, CopyPath::There(_))) {
+fn action(paths: &[String], recursive: bool) -> Result<SshAction> {
+    let paths = paths.iter().map(|text| parse_path(text)).collect::<Result<Vec<_>>>()?;
+    if !paths.iter().any(|path| matches!(path, CopyPath::There(_))) {
         return Err(Error::usage("none of the paths is on the VM")
             .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
     }
-    match places.split_last() {
+    match paths.split_last() {
         Some((to, from)) if !from.is_empty() => {
             Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
         }
@@ -53,7 +53,7 @@ fn action(places: &[String], recursive: bool) -> Result<SshAction> {
     }
 }
 
-fn place(text: &str) -> Result<CopyPath> {
+fn parse_path(text: &str) -> Result<CopyPath> {
     if text.is_empty() {
         return Err(Error::usage("a path for scp is empty"));
     }
@@ -74,9 +74,10 @@ mod tests {
 
     #[test]
     fn paths_with_a_leading_colon_are_on_the_vm() {
-        let there =
-            |text: &str, path: &str| assert_eq!(place(text).unwrap(), CopyPath::There(path.into()), "{text}");
-        let here = |text: &str| assert_eq!(place(text).unwrap(), CopyPath::Here(text.into()), "{text}");
+        let there = |text: &str, path: &str| {
+            assert_eq!(parse_path(text).unwrap(), CopyPath::There(path.into()), "{text}")
+        };
+        let here = |text: &str| assert_eq!(parse_path(text).unwrap(), CopyPath::Here(text.into()), "{text}");
         there(":/tmp/x", "/tmp/x");
         there("bosh:/tmp/x", "/tmp/x");
         there("bosh/0:x:y", "x:y");

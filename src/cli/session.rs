@@ -1,5 +1,5 @@
 //! The session of a command: the renderer, the redactor, the clock, and on demand an
-//! [`Environment`](engine::environment::Environment) for the engine.
+//! [`RunContext`](engine::run_context::RunContext) for the engine.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use super::{duration, encryption_args, logging, paths, signals};
 use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::Document};
-use artifact::{Cache, Interrupted};
+use artifact::{Cache, InterruptCheck};
 use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
-use engine::environment::{AskSecret, Confirm, Environment, Paths, interruption};
-use engine::state::{Address, BucketSettings, Storage};
+use engine::run_context::{AskSecret, Confirm, Paths, RunContext, interrupt_check};
+use engine::state::{BucketSettings, BucketUrl, Storage};
 
 /// The kind of output of a command.
 #[derive(Debug, Clone, Copy)]
@@ -55,18 +55,18 @@ pub(super) struct Session {
     stdout_reserved: bool,
 }
 
-/// An [`Environment`] with its scratch directory, which is removed on drop.
-pub(super) struct RunContext {
-    pub(super) environment: Environment,
+/// An [`RunContext`] with its scratch directory, which is removed on drop.
+pub(super) struct PreparedRun {
+    pub(super) run: RunContext,
     scratch: Scratch,
     /// Keeps other runs from pruning the cache.
     _cache: Cache,
 }
 
-impl Drop for RunContext {
+impl Drop for PreparedRun {
     fn drop(&mut self) {
         // A CPI that still runs may read an image in the directory.
-        if self.environment.left_at_work.load(Ordering::SeqCst) {
+        if self.run.left_at_work.load(Ordering::SeqCst) {
             self.scratch.leave();
         }
     }
@@ -158,10 +158,10 @@ impl Session {
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let begun = reference::HISTORY
+        let started = reference::HISTORY
             .path()
-            .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.place(), log));
-        if let Err(error) = begun {
+            .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.location(), log));
+        if let Err(error) = started {
             self.reporter.warn(format!("this run is missing in the history: {}", error.chain().join(": ")));
         }
     }
@@ -202,9 +202,9 @@ impl Session {
         state: PathBuf,
         package_dir: Option<&Path>,
         keep_work: bool,
-    ) -> Result<RunContext> {
+    ) -> Result<PreparedRun> {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
-        let state = self.storage_with(&state, interruption(&signals))?;
+        let state = self.storage_with(&state, interrupt_check(&signals))?;
         self.keep_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
@@ -228,7 +228,7 @@ impl Session {
             self.keep_whole(path);
         }
         let (asks, confirms) = (paths.state.clone(), paths.state.clone());
-        let environment = Environment {
+        let environment = RunContext {
             paths,
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> AskSecret {
@@ -239,17 +239,17 @@ impl Session {
             }),
             redactor: self.redactor.clone(),
             signals,
-            variables: paths::environment(),
+            env_vars: paths::environment(),
             parallel: usize::from(self.globals.parallel),
             keep_work,
             sha2: self.globals.sha2,
-            lock_patience: Duration::ZERO,
+            lock_timeout: Duration::ZERO,
             cpi_timeout: None,
             left_at_work: Arc::default(),
             insecure_agent: false,
             clock: self.clock.clone(),
         };
-        Ok(RunContext { environment, scratch, _cache: cache_in_use })
+        Ok(PreparedRun { run: environment, scratch, _cache: cache_in_use })
     }
 
     /// Returns the storage of the state at a path or URL.
@@ -257,7 +257,7 @@ impl Session {
         self.storage_with(state, Arc::new(|| Ok(())))
     }
 
-    fn storage_with(&self, state: &Path, interrupted: Interrupted) -> Result<Storage> {
+    fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {
         let text = state.to_string_lossy();
         self.keep_whole(state);
         let encryption = encryption_args::current();
@@ -266,7 +266,7 @@ impl Session {
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
             reference::CALLS.path().map(|calls| calls.join(name))
         };
-        let Some(address) = Address::parse(&text)? else {
+        let Some(address) = BucketUrl::parse(&text)? else {
             return Ok(Storage::from(state).encrypted(encryption, calls(&text)?));
         };
         let mut shared =
@@ -278,13 +278,13 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         let shared = shared.with_interruption(interrupted);
-        Storage::shared(&shared, encryption, calls(&shared.identity())?)
+        Storage::settings(&shared, encryption, calls(&shared.identity())?)
     }
 
     /// Excludes a path of this run, and its file name, from redaction.
     fn keep_whole(&self, path: &Path) {
-        self.redactor.keep(&path.to_string_lossy());
-        path.file_name().into_iter().for_each(|name| self.redactor.keep(&name.to_string_lossy()));
+        self.redactor.keep_visible(&path.to_string_lossy());
+        path.file_name().into_iter().for_each(|name| self.redactor.keep_visible(&name.to_string_lossy()));
     }
 
     /// Returns the cache directory: `--cache-dir`, or the default.

@@ -28,7 +28,7 @@ impl SshArgs {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, SshAction::Run(self.command))?;
         let run_context = self.vm.run_context(session, state)?;
-        let code = inspection::ssh(&request, &run_context.environment)?;
+        let code = inspection::ssh(&request, &run_context.run)?;
         Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }

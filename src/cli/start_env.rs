@@ -17,6 +17,6 @@ pub(super) struct StartEnvArgs {
 impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.jobs.begin(session, "start-env")?;
-        deploy::start_env(&on, &run_context.environment).map(CommandResult::Summary)
+        deploy::start_env(&on, &run_context.run).map(CommandResult::Summary)
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::{duration, paths};
 use base::{Error, Result};
-use engine::environment::Environment;
+use engine::run_context::RunContext;
 
 /// The state and its lock.
 #[derive(Debug, Clone, Args)]
@@ -33,7 +33,7 @@ impl StateArgs {
     }
 
     /// Returns the path or URL of the state for this manifest.
-    pub(super) fn place(&self, manifest: &Path) -> Result<PathBuf> {
+    pub(super) fn location(&self, manifest: &Path) -> Result<PathBuf> {
         paths::state(self.state.as_deref(), manifest)
     }
 
@@ -43,11 +43,11 @@ impl StateArgs {
         if manifest != Path::new("-") && !paths::is_there(manifest) {
             return Err(Error::invalid(format!("manifest '{}' does not exist", manifest.display())));
         }
-        self.place(manifest)
+        self.location(manifest)
     }
 
     /// Applies the timeout to a run.
-    pub(super) fn apply(&self, environment: &mut Environment) {
-        environment.lock_patience = self.wait_for_lock;
+    pub(super) fn apply(&self, run: &mut RunContext) {
+        run.lock_timeout = self.wait_for_lock;
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::env_file::EnvFileArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::status::is_state;
 use super::{StateArgs, paths};
 use base::{Error, Result};
@@ -37,7 +37,7 @@ impl StateLocationArgs {
             return paths::state(Some(file), Path::new("")).map(Some);
         }
         // A named state needs no manifest.
-        self.state.place(&self.manifest.clone().unwrap_or_default()).map(Some)
+        self.state.location(&self.manifest.clone().unwrap_or_default()).map(Some)
     }
 
     /// Returns the path or URL of the state.
@@ -49,11 +49,11 @@ impl StateLocationArgs {
     }
 
     /// Begins a run that changes the state.
-    pub(super) fn run_context(&self, session: &Session, command: &str) -> Result<RunContext> {
+    pub(super) fn run_context(&self, session: &Session, command: &str) -> Result<PreparedRun> {
         let path = self.path()?;
         session.keep_log(command);
         let mut run_context = session.run_context(path, None, false)?;
-        self.state.apply(&mut run_context.environment);
+        self.state.apply(&mut run_context.run);
         Ok(run_context)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::choices::RendererArgs;
 use super::finish::CommandResult;
 use super::manifest_args::ManifestFlags;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
 use crate::ui;
@@ -89,14 +89,14 @@ impl StatusArgs {
             history: reference::HISTORY.path().ok(),
         };
         let mut run_context = session.run_context(state, None, false)?;
-        self.agent.apply(&mut run_context.environment);
-        self.cpi.apply(&mut run_context.environment);
-        let sources = StatusSources::new(&request, &run_context.environment)?;
+        self.agent.apply(&mut run_context.run);
+        self.cpi.apply(&mut run_context.run);
+        let sources = StatusSources::new(&request, &run_context.run)?;
         let mut collector = sources.collector();
         if self.watch {
             return self.watch(session, &run_context, &mut collector);
         }
-        let status = collector.collect(&run_context.environment.reporter)?;
+        let status = collector.collect(&run_context.run.reporter)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&status)?,
             false => CommandResult::Output(text(session, &status).into_bytes()),
@@ -111,11 +111,11 @@ impl StatusArgs {
     fn watch(
         &self,
         session: &Session,
-        run_context: &RunContext,
+        run_context: &PreparedRun,
         collector: &mut StatusCollector<'_>,
     ) -> Result<CommandResult> {
         let silent = Reporter::silent();
-        let environment = &run_context.environment;
+        let environment = &run_context.run;
         let mut screen = ui::FullScreen::open(session.globals.json());
         while environment.interrupted().is_none() {
             let frame = match collector.collect(&silent) {
@@ -125,7 +125,7 @@ impl StatusArgs {
                 // The state may be in the middle of a deletion, so watching continues.
                 Err(error) => match session.globals.json() {
                     true => return Err(error),
-                    false => format!("{}\n", session.redactor.show(&error.chain().join(": "))),
+                    false => format!("{}\n", session.redactor.clean_and_redact(&error.chain().join(": "))),
                 },
             };
             if !screen.show(frame, self.interval, &|| environment.interrupted().is_some()) {
@@ -159,7 +159,8 @@ fn text(session: &Session, status: &Status) -> String {
     if let Some(state) = &status.job_state {
         let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
         let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
-        let none_runs_wrong = state == "running" && status.processes.iter().all(|one| one.state == "running");
+        let none_runs_wrong =
+            state == "running" && status.processes.iter().all(|undeleted| undeleted.state == "running");
         let state = if none_runs_wrong && status.jobs.len() > 1 { "all running" } else { state };
         facts.push(("Jobs", format!("{state}: {jobs}{}", by.unwrap_or_default())));
     }
@@ -176,8 +177,8 @@ fn text(session: &Session, status: &Status) -> String {
     for call in &record.open_calls {
         facts.push(("Open call", super::state::open_call(call)));
     }
-    for one in &record.undeleted {
-        facts.push(("To be deleted", format!("{}: {}", one.resource, one.said)));
+    for undeleted in &record.undeleted {
+        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.cpi_message)));
     }
     let mut sections = vec![layout.facts(&facts)];
     let with_hints = session.globals.verbose > 0;

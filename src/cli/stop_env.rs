@@ -21,6 +21,6 @@ pub(super) struct StopEnvArgs {
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.jobs.begin(session, "stop-env")?;
-        deploy::stop_env(&on, self.stopping.stopping(), &run_context.environment).map(CommandResult::Summary)
+        deploy::stop_env(&on, self.stopping.stopping(), &run_context.run).map(CommandResult::Summary)
     }
 }

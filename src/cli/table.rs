@@ -61,7 +61,8 @@ impl Layout {
     }
 
     fn cell(&self, text: &str) -> Vec<String> {
-        let lines: Vec<String> = self.redactor.show(text).lines().map(base::text::clean_line).collect();
+        let lines: Vec<String> =
+            self.redactor.clean_and_redact(text).lines().map(base::text::clean_line).collect();
         if lines.iter().all(String::is_empty) { vec![EMPTY.to_owned()] } else { lines }
     }
 }

@@ -117,7 +117,7 @@ impl DeclaredArgs {
                 vars: self.vars.clone(),
                 vars_files: self.vars_files.iter().map(expand).collect(),
                 vars_exec: self.vars_exec.programs(),
-                environment: paths::environment(),
+                env_vars: paths::environment(),
                 encryption: encryption_args::current(),
                 ..Inputs::default()
             };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use base::Result;
 use manifest::Inputs;
@@ -36,10 +36,10 @@ impl VmArgs {
     }
 
     /// Creates the run context.
-    pub(super) fn run_context(&self, session: &Session, state: PathBuf) -> Result<RunContext> {
+    pub(super) fn run_context(&self, session: &Session, state: PathBuf) -> Result<PreparedRun> {
         let mut run_context = session.run_context(state, None, false)?;
-        self.state.apply(&mut run_context.environment);
-        self.agent.apply(&mut run_context.environment);
+        self.state.apply(&mut run_context.run);
+        self.agent.apply(&mut run_context.run);
         Ok(run_context)
     }
 }

@@ -52,27 +52,27 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
 }
 
 /// Calls `info`.
-pub fn info(bench: &CpiUnderTest, watching: &ExchangeObserver<'_>) -> Result<FinishedCall> {
-    let request = bench.request(Method::Info.name(), &[], Versions::default());
-    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
-    Ok(finish_call(bench, &request, &exchange, Method::Info.name(), Versions::default()))
+pub fn info(cpi: &CpiUnderTest, observer: &ExchangeObserver<'_>) -> Result<FinishedCall> {
+    let request = cpi.request(Method::Info.name(), &[], Versions::default());
+    let exchange = cpi.exchange(request.to_string().as_bytes(), observer)?;
+    Ok(finish_call(cpi, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
 /// Calls a method, known or unknown.
 pub fn call(
-    bench: &CpiUnderTest,
+    cpi: &CpiUnderTest,
     method: &str,
     arguments: &[Value],
     versions: Versions,
-    watching: &ExchangeObserver<'_>,
+    observer: &ExchangeObserver<'_>,
 ) -> Result<FinishedCall> {
-    let request = bench.request(method, arguments, versions);
-    let exchange = bench.exchange(request.to_string().as_bytes(), watching)?;
-    Ok(finish_call(bench, &request, &exchange, method, versions))
+    let request = cpi.request(method, arguments, versions);
+    let exchange = cpi.exchange(request.to_string().as_bytes(), observer)?;
+    Ok(finish_call(cpi, &request, &exchange, method, versions))
 }
 
 fn finish_call(
-    bench: &CpiUnderTest,
+    cpi: &CpiUnderTest,
     request: &Value,
     exchange: &Exchange,
     method: &str,
@@ -86,7 +86,7 @@ fn finish_call(
         ReplyBody::Result(result) => {
             success = true;
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
-            match method.parse::<Method>().map(|method| CheckedAnswer::of(method, terms, result)) {
+            match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {
                     problems.extend(reading.remark);
                     if let Answer::Info(answered) = reading.answer {
@@ -110,9 +110,9 @@ fn finish_call(
         }
         ReplyBody::Unusable => {}
     }
-    let hide = |text: &str| redacted::text(&bench.redactor, text);
+    let hide = |text: &str| redacted::text(&cpi.redactor, text);
     FinishedCall {
-        request: redacted::value(&bench.redactor, request),
+        request: redacted::value(&cpi.redactor, request),
         answer: hide(&String::from_utf8_lossy(&exchange.stdout)),
         stderr: hide(&String::from_utf8_lossy(&exchange.stderr)),
         ended: match exchange.ended {

@@ -82,9 +82,9 @@ impl CpiUnderTest {
     }
 
     /// Runs one process of the CPI with `input` on its standard input.
-    pub fn exchange(&self, input: &[u8], watching: &ExchangeObserver<'_>) -> Result<Exchange> {
+    pub fn exchange(&self, input: &[u8], observer: &ExchangeObserver<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
-            AnswerSource::Program(executable) => exchange::exchange(executable, input, watching)?,
+            AnswerSource::Program(executable) => exchange::exchange(executable, input, observer)?,
             AnswerSource::Transcript(player) => player.lock().play(input),
         };
         if let Some(recorder) = &self.recorder {

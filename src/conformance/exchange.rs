@@ -65,13 +65,13 @@ pub struct ExchangeObserver<'a> {
 pub(super) fn exchange(
     executable: &Executable,
     input: &[u8],
-    watching: &ExchangeObserver<'_>,
+    observer: &ExchangeObserver<'_>,
 ) -> Result<Exchange, CpiError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut child = Command::new(&executable.program)
         .args(&executable.arguments)
         .env_clear()
-        .envs(executable.environment.iter().map(|(name, value)| (name, value)))
+        .envs(executable.env_vars.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -94,12 +94,12 @@ pub(super) fn exchange(
 
     let how_it_ended = loop {
         let waited = end.recv_timeout(POLL_INTERVAL);
-        show_lines(&log, watching.on_log);
+        show_lines(&log, observer.on_log);
         match waited {
             Ok(status) => break ended_with(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if (watching.give_up)() => break ProcessEnd::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if begun.elapsed() >= watching.limit => {
+            Err(mpsc::RecvTimeoutError::Timeout) if (observer.give_up)() => break ProcessEnd::Abandoned,
+            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= observer.limit => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
                     if end.recv_timeout(KILL_GRACE).is_err() {
@@ -112,14 +112,14 @@ pub(super) fn exchange(
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     };
-    let duration = begun.elapsed();
+    let duration = started.elapsed();
     let over = how_it_ended != ProcessEnd::Abandoned;
     let held_open = over && answer_over.recv_timeout(HELD_OPEN_LIMIT).is_err();
     if over && !held_open {
         // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
-    show_lines(&log, watching.on_log);
+    show_lines(&log, observer.on_log);
     Ok(Exchange {
         input: input.to_vec(),
         stdout: answer.lock().clone(),
@@ -218,7 +218,7 @@ mod tests {
         let executable = Executable {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
-            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            env_vars: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
         exchange(&executable, input, &ExchangeObserver { on_log: &|_| {}, give_up: &|| false, limit })
             .unwrap()

@@ -7,17 +7,17 @@ use base::redact::Redactor;
 /// Redacts values and keys. A secret number becomes a string.
 pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
     match value {
-        Value::String(text) => Value::String(redactor.apply(text).into_owned()),
+        Value::String(text) => Value::String(redactor.redact(text).into_owned()),
         Value::Array(values) => values.iter().map(|value| self::value(redactor, value)).collect(),
         Value::Object(object) => Value::Object(
             object
                 .iter()
-                .map(|(key, value)| (redactor.apply(key).into_owned(), self::value(redactor, value)))
+                .map(|(key, value)| (redactor.redact(key).into_owned(), self::value(redactor, value)))
                 .collect::<Map<_, _>>(),
         ),
         Value::Number(number) => {
             let text = number.to_string();
-            let shown = redactor.apply(&text);
+            let shown = redactor.redact(&text);
             if shown == text { value.clone() } else { Value::String(shown.into_owned()) }
         }
         Value::Null | Value::Bool(_) => value.clone(),
@@ -32,7 +32,7 @@ pub(super) fn text(redactor: &Redactor, text: &str) -> String {
             return shown.to_string();
         }
     }
-    redactor.apply(text).into_owned()
+    redactor.redact(text).into_owned()
 }
 
 #[cfg(test)]

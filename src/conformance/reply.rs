@@ -125,10 +125,10 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
 /// Returns the last object with `result` or `error` among other text.
 fn search(text: &str) -> Option<Map<String, Value>> {
     /// The maximum number of opening braces to try.
-    const TRIES: usize = 10_000;
+    const MAX_TRIES: usize = 10_000;
     let mut found = None;
     let mut from = 0;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         let Some(at) = text[from..].find('{') else { break };
         let mut documents = serde_json::Deserializer::from_str(&text[from + at..]).into_iter::<Value>();
         from += at + 1;

@@ -32,7 +32,7 @@ use base::redact::Redactor;
 use base::{Error, Result};
 
 /// The version of the format.
-const FORMAT: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 /// The maximum size of a transcript, in bytes.
 const TRANSCRIPT_LIMIT: u64 = 256 << 20;
 /// The maximum length of a line of a transcript, in bytes.
@@ -109,7 +109,7 @@ impl Entry {
             input_base64,
             answer,
             answer_base64,
-            stderr: redactor.apply(&String::from_utf8_lossy(&exchange.stderr)).into_owned(),
+            stderr: redactor.redact(&String::from_utf8_lossy(&exchange.stderr)).into_owned(),
             held_open: exchange.held_open,
             duration_ms: exchange.duration.as_secs_f64() * 1e3,
             ..Entry::default()
@@ -174,7 +174,7 @@ impl Recorder {
         let settings = serde_json::to_value(settings)
             .map_err(|error| Error::environment("encoding the settings as JSON failed").with_source(error))?;
         let settings = redacted::value(&self.redactor, &settings);
-        self.line(&Header { transcript: FORMAT, settings })
+        self.line(&Header { transcript: FORMAT_VERSION, settings })
     }
 
     /// Records one process. A failure is reported at the end, so that the caller still handles the answer.
@@ -233,10 +233,10 @@ impl Transcript {
             if number == 1 {
                 let header: Header =
                     serde_json::from_str(&line).map_err(|error| wrong(number, error.to_string()))?;
-                if header.transcript != FORMAT {
+                if header.transcript != FORMAT_VERSION {
                     return Err(wrong(
                         number,
-                        format!("unknown format {}, expected {FORMAT}", header.transcript),
+                        format!("unknown format {}, expected {FORMAT_VERSION}", header.transcript),
                     ));
                 }
                 transcript.settings = header.settings;

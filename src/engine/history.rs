@@ -20,12 +20,12 @@ use base::files::durable::{Replacement, newest_first, sweep_temporaries};
 use base::{Error, Result, encoding};
 
 /// The number of records kept for one state.
-const KEPT: usize = 100;
+const MAX_KEPT_RECORDS: usize = 100;
 /// The maximum size of a record that is read, in bytes. Usual records are some KiB.
-const LIMIT: u64 = 4 << 20;
+const MAX_RECORD_BYTES: u64 = 4 << 20;
 const EXTENSION: &str = "json";
 /// The time format of file names. It sorts by time.
-const NAME: &[BorrowedFormatItem<'_>] =
+const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
 /// The record of a run.
@@ -144,8 +144,11 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         plan: None,
         end: None,
     };
-    let name =
-        format!("{}-{}.{EXTENSION}", now.format(NAME).unwrap_or_default(), uuid::Uuid::new_v4().simple());
+    let name = format!(
+        "{}-{}.{EXTENSION}",
+        now.format(FILE_NAME_FORMAT).unwrap_or_default(),
+        uuid::Uuid::new_v4().simple()
+    );
     let path = directory.join(name);
     let held = write_record(&path, &record)?;
     prune(directory, state);
@@ -195,7 +198,7 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> 
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
 fn canonical_path(state: &Path) -> Result<PathBuf> {
-    let path = Storage::from(state).resolved()?.place();
+    let path = Storage::from(state).resolved()?.location();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),
@@ -238,7 +241,7 @@ fn read(path: &Path) -> Option<RecordedRun> {
 fn record(path: &Path) -> Option<(RecordFile, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
-    (&file).take(LIMIT).read_to_end(&mut bytes).ok()?;
+    (&file).take(MAX_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
     let held = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
     Some((serde_json::from_slice(&bytes).ok()?, held))
 }
@@ -247,7 +250,7 @@ fn record(path: &Path) -> Option<(RecordFile, bool)> {
 fn prune(directory: &Path, state: &Path) {
     let old = paths(directory).unwrap_or_default();
     let same = |path: &&PathBuf| record(path).is_some_and(|(record, held)| !held && record.state == state);
-    for path in old.iter().filter(same).skip(KEPT) {
+    for path in old.iter().filter(same).skip(MAX_KEPT_RECORDS) {
         let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
     }
 }
@@ -341,7 +344,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let other = begin_at(base.path(), "/other");
         fs::write(base.path().join("19990101T000000.000Z-notes.json"), "{}").unwrap();
-        for number in 0..KEPT + 20 {
+        for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
                 RecordFile { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
@@ -350,7 +353,7 @@ mod tests {
         let _run = begin_at(base.path(), "/x");
         let kept = list(base.path(), Some(Path::new("/x"))).unwrap();
         // The record of the current run is an additional one.
-        assert_eq!((kept.len(), kept[1].record.started.as_str()), (KEPT + 1, "119"));
+        assert_eq!((kept.len(), kept[1].record.started.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
         assert_eq!(list(base.path(), Some(Path::new("/other"))).unwrap().len(), 1);
         assert!(base.path().join("19990101T000000.000Z-notes.json").exists());
     }

@@ -5,7 +5,7 @@
 //! journal.
 //!
 //! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`records`], [`resources`]
-//! and [`inspection`], each of which takes a request and an [`environment::Environment`]; [`plan::create()`],
+//! and [`inspection`], each of which takes a request and an [`run_context::RunContext`]; [`plan::create()`],
 //! which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
 
 pub mod agent;
@@ -13,7 +13,6 @@ pub mod cpi;
 pub mod cpis;
 pub mod deploy;
 mod effects;
-pub mod environment;
 pub mod history;
 pub mod inspection;
 mod jobs;
@@ -24,5 +23,6 @@ pub mod records;
 mod recovery;
 pub mod registry;
 pub mod resources;
+pub mod run_context;
 pub mod state;
 pub mod templates;

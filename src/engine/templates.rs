@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 
 use base::error::nearest;
 use base::{Error, ErrorKind, Result};
@@ -32,15 +32,15 @@ fn context_error(error: ContextError) -> Error {
 }
 
 /// Creates the renderer of a mode for a run. A signal interrupts the start of Ruby and each rendering.
-pub(crate) fn renderer_of(environment: &Environment, mode: Mode) -> Result<ModeRenderer> {
-    let signals = Arc::clone(&environment.signals);
+pub(crate) fn renderer_of(run: &RunContext, mode: Mode) -> Result<ModeRenderer> {
+    let signals = Arc::clone(&run.signals);
     let interrupted = Arc::new(move || signals::number(&signals));
-    ModeRenderer::interruptible(mode, &environment.variables, interrupted).map_err(not_started)
+    ModeRenderer::interruptible(mode, &run.env_vars, interrupted).map_err(not_started)
 }
 
-/// Creates the renderer of a mode. `variables` are the whole environment of a Ruby process.
-pub fn renderer(mode: Mode, variables: &[(String, String)]) -> Result<ModeRenderer> {
-    ModeRenderer::new(mode, variables).map_err(not_started)
+/// Creates the renderer of a mode. `env_vars` are the whole environment of a Ruby process.
+pub fn renderer(mode: Mode, env_vars: &[(String, String)]) -> Result<ModeRenderer> {
+    ModeRenderer::new(mode, env_vars).map_err(not_started)
 }
 
 fn not_started(error: StartError) -> Error {
@@ -63,7 +63,7 @@ fn interrupted(signal: u8, text: String) -> Error {
 }
 
 /// Returns the error for a template that could not be rendered with `context`.
-pub fn failure(error: RenderError, context: &Context) -> Error {
+pub fn render_error(error: RenderError, context: &Context) -> Error {
     let text = error.to_string();
     match error {
         RenderError::Template(problem) => {
@@ -117,7 +117,7 @@ mod tests {
             ),
         ] {
             let error = renderer.render("a.erb", template, &context).unwrap_err();
-            assert_eq!(failure(error, &context).hints(), [hint], "{template}");
+            assert_eq!(render_error(error, &context).hints(), [hint], "{template}");
         }
     }
 }

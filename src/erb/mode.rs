@@ -5,7 +5,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-use super::native::{Interrupted, NativeRenderer};
+use super::native::{NativeRenderer, SignalCheck};
 use super::ruby::RubyRenderer;
 use super::{Context, RenderError, Renderer, StartError};
 
@@ -34,15 +34,15 @@ enum Ruby {
     /// Started for the first template that needs it.
     Fallback {
         /// The environment of the Ruby process.
-        variables: Vec<(String, String)>,
-        interrupted: Option<Interrupted>,
+        env_vars: Vec<(String, String)>,
+        interrupted: Option<SignalCheck>,
         /// The started Ruby, or the reason why it did not start. `None` before the first use.
         started: Mutex<Option<Result<RubyRenderer, String>>>,
     },
 }
 
 impl ModeRenderer {
-    /// Creates the renderer of `mode`. `variables` are the complete environment of a Ruby process; their
+    /// Creates the renderer of `mode`. `env_vars` are the complete environment of a Ruby process; their
     /// `PATH` decides which `ruby` is started.
     ///
     /// # Errors
@@ -50,8 +50,8 @@ impl ModeRenderer {
     /// With [`Mode::Ruby`], returns an error if Ruby cannot be started. With [`Mode::Auto`], Ruby is started
     /// for the first template that needs it; if that fails, rendering the template returns
     /// [`RenderError::Unsupported`].
-    pub fn new(mode: Mode, variables: &[(String, String)]) -> Result<Self, StartError> {
-        Self::with_interruption(mode, variables, None)
+    pub fn new(mode: Mode, env_vars: &[(String, String)]) -> Result<Self, StartError> {
+        Self::with_interruption(mode, env_vars, None)
     }
 
     /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `interrupted` returns a
@@ -62,16 +62,16 @@ impl ModeRenderer {
     /// Like [`Self::new`]. With [`Mode::Ruby`], also returns [`StartError::Interrupted`] after a signal.
     pub fn interruptible(
         mode: Mode,
-        variables: &[(String, String)],
-        interrupted: Interrupted,
+        env_vars: &[(String, String)],
+        interrupted: SignalCheck,
     ) -> Result<Self, StartError> {
-        Self::with_interruption(mode, variables, Some(interrupted))
+        Self::with_interruption(mode, env_vars, Some(interrupted))
     }
 
     fn with_interruption(
         mode: Mode,
-        variables: &[(String, String)],
-        interrupted: Option<Interrupted>,
+        env_vars: &[(String, String)],
+        interrupted: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
         let native = match &interrupted {
             Some(interrupted) => NativeRenderer::new().interrupted_by(interrupted.clone()),
@@ -79,9 +79,9 @@ impl ModeRenderer {
         };
         let ruby = match mode {
             Mode::Native => Ruby::Never,
-            Mode::Ruby => Ruby::Always(RubyRenderer::start_interruptible(variables, interrupted)?),
+            Mode::Ruby => Ruby::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?),
             Mode::Auto => {
-                Ruby::Fallback { variables: variables.to_vec(), interrupted, started: Mutex::default() }
+                Ruby::Fallback { env_vars: env_vars.to_vec(), interrupted, started: Mutex::default() }
             }
         };
         Ok(ModeRenderer { native, ruby })
@@ -103,11 +103,11 @@ impl Renderer for ModeRenderer {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
-        let Ruby::Fallback { variables, interrupted, started } = &self.ruby else { return Err(unsupported) };
+        let Ruby::Fallback { env_vars, interrupted, started } = &self.ruby else { return Err(unsupported) };
         let mut started = started.lock();
         let ruby = match &mut *started {
             Some(ruby) => ruby,
-            None => match RubyRenderer::start_interruptible(variables, interrupted.clone()) {
+            None => match RubyRenderer::start_interruptible(env_vars, interrupted.clone()) {
                 Err(StartError::Interrupted(signal)) => {
                     return Err(RenderError::Interrupted { template: template_name.to_owned(), signal });
                 }

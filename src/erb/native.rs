@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::context::Context;
 use super::error::{RenderError, TemplateError};
 use super::evaluator::eval;
-pub use super::evaluator::meter::{Interrupted, Limits};
+pub use super::evaluator::meter::{Limits, SignalCheck};
 use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 
@@ -26,7 +26,7 @@ type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 #[derive(Default)]
 pub struct NativeRenderer {
     limits: Limits,
-    interrupted: Option<Interrupted>,
+    interrupted: Option<SignalCheck>,
     parsed: Mutex<HashMap<(u64, usize), Parsed>>,
 }
 
@@ -44,7 +44,7 @@ impl NativeRenderer {
     /// Ends a rendering with [`RenderError::Interrupted`] as soon as `interrupted` returns a signal. It is
     /// called about once per millisecond.
     #[must_use]
-    pub fn interrupted_by(self, interrupted: Interrupted) -> Self {
+    pub fn interrupted_by(self, interrupted: SignalCheck) -> Self {
         NativeRenderer { interrupted: Some(interrupted), ..self }
     }
 
@@ -250,14 +250,14 @@ mod tests {
 
     #[test]
     fn signal_ends_a_rendering() {
-        let begun = Instant::now();
-        let interrupted = move || (begun.elapsed() > Duration::from_millis(50)).then_some(2);
+        let started = Instant::now();
+        let interrupted = move || (started.elapsed() > Duration::from_millis(50)).then_some(2);
         let renderer = NativeRenderer::new().interrupted_by(Arc::new(interrupted));
         for source in ["<% loop { } %>", "<% begin; loop { }; rescue Exception; loop { }; end %>"] {
             let error = renderer.render("a.erb", source, &context()).unwrap_err();
             assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });
         }
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::native::Interrupted;
+use super::native::SignalCheck;
 use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code};
 
 /// The program that the Ruby process runs.
@@ -27,11 +27,11 @@ const DRIVER: &str = include_str!("driver.rb");
 /// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
 const OLDEST: (u32, u32) = (2, 6);
 /// The timeout of starting Ruby and of rendering one template.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between two checks for a signal.
 const SLICE: Duration = Duration::from_millis(50);
 /// The time for which the process may outlive the end of its input before it is killed.
-const PARTING: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum size of an answer in bytes.
 const MAX_ANSWER: u64 = 256 * 1024 * 1024;
 
@@ -47,7 +47,7 @@ struct Process {
     /// The process's input. `None` after a failure, which ends the process.
     requests: Option<ChildStdin>,
     answers: Receiver<std::io::Result<String>>,
-    interrupted: Option<Interrupted>,
+    interrupted: Option<SignalCheck>,
     /// The reason why the process can no longer be used, after a failure.
     broken: Option<Failure>,
 }
@@ -74,15 +74,15 @@ struct Answer {
 }
 
 impl RubyRenderer {
-    /// Starts Ruby and checks its version. `variables` are the complete environment of the process; their
+    /// Starts Ruby and checks its version. `env_vars` are the complete environment of the process; their
     /// `PATH` decides which `ruby` is started.
     ///
     /// # Errors
     ///
     /// Returns an error if `ruby` cannot be started, does not report its version within 60 seconds, or is
     /// older than 2.6.
-    pub fn start(variables: &[(String, String)]) -> Result<Self, StartError> {
-        Self::start_interruptible(variables, None)
+    pub fn start(env_vars: &[(String, String)]) -> Result<Self, StartError> {
+        Self::start_interruptible(env_vars, None)
     }
 
     /// Like [`Self::start`], but the start and each rendering end as soon as `interrupted` returns a signal.
@@ -91,14 +91,14 @@ impl RubyRenderer {
     ///
     /// Like [`Self::start`]. Also returns [`StartError::Interrupted`] after a signal.
     pub fn start_interruptible(
-        variables: &[(String, String)],
-        interrupted: Option<Interrupted>,
+        env_vars: &[(String, String)],
+        interrupted: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
         let mut command = Command::new("ruby");
         command
             .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER])
             .env_clear()
-            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .envs(env_vars.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -152,7 +152,7 @@ impl Process {
     /// Waits for the next line of output. After a failure the process is not used again, because a late
     /// answer would be mistaken for the answer to the next request.
     fn answer(&mut self) -> Result<String, Failure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let reason = loop {
             if let Some(signal) = self.interrupted.as_ref().and_then(|interrupted| interrupted()) {
                 return Err(self.fail(Failure::Interrupted(signal)));
@@ -163,9 +163,12 @@ impl Process {
                     break "the Ruby process ended before it answered".to_owned();
                 }
                 Ok(Err(error)) => break format!("the answer of the Ruby process cannot be read: {error}"),
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() < TIMEOUT => {}
+                Err(RecvTimeoutError::Timeout) if started.elapsed() < START_TIMEOUT => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    break format!("the Ruby process did not answer within {} seconds", TIMEOUT.as_secs());
+                    break format!(
+                        "the Ruby process did not answer within {} seconds",
+                        START_TIMEOUT.as_secs()
+                    );
                 }
             }
         };
@@ -201,8 +204,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.requests = None;
-        let begun = Instant::now();
-        while begun.elapsed() < PARTING && matches!(self.child.try_wait(), Ok(None)) {
+        let started = Instant::now();
+        while started.elapsed() < EXIT_TIMEOUT && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(2));
         }
         // Both fail only if the process has already ended.
@@ -257,12 +260,12 @@ mod tests {
     use crate::{Context, RenderError, Renderer};
 
     #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
-    fn variables() -> Vec<(String, String)> {
+    fn env_vars() -> Vec<(String, String)> {
         vec![("PATH".into(), std::env::var("PATH").unwrap())]
     }
 
     fn ruby() -> RubyRenderer {
-        RubyRenderer::start(&variables()).unwrap()
+        RubyRenderer::start(&env_vars()).unwrap()
     }
 
     fn context() -> Context {
@@ -328,10 +331,10 @@ mod tests {
         let interrupted = Arc::new(AtomicBool::new(false));
         let is_interrupted = Arc::clone(&interrupted);
         let ends = move || is_interrupted.load(Ordering::SeqCst).then_some(15);
-        let ruby = RubyRenderer::start_interruptible(&variables(), Some(Arc::new(ends))).unwrap();
+        let ruby = RubyRenderer::start_interruptible(&env_vars(), Some(Arc::new(ends))).unwrap();
         let driver = ruby.process.lock().child.id();
         let source = "<% begin; loop {}; rescue Exception; retry; end %>";
-        let (error, begun, template) = std::thread::scope(|scope| {
+        let (error, started, template) = std::thread::scope(|scope| {
             let rendering = scope.spawn(|| ruby.render("a.erb", source, &context()).unwrap_err());
             let template = loop {
                 match children(driver).pop() {
@@ -340,21 +343,21 @@ mod tests {
                 }
             };
             interrupted.store(true, Ordering::SeqCst);
-            let begun = Instant::now();
-            (rendering.join().unwrap(), begun, template)
+            let started = Instant::now();
+            (rendering.join().unwrap(), started, template)
         });
         assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 15 });
         let error = ruby.render("b.erb", "<%= 1 %>", &context()).unwrap_err();
         assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
         drop(ruby);
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         // Its parent was also killed, so the first process of the machine reaps it.
         let is_at_work = || {
             let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))
         };
         while is_at_work() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the template is still rendered");
+            assert!(started.elapsed() < Duration::from_secs(20), "the template is still rendered");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -15,9 +15,9 @@ use base::encoding::basic_authorization;
 
 /// The time for which to retry while another request locks the node. Ironic itself waits about two seconds
 /// before it refuses.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_RETRY_PERIOD: Duration = Duration::from_secs(60);
 /// The pause before a retry.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client of one Ironic.
 pub struct Client {
@@ -26,8 +26,8 @@ pub struct Client {
     base: String,
     version: Microversion,
     token: Mutex<Option<String>>,
-    lock_patience: Duration,
-    outage_patience: Duration,
+    lock_retry_period: Duration,
+    outage_retry_period: Duration,
     pause: Duration,
 }
 
@@ -50,9 +50,9 @@ impl Client {
             base,
             version: NEWEST,
             token,
-            lock_patience: LOCK_PATIENCE,
-            outage_patience: Duration::ZERO,
-            pause: PAUSE,
+            lock_retry_period: LOCK_RETRY_PERIOD,
+            outage_retry_period: Duration::ZERO,
+            pause: RETRY_PAUSE,
         };
         client.version = client.negotiate()?;
         tracing::debug!(address = client.base, version = %client.version, "connected to Ironic");
@@ -61,8 +61,8 @@ impl Client {
 
     /// Sets the time for which to retry while a node is locked. Default: 60 s.
     #[must_use]
-    pub fn lock_patience(mut self, timeout: Duration) -> Self {
-        self.lock_patience = timeout;
+    pub fn with_lock_retry_period(mut self, timeout: Duration) -> Self {
+        self.lock_retry_period = timeout;
         self
     }
 
@@ -70,8 +70,8 @@ impl Client {
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
-    pub fn set_outage_patience(&mut self, timeout: Duration) {
-        self.outage_patience = timeout;
+    pub fn set_outage_retry_period(&mut self, timeout: Duration) {
+        self.outage_retry_period = timeout;
     }
 
     /// Returns the API version in use.
@@ -122,7 +122,7 @@ impl Client {
         (needed, what): (Microversion, &'static str),
     ) -> Result<Value, IronicError> {
         self.require(needed, what)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             tracing::debug!(%method, path, "request to Ironic");
             let error = match self.attempt(method, path, body) {
@@ -131,11 +131,13 @@ impl Client {
             };
             let not_begun = matches!(error, IronicError::Refused { status: 503, .. });
             let timeout = match error.refusal() {
-                Some(Refusal::Locked) => self.lock_patience,
-                _ if error.is_transient() && (not_begun || *method == Method::GET) => self.outage_patience,
+                Some(Refusal::Locked) => self.lock_retry_period,
+                _ if error.is_transient() && (not_begun || *method == Method::GET) => {
+                    self.outage_retry_period
+                }
                 _ => return Err(error),
             };
-            if begun.elapsed() >= timeout {
+            if started.elapsed() >= timeout {
                 return Err(error);
             }
             tracing::info!(%error, "request to Ironic failed, retrying");

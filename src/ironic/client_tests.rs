@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::http::{Request, Server, answer};
 use super::*;
-use crate::{AccessSettings, Collection, Filter, Object, Patch};
+use crate::{AccessSettings, Collection, ListOptions, Object, Patch};
 
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
@@ -41,7 +41,7 @@ fn requests_use_the_newest_common_version() {
     let server = server(|_, _| ok(json!({"targets": []})));
     let client = connect(settings(&server)).unwrap();
     assert_eq!(client.version().to_string(), "1.58");
-    client.list(Collection::Targets, &Filter::default()).unwrap();
+    client.list(Collection::Targets, &ListOptions::default()).unwrap();
     let asked: Vec<Option<String>> = server
         .requests()
         .iter()
@@ -56,7 +56,7 @@ fn unsupported_requests_fail_with_a_pinned_version() {
     let with =
         |version: &str| connect(AccessSettings { api_version: Some(version.into()), ..settings(&server) });
     let old = with("1.31").unwrap();
-    let error = old.list(Collection::Targets, &Filter::default()).unwrap_err();
+    let error = old.list(Collection::Targets, &ListOptions::default()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("need version 1.32") && text.contains("is at 1.31"), "{text}");
     let error = with("1.59").err().unwrap().to_string();
@@ -80,7 +80,7 @@ fn changes_are_retried_only_while_the_node_is_locked() {
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));
     assert_eq!(server.requests().len(), 5);
-    let client = connect(settings(&server)).unwrap().lock_patience(Duration::ZERO);
+    let client = connect(settings(&server)).unwrap().with_lock_retry_period(Duration::ZERO);
     assert_eq!(client.delete(Collection::Targets, "1").unwrap_err().refusal(), Some(Refusal::Locked));
 }
 
@@ -100,7 +100,7 @@ fn safe_requests_are_retried_on_server_errors() {
         _ => broken("database is locked"),
     });
     let mut client = connect(settings(&server)).unwrap();
-    client.set_outage_patience(Duration::from_secs(60));
+    client.set_outage_retry_period(Duration::from_secs(60));
     client.pause = Duration::from_millis(10);
     assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
     assert_eq!(client.create(Collection::Targets, Object::new()).unwrap()["uuid"], "2");
@@ -111,7 +111,7 @@ fn safe_requests_are_retried_on_server_errors() {
         assert!(error.is_transient() && error.refusal() == Some(Refusal::Other), "{error}");
     }
     assert_eq!(server.requests().len(), 9);
-    client.set_outage_patience(Duration::ZERO);
+    client.set_outage_retry_period(Duration::ZERO);
     assert!(client.get(Collection::Targets, "1", &[]).unwrap_err().is_transient());
     assert_eq!(server.requests().len(), 10);
 }
@@ -123,7 +123,7 @@ fn list_that_repeats_its_page_is_an_error() {
         ok(json!({"targets": [{"uuid": "1"}], "next": "http://elsewhere/"}))
     };
     let server = server(page);
-    let error = connect(settings(&server)).unwrap().list(Collection::Targets, &Filter::of_node("n1"));
+    let error = connect(settings(&server)).unwrap().list(Collection::Targets, &ListOptions::of_node("n1"));
     assert!(error.unwrap_err().to_string().contains("it repeats the page before it"));
     assert_eq!(server.requests().len(), 3);
 }
@@ -149,7 +149,7 @@ fn passwords_that_a_server_shows_are_masked() {
     });
     let client = connect(settings(&server)).unwrap();
     let one = client.get(Collection::Targets, "1", &[]).unwrap();
-    let all = client.list(Collection::Targets, &Filter::default()).unwrap();
+    let all = client.list(Collection::Targets, &ListOptions::default()).unwrap();
     for object in [&one, &all[0]] {
         assert_eq!(object["properties"], json!({"auth_password": "******", "auth_username": "u"}));
     }
@@ -182,7 +182,7 @@ fn token_is_fetched_from_keystone_and_renewed() {
         ..AccessSettings::default()
     };
     let client = connect(settings("one")).unwrap();
-    client.list(Collection::Targets, &Filter::default()).unwrap();
+    client.list(Collection::Targets, &ListOptions::default()).unwrap();
     let requests = keystone.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0].line, "POST /v3/auth/tokens HTTP/1.1");

@@ -48,7 +48,7 @@ pub use client::Client;
 pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};
 pub use patch::Patch;
-pub use resource::{Collection, Filter, Object};
+pub use resource::{Collection, ListOptions, Object};
 pub use values::is_secret;
 pub use version::Microversion;
 pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};

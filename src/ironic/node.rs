@@ -11,7 +11,7 @@ use super::resource::{Collection, Object, one};
 use super::version::Microversion;
 
 /// The interval between two checks of a node's state.
-const POLL: Duration = Duration::from_millis(500);
+const POLL_PAUSE: Duration = Duration::from_millis(500);
 const NAMES: (Microversion, &str) = (Microversion::NODE_NAMES, "names of nodes");
 
 /// A change of a node's power state.
@@ -137,14 +137,14 @@ impl Client {
         state: &str,
         done: impl Fn(&Object) -> Result<bool, String>,
     ) -> Result<Object, IronicError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let failed = |problem| IronicError::Node { node: node.to_owned(), problem };
         loop {
             let seen = self.get(Collection::Nodes, node, &[])?;
             if done(&seen).map_err(failed)? {
                 return Ok(seen);
             }
-            if begun.elapsed() >= timeout {
+            if started.elapsed() >= timeout {
                 let provision = text(&seen, "provision_state").unwrap_or_default();
                 let power = text(&seen, "power_state").unwrap_or("unknown");
                 let seconds = timeout.as_secs();
@@ -152,7 +152,7 @@ impl Client {
                     "is not {state} after {seconds} s: provision state '{provision}', power state '{power}'"
                 )));
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_PAUSE);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Collection {
 
 /// Selection, order and fields of a list.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ListOptions {
     /// Query arguments of the collection, such as `node`.
     pub arguments: Vec<(&'static str, String)>,
     /// Return all fields. Cannot be combined with `fields`.
@@ -82,10 +82,10 @@ pub struct Filter {
     pub sort: Vec<(String, bool)>,
 }
 
-impl Filter {
+impl ListOptions {
     /// Selects the objects of one node, given by name or UUID, with all fields.
     pub fn of_node(node: &str) -> Self {
-        Filter { arguments: vec![("node", node.to_owned())], detail: true, ..Filter::default() }
+        ListOptions { arguments: vec![("node", node.to_owned())], detail: true, ..ListOptions::default() }
     }
 
     fn query(&self, limit: usize, marker: Option<&str>) -> Vec<(&str, String)> {
@@ -115,18 +115,18 @@ impl Filter {
 
 impl Client {
     /// Returns all objects that match the filter, from as many pages as there are.
-    pub fn list(&self, collection: Collection, filter: &Filter) -> Result<Vec<Object>, IronicError> {
+    pub fn list(&self, collection: Collection, filter: &ListOptions) -> Result<Vec<Object>, IronicError> {
         let further = filter.sort.get(1..).unwrap_or_default();
         if further.is_empty() {
             return self.pages(collection, filter);
         }
         for key in further {
             // Let the server refuse a field that cannot be sorted by, as it does with a single field.
-            let probe = Filter { limit: Some(1), sort: vec![key.clone()], ..Filter::default() };
+            let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
             self.pages(collection, &probe)?;
         }
         let detail = filter.detail || filter.fields.is_empty();
-        let mut found = self.pages(collection, &Filter { limit: None, detail, ..filter.clone() })?;
+        let mut found = self.pages(collection, &ListOptions { limit: None, detail, ..filter.clone() })?;
         found.sort_by(|one, other| {
             let orders = filter.sort.iter().map(|(key, backwards)| {
                 let order = order(one.get(key), other.get(key));
@@ -138,7 +138,7 @@ impl Client {
         Ok(found)
     }
 
-    fn pages(&self, collection: Collection, filter: &Filter) -> Result<Vec<Object>, IronicError> {
+    fn pages(&self, collection: Collection, filter: &ListOptions) -> Result<Vec<Object>, IronicError> {
         let mut found: Vec<Object> = Vec::new();
         let mut marker = filter.marker.clone();
         let path = format!("/v1/{}", collection.path());
@@ -276,11 +276,11 @@ mod tests {
 
     #[test]
     fn request_for_the_next_page_keeps_the_filter() {
-        let filter = Filter {
+        let filter = ListOptions {
             arguments: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],
             sort: vec![("volume_id".to_owned(), true)],
-            ..Filter::default()
+            ..ListOptions::default()
         };
         assert_eq!(
             encode(&filter.query(5, Some("m"))),

@@ -60,9 +60,11 @@ impl CpiConfig {
                 problems.add(config, "cpis", "must be provided");
                 Vec::new()
             }
-            Some(_) => {
-                root.list("cpis", &mut problems).iter().filter_map(|one| entry(one, &mut problems)).collect()
-            }
+            Some(_) => root
+                .list("cpis", &mut problems)
+                .iter()
+                .filter_map(|item| entry(item, &mut problems))
+                .collect(),
         };
         check_names(&cpis, &root, &mut problems);
         problems.into_result_of("the CPI config", Some(CpiConfig { cpis }))
@@ -121,7 +123,7 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
 /// Checks that every name, including earlier ones, belongs to one CPI only.
 fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     let fields = root.list("cpis", &mut Problems::default());
-    let place = |name: &str| {
+    let location = |name: &str| {
         let has_name = |field: &&Field<'_>| field.node.get("name").and_then(Node::as_str) == Some(name);
         fields.iter().rfind(has_name).cloned().unwrap_or_else(|| root.clone())
     };
@@ -130,7 +132,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         *names.entry(&cpi.name).or_default() += 1;
     }
     for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
-        place(name).problem(problems, format!("defines CPI '{name}' a second time"));
+        location(name).problem(problems, format!("defines CPI '{name}' a second time"));
     }
     let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
@@ -138,7 +140,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             let earlier = earlier.as_deref();
             let what = cpi_label(earlier);
             let mut wrong = |why: String| {
-                place(&cpi.name).problem(problems, format!("has {what} in `migrated_from`, but {why}"))
+                location(&cpi.name).problem(problems, format!("has {what} in `migrated_from`, but {why}"))
             };
             if earlier == Some(&cpi.name) {
                 wrong("that is this CPI itself".to_owned());

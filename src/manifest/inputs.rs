@@ -29,9 +29,9 @@ pub struct Inputs {
     /// `--vars-env PREFIX`.
     pub vars_env: Vec<String>,
     /// Variables of the env file. They have the lowest precedence.
-    pub preset: EnvFileVariables,
+    pub env_file_variables: EnvFileVariables,
     /// The environment variables among which `vars_env` selects. Errors of programs hide their secrets.
-    pub environment: Vec<(String, String)>,
+    pub env_vars: Vec<(String, String)>,
     /// `--vars-store PATH`: the file with generated values.
     pub vars_store: Option<PathBuf>,
     /// The vars store to use if `vars_store` is not given and a variable declared in `variables:` has no
@@ -48,14 +48,14 @@ pub struct Inputs {
 impl Inputs {
     /// Returns true if a program prints variables.
     pub fn has_programs(&self) -> bool {
-        !(self.vars_exec.is_empty() && self.preset.vars_exec.is_empty())
+        !(self.vars_exec.is_empty() && self.env_file_variables.vars_exec.is_empty())
     }
 
     /// Removes the programs that print variables, for callers that must not run any.
     #[must_use]
     pub fn without_programs(mut self) -> Self {
         self.vars_exec.clear();
-        self.preset.vars_exec.clear();
+        self.env_file_variables.vars_exec.clear();
         self
     }
 

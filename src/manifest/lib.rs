@@ -31,11 +31,11 @@ pub use files::read as read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::{Leaf, leaves};
 pub use load::{
-    LoadOptions, LoadedManifest, certificates, interpolate, learn_secrets, load, load_checked, load_with,
-    outline,
+    LoadOptions, LoadedManifest, certificates, interpolate, load, load_checked, load_with, outline,
+    register_secrets,
 };
 pub use node_kind::kind_with_article;
-pub use secrets::{learn_named, learn_properties, learn_url};
+pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
 pub use unknown_keys::unknown_keys;
 pub use variables::VariableValue;
 pub use vars_program::VarsProgram;

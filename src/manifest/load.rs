@@ -11,7 +11,7 @@ use super::ops::{self, Ops};
 use super::secrets::KnownInputs;
 use super::variables::Declared;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
-use super::vars_store::{Store, expiry, previous};
+use super::vars_store::{VarsStore, expiry, previous};
 use super::{CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
@@ -166,19 +166,20 @@ fn load_and_check(
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     keep_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
-    let mut draft = PartialInputs::default();
-    let outcome = draft.fill(inputs, options, now, check);
-    draft.learn(redactor);
+    let mut partial = PartialInputs::default();
+    let outcome = partial.fill(inputs, options, now, check);
+    partial.register_secrets(redactor);
     outcome?;
-    let PartialInputs { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } = draft;
-    let previous_mbus = draft.previous_mbus;
+    let PartialInputs { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } =
+        partial;
+    let previous_mbus = partial.previous_mbus;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
     }
-    let all = sources.iter().chain(store.iter().flat_map(Store::iter));
+    let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
     let values = values(&definitions, &sources, store.as_ref());
     let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
-    let stored = store.iter().flat_map(Store::iter);
+    let stored = store.iter().flat_map(VarsStore::iter);
     let stored_certificates =
         stored.filter_map(|(name, value)| Some((name.to_owned(), certificate(value)?))).collect();
     Ok(LoadedManifest {
@@ -198,27 +199,27 @@ fn load_and_check(
 
 /// Registers the secrets of readable inputs with the redactor, for commands that show the output of earlier
 /// runs. Generates and writes nothing.
-pub fn learn_secrets(inputs: &Inputs, redactor: &Redactor) {
+pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     keep_paths(inputs, redactor);
-    let mut draft = PartialInputs::default();
+    let mut partial = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
-    let _ = draft.sources.fill(inputs);
-    let _ = read_outline(inputs, &mut draft.root);
-    draft.urls = secrets::literal_urls(&draft.root);
-    draft.definitions = Definitions::of(&draft.root).unwrap_or_default();
-    draft.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
-    draft.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
+    let _ = partial.sources.fill(inputs);
+    let _ = read_outline(inputs, &mut partial.root);
+    partial.urls = secrets::literal_urls(&partial.root);
+    partial.definitions = Definitions::of(&partial.root).unwrap_or_default();
+    partial.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
+    partial.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
-    draft.store = path.and_then(|path| Store::open(path, &inputs.encryption).ok());
-    draft.interpolate_known();
-    draft.learn(redactor);
+    partial.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
+    partial.interpolate_known();
+    partial.register_secrets(redactor);
 }
 
 /// The inputs read so far.
 struct PartialInputs {
     sources: Sources,
     definitions: Definitions,
-    store: Option<Store>,
+    store: Option<VarsStore>,
     root: Node,
     /// Artifact URLs in the manifest that contain no variable.
     urls: Vec<String>,
@@ -313,41 +314,46 @@ impl PartialInputs {
     }
 
     /// Registers the secrets of the inputs read so far with the redactor.
-    fn learn(&self, redactor: &Redactor) {
-        let passwords = self.definitions.iter().filter(|one| one.kind.as_deref() == Some("password"));
+    fn register_secrets(&self, redactor: &Redactor) {
+        let passwords =
+            self.definitions.iter().filter(|definition| definition.kind.as_deref() == Some("password"));
         let configs = self.cpi_config.iter().chain(&self.cloud_config);
-        let variables = self.sources.iter().chain(self.store.iter().flat_map(Store::iter));
+        let variables = self.sources.iter().chain(self.store.iter().flat_map(VarsStore::iter));
         let previous =
-            self.store.as_ref().and_then(Store::previous).into_iter().chain(self.sources.previous());
+            self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.sources.previous());
         let known = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
             outputs: self.sources.outputs(),
-            passwords: passwords.map(|one| one.name.as_str()).collect(),
+            passwords: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
         };
-        secrets::learn(&known, redactor);
+        secrets::register_secrets(&known, redactor);
     }
 }
 
 /// Exempts paths that the operator named from redaction.
 fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
-    let one = |path: &Path| redactor.keep(&path.to_string_lossy());
-    let Inputs { manifest, ops_files, vars_files, preset, .. } = inputs;
-    let many = [ops_files, vars_files, &preset.vars_files];
+    let one = |path: &Path| redactor.keep_visible(&path.to_string_lossy());
+    let Inputs { manifest, ops_files, vars_files, env_file_variables, .. } = inputs;
+    let many = [ops_files, vars_files, &env_file_variables.vars_files];
     many.into_iter().flatten().chain([manifest]).for_each(|path| one(path));
     let single = [&inputs.cpi_config, &inputs.cloud_config, &inputs.vars_store, &inputs.default_vars_store];
     single.into_iter().flatten().for_each(|path| one(path));
-    preset.var_files.iter().for_each(|(_, path)| one(path));
-    inputs.var_files.iter().filter_map(|pair| pair.split_once('=')).for_each(|(_, path)| redactor.keep(path));
+    env_file_variables.var_files.iter().for_each(|(_, path)| one(path));
+    inputs
+        .var_files
+        .iter()
+        .filter_map(|pair| pair.split_once('='))
+        .for_each(|(_, path)| redactor.keep_visible(path));
 }
 
 /// Returns the certificates of a manifest and its vars store, in order of expiry.
 pub fn certificates(loaded: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
-    let store = loaded.vars_store.as_ref().and_then(|path| Store::open(path, &loaded.encryption).ok());
+    let store = loaded.vars_store.as_ref().and_then(|path| VarsStore::open(path, &loaded.encryption).ok());
     let Data::Map(map) = &loaded.root.data else { return Vec::new() };
     let own = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
-    expiry::certificates(own.chain(store.iter().flat_map(Store::iter)))
+    expiry::certificates(own.chain(store.iter().flat_map(VarsStore::iter)))
 }
 
 /// Returns the output of `interpolate`: the tree as YAML, or the plain text if `--path` selects a string.
@@ -449,9 +455,9 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.
-fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<Store>> {
+fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<VarsStore>> {
     let open = |path| {
-        let store = Store::open(path, &inputs.encryption)?;
+        let store = VarsStore::open(path, &inputs.encryption)?;
         if inputs.discard_generated {
             return Ok(Some(store.detached()));
         }
@@ -460,7 +466,11 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     if let Some(path) = &inputs.vars_store {
         return open(path);
     }
-    let needed = || definitions.iter().any(|one| one.kind.is_some() && sources.get(&one.name).is_none());
+    let needed = || {
+        definitions
+            .iter()
+            .any(|definition| definition.kind.is_some() && sources.get(&definition.name).is_none())
+    };
     match &inputs.default_vars_store {
         Some(path) if needed() => open(path),
         None if inputs.lacks_vars_store_name() && needed() => Err(Error::invalid(
@@ -528,7 +538,7 @@ mod tests {
             let redactor = Redactor::default();
             let inputs = inputs(directory.path(), manifest, ops, vars);
             let error = load(&inputs, &redactor).unwrap_err();
-            let shown = redactor.apply("a-secret-value in-the-manifest").into_owned();
+            let shown = redactor.redact("a-secret-value in-the-manifest").into_owned();
             let manifest_is_read = !shown.contains("in-the-manifest") || vars.len() > 1;
             assert!(!shown.contains("a-secret-value") && manifest_is_read, "{error}: {shown}");
         }
@@ -543,25 +553,25 @@ mod tests {
         let redactor = Redactor::default();
         let loaded = load(&inputs, &redactor).unwrap();
         let pin = loaded.root.get("x").and_then(Node::as_str).unwrap().to_owned();
-        assert_eq!(redactor.apply(&format!("the pin is {pin}!")), "the pin is <redacted>!");
+        assert_eq!(redactor.redact(&format!("the pin is {pin}!")), "the pin is <redacted>!");
         let path = inputs.manifest.display().to_string();
-        assert_eq!(redactor.apply(&path), path);
-        // `learn_secrets` redacts the same texts without loading the manifest.
+        assert_eq!(redactor.redact(&path), path);
+        // `register_secrets` redacts the same texts without loading the manifest.
         let other = Redactor::default();
-        learn_secrets(&inputs, &other);
-        assert_eq!(other.apply(&format!("{path}: {pin}")), format!("{path}: <redacted>"));
+        register_secrets(&inputs, &other);
+        assert_eq!(other.redact(&format!("{path}: {pin}")), format!("{path}: <redacted>"));
     }
 
     #[test]
-    fn learn_secrets_finds_the_same_values_as_loading() {
+    fn register_secrets_finds_the_same_values_as_loading() {
         let directory = tempfile::tempdir().unwrap();
         let manifest = "name: env\nx: {mode: ((mode)), password: ((pin)), absent: ((absent))}\n\
                         cloud_provider: {mbus: 'https://mbus:((word))@10.0.0.6:6868'}\n";
         let vars = ["mode=quick", "pin=hush!", "word=p@ss"];
         let redactor = Redactor::default();
-        learn_secrets(&inputs(directory.path(), manifest, None, &vars), &redactor);
+        register_secrets(&inputs(directory.path(), manifest, None, &vars), &redactor);
         assert_eq!(
-            redactor.apply("-v mode=quick -v pin=hush! https://mbus:p%40ss@10.0.0.6 by mbus"),
+            redactor.redact("-v mode=quick -v pin=hush! https://mbus:p%40ss@10.0.0.6 by mbus"),
             "-v mode=quick -v pin=<redacted> https://<redacted>@10.0.0.6 by mbus"
         );
     }

@@ -58,7 +58,7 @@ impl<'a> Field<'a> {
     }
 
     /// Returns the position and path of the field for messages, such as "line 3: `name`".
-    pub(super) fn place(&self) -> String {
+    pub(super) fn location(&self) -> String {
         format!("{}: `{}`", self.node.position.describe(), self.path)
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct KnownInputs<'d> {
 }
 
 /// Registers all secrets with the redactor by the rules of the module.
-pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
+pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
     let mut found = SecretTexts::new(redactor);
     for document in &known.documents {
         names_on_record(document, &mut found.visible);
@@ -58,7 +58,7 @@ pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
     }
     known.outputs.iter().for_each(|value| found.walk(value, Naming::Requested, false));
     found.add_to_redactor(redactor);
-    known.urls.iter().for_each(|url| redactor.keep(url));
+    known.urls.iter().for_each(|url| redactor.keep_visible(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
     for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
@@ -76,19 +76,19 @@ pub(crate) fn learn(known: &KnownInputs<'_>, redactor: &Redactor) {
     texts
         .iter()
         .filter(|text| !found.visible.contains(text.trim()))
-        .for_each(|text| redactor.add_value(text));
+        .for_each(|text| redactor.add_as_precaution(text));
 }
 
 /// Registers the secrets in a CPI's properties with the redactor.
-pub fn learn_properties(properties: &Map<String, Value>, redactor: &Redactor) {
+pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Redactor) {
     let entry = Map::from_iter([("properties".to_owned(), Value::Object(properties.clone()))]);
     let config = Node::from_json(&serde_json::json!({ "cpis": [entry] }));
-    learn(&KnownInputs { documents: vec![&config], ..KnownInputs::default() }, redactor);
+    register_secrets(&KnownInputs { documents: vec![&config], ..KnownInputs::default() }, redactor);
 }
 
 /// Registers the values that are always secret in a document that a program wrote, such as a disk hint, with
 /// the redactor.
-pub fn learn_named(value: &Value, redactor: &Redactor) {
+pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
     let mut found = SecretTexts::new(redactor);
     found.walk(&node, Naming::Plain, false);
@@ -96,7 +96,7 @@ pub fn learn_named(value: &Value, redactor: &Redactor) {
 }
 
 /// Registers the credentials in a URL with the redactor.
-pub fn learn_url(url: &str, redactor: &Redactor) {
+pub fn register_url_secrets(url: &str, redactor: &Redactor) {
     credentials(url).iter().for_each(|secret| redactor.add(secret));
 }
 
@@ -233,14 +233,14 @@ fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomSt
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
     for key in ["releases", "networks", "azs", "cpis", "stemcells"] {
-        names.extend(list(document, key).iter().filter_map(|one| text(one, "name")));
+        names.extend(list(document, key).iter().filter_map(|item| text(item, "name")));
     }
     names.extend(list(document, "cpis").iter().filter_map(|cpi| text(cpi, "type")));
     let pools = list(document, "resource_pools").iter();
     names.extend(pools.filter_map(|pool| text(pool.get("stemcell")?, "name")));
     for group in list(document, "instance_groups").iter().chain(list(document, "jobs")) {
         let jobs = list(group, "jobs").iter().chain(list(group, "templates"));
-        names.extend(jobs.chain([group]).filter_map(|one| text(one, "name")));
+        names.extend(jobs.chain([group]).filter_map(|item| text(item, "name")));
         names.extend(list(group, "azs").iter().filter_map(Node::as_str));
     }
     if let Some(provider) = document.get("cloud_provider") {
@@ -327,7 +327,7 @@ mod tests {
 
     /// Redacts `text` with the secrets of a manifest and these variables.
     fn shown(manifest: Value, variables: Value, text: &str) -> String {
-        with(&Redactor::default(), manifest, variables).apply(text).into_owned()
+        with(&Redactor::default(), manifest, variables).redact(text).into_owned()
     }
 
     fn with(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
@@ -340,7 +340,7 @@ mod tests {
             urls: &urls,
             ..KnownInputs::default()
         };
-        learn(&known, redactor);
+        register_secrets(&known, redactor);
         redactor.clone()
     }
 
@@ -462,7 +462,7 @@ mod tests {
             redactor.add_name(name);
         }
         let redactor = with(&redactor, manifest, json!({"short": "prod", "other": "blue"}));
-        assert_eq!(redactor.apply("prod 4711 blue x-ray"), "<redacted> <redacted> <redacted> <redacted>");
+        assert_eq!(redactor.redact("prod 4711 blue x-ray"), "<redacted> <redacted> <redacted> <redacted>");
     }
 
     #[test]
@@ -493,8 +493,8 @@ mod tests {
         else {
             panic!()
         };
-        learn_properties(&context, &redactor);
-        assert_eq!(redactor.apply("p-w-1 eu my-project"), "<redacted> eu <redacted>");
+        register_property_secrets(&context, &redactor);
+        assert_eq!(redactor.redact("p-w-1 eu my-project"), "<redacted> eu <redacted>");
     }
 
     #[test]
@@ -526,9 +526,9 @@ mod tests {
             "secret": ["one-of-two"],
             "iscsi_settings": {"username": "u", "password": "chap-secret", "target": "iqn.2004-04.com:1"},
         });
-        learn_named(&hint, &redactor);
+        register_named_secrets(&hint, &redactor);
         assert_eq!(
-            redactor.apply("/dev/sdb k-e-y /home/me/key one-of-two chap-secret iqn.2004-04.com:1"),
+            redactor.redact("/dev/sdb k-e-y /home/me/key one-of-two chap-secret iqn.2004-04.com:1"),
             "/dev/sdb <redacted> /home/me/key <redacted> <redacted> iqn.2004-04.com:1"
         );
     }

@@ -150,7 +150,7 @@ impl VarsProgram {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let child = command.spawn().map_err(|error| self.not_started(&error))?;
         let mut process = Process { child, is_reaped: false };
         let failed = |error: io::Error| {
@@ -188,7 +188,7 @@ impl VarsProgram {
             if matches!(state, State::Stopped) {
                 break End::Stopped;
             }
-            if begun.elapsed() > limits.time {
+            if started.elapsed() > limits.time {
                 break End::TimedOut;
             }
         };
@@ -321,8 +321,8 @@ impl Drop for Process {
             return;
         }
         self.signal(Signal::TERM);
-        let begun = Instant::now();
-        while begun.elapsed() < GRACE && !matches!(self.state(), Ok(State::Ended) | Err(_)) {
+        let started = Instant::now();
+        while started.elapsed() < GRACE && !matches!(self.state(), Ok(State::Ended) | Err(_)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);
@@ -396,7 +396,7 @@ impl Log {
         let text = String::from_utf8_lossy(&self.bytes);
         // A line without its start may have the end of a secret, which is not found.
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
-        let text = redactor.show(text.trim_end());
+        let text = redactor.clean_and_redact(text.trim_end());
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.len().saturating_sub(LOG_LINES);
         lines.get(last..).unwrap_or_default().join("\n")
@@ -493,18 +493,18 @@ mod tests {
         let script =
             format!("trap '' TERM; (exec 3>{0}; sleep 60) & exec 3>{0}; sleep 60; sleep 60", fifo.display());
         let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
-        let begun = Instant::now();
+        let started = Instant::now();
         assert!(failure(&script, &limits).starts_with("vars program 'sh' did not end within 0.2 s"));
         // The other end of the pipe is open as long as a process of the group lives.
         assert!(reader.join().unwrap().is_empty());
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(5));
     }
 
     #[test]
     fn process_that_is_left_does_not_delay_the_end() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let root = shell("echo a: 1; sleep 60 & setsid sleep 20 &").run(&LIMITS, &[]).ok().unwrap();
         assert!(root.get("a").is_some());
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(5));
     }
 }

@@ -30,13 +30,17 @@ pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
 /// requests.
-pub fn client(config: Config, stopped: IsInterrupted) -> ureq::Agent {
-    ureq::Agent::with_parts(config, Dialer { stopped }.chain(RustlsConnector::default()), DummyResolver)
+pub fn client(config: Config, is_interrupted: IsInterrupted) -> ureq::Agent {
+    ureq::Agent::with_parts(
+        config,
+        Dialer { is_interrupted }.chain(RustlsConnector::default()),
+        DummyResolver,
+    )
 }
 
 /// Like [`client`], for HTTPS with these TLS settings instead of those of `config`.
-pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, stopped: IsInterrupted) -> ureq::Agent {
-    ureq::Agent::with_parts(config, Dialer { stopped }.chain(TlsConnector(tls)), DummyResolver)
+pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, is_interrupted: IsInterrupted) -> ureq::Agent {
+    ureq::Agent::with_parts(config, Dialer { is_interrupted }.chain(TlsConnector(tls)), DummyResolver)
 }
 
 /// The error for a host name without an address, wrapped in an [`io::Error`].
@@ -49,24 +53,24 @@ pub struct UnresolvedHost(io::Error);
 /// The thread that does so may outlive the call by the rest of the limit, or by the timeout of the system's
 /// resolver.
 pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let (sender, outcome) = mpsc::channel();
     let host = host.to_owned();
     std::thread::Builder::new().name("dial".into()).spawn(move || {
         // A caller that stopped waiting has dropped the receiver.
-        let _ = sender.send(connect(&host, port, begun, limit));
+        let _ = sender.send(connect(&host, port, started, limit));
     })?;
     let too_late = || {
         let text = format!("no connection within {}", duration(limit));
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        let left = limit.saturating_sub(begun.elapsed());
+        let left = limit.saturating_sub(started.elapsed());
         match outcome.recv_timeout(left.min(SLICE)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
             Ok(outcome) => return outcome,
             Err(RecvTimeoutError::Timeout) if stopped() => return Err(interrupted_error()),
-            Err(RecvTimeoutError::Timeout) if begun.elapsed() < limit => {}
+            Err(RecvTimeoutError::Timeout) if started.elapsed() < limit => {}
             Err(RecvTimeoutError::Timeout) => return Err(too_late()),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that connects has ended"));
@@ -76,13 +80,13 @@ pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) 
 }
 
 /// Connects to the addresses of `host` in turn. Each gets an equal share of the time that is left.
-fn connect(host: &str, port: u16, begun: Instant, limit: Duration) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16, started: Instant, limit: Duration) -> io::Result<TcpStream> {
     let no_address = |error| io::Error::other(UnresolvedHost(error));
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(no_address)?.collect();
     let mut failed = no_address(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     let mut waiting = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let share = limit.saturating_sub(begun.elapsed()) / waiting;
+        let share = limit.saturating_sub(started.elapsed()) / waiting;
         waiting -= 1;
         // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1))) {
@@ -103,7 +107,7 @@ pub fn interrupted_error() -> io::Error {
 
 /// Opens direct connections for ureq.
 struct Dialer {
-    stopped: IsInterrupted,
+    is_interrupted: IsInterrupted,
 }
 
 impl fmt::Debug for Dialer {
@@ -123,12 +127,12 @@ impl Connector<()> for Dialer {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
-        let stream = dial(host, port, *details.timeout.after, &*self.stopped)?;
+        let stream = dial(host, port, *details.timeout.after, &*self.is_interrupted)?;
         stream.set_read_timeout(Some(SLICE))?;
         stream.set_write_timeout(Some(SLICE))?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(BufferedConnection { stream, buffers, stopped: Arc::clone(&self.stopped) }))
+        Ok(Some(BufferedConnection { stream, buffers, is_interrupted: Arc::clone(&self.is_interrupted) }))
     }
 }
 
@@ -136,7 +140,7 @@ impl Connector<()> for Dialer {
 struct BufferedConnection {
     stream: TcpStream,
     buffers: LazyBuffers,
-    stopped: IsInterrupted,
+    is_interrupted: IsInterrupted,
 }
 
 impl fmt::Debug for BufferedConnection {
@@ -186,7 +190,7 @@ impl Transport for BufferedConnection {
         let mut output = &self.buffers.output()[..amount];
         let mut next = Limit::of(&timeout.for_write());
         while !output.is_empty() {
-            if (self.stopped)() {
+            if (self.is_interrupted)() {
                 return Err(interrupted_error().into());
             }
             whole.check()?;
@@ -208,7 +212,7 @@ impl Transport for BufferedConnection {
         let limit = Limit::of(&timeout.for_read());
         let input = self.buffers.input_append_buf();
         let amount = loop {
-            if (self.stopped)() {
+            if (self.is_interrupted)() {
                 return Err(interrupted_error().into());
             }
             limit.check()?;
@@ -263,10 +267,10 @@ mod tests {
     fn request_to_a_silent_server_times_out() {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
-        let begun = Instant::now();
+        let started = Instant::now();
         let error = client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 
     #[test]
@@ -278,11 +282,11 @@ mod tests {
             client(ureq::Agent::config_builder().build(), Arc::new(move || seen.load(Ordering::SeqCst)));
         let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
-        let begun = Instant::now();
+        let started = Instant::now();
         stop.store(true, Ordering::SeqCst);
         let error = waiting.join().unwrap().to_string();
         assert!(error.contains("interrupted"), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     }
 
     #[test]
@@ -295,9 +299,9 @@ mod tests {
             }
         });
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
-        let begun = Instant::now();
+        let started = Instant::now();
         client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 
     #[test]
@@ -308,9 +312,9 @@ mod tests {
         rustix::net::listen(&listener, 0).unwrap();
         let _first = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let dialled = |limit, stopped: &dyn Fn() -> bool| {
-            let begun = Instant::now();
+            let started = Instant::now();
             let error = dial("127.0.0.1", port, limit, stopped).unwrap_err();
-            assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
             error.to_string()
         };
         assert_eq!(dialled(Duration::from_millis(200), &|| false), "no connection within 0.2 s");

@@ -48,13 +48,13 @@ mod base64_text {
 }
 
 /// The timeout of reading the rest of a request after its answer.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves HTTP/1 on a stream until it ends. `timeout_headers` is the timeout for the headers of a request and
 /// for an idle connection. `server` names the server in the log.
 ///
 /// A request may be answered before all of it was read, for example if its password is wrong. The rest is
-/// then read for up to [`LINGER`], because closing a socket with unread data can discard the answer.
+/// then read for up to [`LINGER_TIMEOUT`], because closing a socket with unread data can discard the answer.
 pub async fn serve_connection<S>(stream: S, app: Router, timeout_headers: Duration, server: &str)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -70,7 +70,7 @@ where
         Ok(parts) => {
             let mut stream = parts.io.into_inner();
             if stream.shutdown().await.is_ok() {
-                let _ = timeout(LINGER, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
+                let _ = timeout(LINGER_TIMEOUT, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
             }
         }
         Err(error) => tracing::debug!(%error, "a connection to the {server} failed"),

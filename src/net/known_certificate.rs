@@ -118,8 +118,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
 /// Returns the timeout of the connection without the time that it took so far.
 fn remaining(details: &ConnectionDetails<'_>) -> NextTimeout {
     let mut timeout = details.timeout;
-    if let (Duration::Exact(limit), Instant::Exact(begun)) = (timeout.after, details.now) {
-        timeout.after = Duration::Exact(limit.saturating_sub(begun.elapsed()));
+    if let (Duration::Exact(limit), Instant::Exact(started)) = (timeout.after, details.now) {
+        timeout.after = Duration::Exact(limit.saturating_sub(started.elapsed()));
     }
     timeout
 }

@@ -136,7 +136,7 @@ impl Sink for Document {
             Event::StageProgress { .. }
             | Event::StageLog { .. }
             | Event::Planned { .. }
-            | Event::StepBegun { .. } => {}
+            | Event::StepStarted { .. } => {}
         }
     }
 }

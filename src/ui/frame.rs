@@ -9,15 +9,15 @@ use super::text::{self, Color};
 use base::events::StageId;
 
 /// The minimum number of columns for a progress bar.
-const WIDE: usize = 72;
+const MIN_BAR_COLUMNS: usize = 72;
 /// The minimum number of columns for a long progress bar.
-const ROOMY: usize = 110;
+const MIN_LONG_BAR_COLUMNS: usize = 110;
 /// The minimum width of a name.
-const NAME: usize = 16;
+const MIN_NAME_COLUMNS: usize = 16;
 /// The age after which a stage shows its log and usual duration.
-const LONG: Duration = Duration::from_secs(1);
+const DETAILS_AFTER: Duration = Duration::from_secs(1);
 /// The number of milliseconds per frame of the spinner.
-const SPIN: u128 = 100;
+const SPINNER_FRAME_MS: u128 = 100;
 
 /// The terminal to draw on.
 #[derive(Debug, Clone, Copy)]
@@ -77,18 +77,18 @@ pub(super) fn lines(
 }
 
 fn log(stage: &Running, now: Instant) -> Option<&str> {
-    let long = now.duration_since(stage.started) >= LONG;
+    let long = now.duration_since(stage.started) >= DETAILS_AFTER;
     stage.log.as_deref().filter(|log| long && !log.trim().is_empty())
 }
 
 impl TerminalSpace {
     fn wide(self) -> bool {
-        self.columns >= WIDE
+        self.columns >= MIN_BAR_COLUMNS
     }
 
     fn spinner(self, stage: &Running, now: Instant) -> Styled {
         let signs: Vec<char> = if self.unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
-        let turn = now.duration_since(stage.started).as_millis() / SPIN % signs.len() as u128;
+        let turn = now.duration_since(stage.started).as_millis() / SPINNER_FRAME_MS % signs.len() as u128;
         let sign = usize::try_from(turn).ok().and_then(|turn| signs.get(turn)).copied().unwrap_or(' ');
         Styled::default().colored(Color::Cyan, sign.to_string())
     }
@@ -114,7 +114,7 @@ impl TerminalSpace {
 
     /// Returns a name between the parts before and after it, shortened to make room for `details`.
     fn named(self, first: Styled, name: &str, details: Styled) -> Styled {
-        let room = self.columns().saturating_sub(first.width() + details.width()).max(NAME);
+        let room = self.columns().saturating_sub(first.width() + details.width()).max(MIN_NAME_COLUMNS);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
         first.and(name).joined(details)
     }
@@ -129,7 +129,7 @@ impl TerminalSpace {
     }
 
     fn bar(self, done: u64, total: u64) -> Styled {
-        let cells = if self.columns >= ROOMY { 20_usize } else { 10 };
+        let cells = if self.columns >= MIN_LONG_BAR_COLUMNS { 20_usize } else { 10 };
         let filled = usize::try_from(cells as u128 * u128::from(done) / u128::from(total)).unwrap_or(cells);
         let (full, rest) = if self.unicode { ("━", "─") } else { ("=", "-") };
         Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
@@ -161,7 +161,7 @@ impl TerminalSpace {
 }
 
 fn usual(stage: &Running, now: Instant) -> Option<Duration> {
-    stage.usual.filter(|usual| *usual >= LONG || now.duration_since(stage.started) >= LONG)
+    stage.usual.filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.started) >= DETAILS_AFTER)
 }
 
 #[cfg(test)]

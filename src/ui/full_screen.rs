@@ -9,7 +9,7 @@ use rustix::termios::tcgetwinsize;
 use super::styled::Styled;
 
 /// The time between two checks for a resize or an interrupt.
-const TICK: Duration = Duration::from_millis(50);
+const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The screen, restored when this is closed or dropped.
 pub struct FullScreen {
@@ -43,7 +43,7 @@ impl FullScreen {
             if interrupted() {
                 return false;
             }
-            std::thread::sleep(TICK.min(interval));
+            std::thread::sleep(TICK_INTERVAL.min(interval));
             let now = self.size();
             if now != size {
                 size = now;

@@ -7,7 +7,7 @@ use super::text::{self, Lines};
 use base::events::{Event, Sink};
 
 /// The version of the format. A version may gain fields, so consumers must ignore unknown ones.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// The JSON renderer.
 pub(super) struct Json {
@@ -30,7 +30,9 @@ impl Json {
 
 impl Sink for Json {
     fn emit(&self, event: &Event) {
-        if let Ok(line) = serde_json::to_string(&Line { v: VERSION, time: text::now_milliseconds(), event }) {
+        if let Ok(line) =
+            serde_json::to_string(&Line { v: FORMAT_VERSION, time: text::now_milliseconds(), event })
+        {
             self.lines.print_out(&base::text::escape_json(&line));
         }
     }
@@ -54,7 +56,8 @@ mod tests {
             outcome: Outcome::Skipped { reason: "unchanged".to_owned() },
             elapsed: std::time::Duration::from_millis(1500),
         };
-        let line = serde_json::to_string(&Line { v: VERSION, time: "T".to_owned(), event: &event }).unwrap();
+        let line =
+            serde_json::to_string(&Line { v: FORMAT_VERSION, time: "T".to_owned(), event: &event }).unwrap();
         assert_eq!(
             line,
             r#"{"v":1,"time":"T","event":"stage_finished","id":3,"outcome":"skipped","reason":"unchanged","elapsed_ms":1500}"#

@@ -117,7 +117,7 @@ impl Inner {
                 }
             }
             // The stages show each step.
-            Event::Planned { .. } | Event::StepBegun { .. } => {}
+            Event::Planned { .. } | Event::StepStarted { .. } => {}
             Event::PlanShown { lines } => {
                 for line in lines {
                     self.lines.print_out(&format!("{}{}", self.time(), base::text::clean_line(line)));
@@ -148,7 +148,7 @@ impl Inner {
             }
             Event::RunFinished { errors, notes, hints, elapsed, exit_code, report, log, .. } => {
                 self.report(report.as_deref(), *exit_code, *elapsed);
-                let lines = text::failure(errors, notes, hints, log.as_deref());
+                let lines = text::failure_lines(errors, notes, hints, log.as_deref());
                 let lines: Vec<String> = lines.iter().flat_map(|line| self.fitted(line)).collect();
                 self.lines.print_err(&format!("{}{}", self.time(), lines.join("\n")));
             }

@@ -20,7 +20,7 @@ use super::text::{self, Color, Lines};
 use base::events::{Event, Outcome, Sink, StageId};
 
 /// The time between two drawings without an event.
-const TICK: Duration = Duration::from_millis(100);
+const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum number of drawings per second.
 const REDRAWN: u8 = 20;
 
@@ -76,7 +76,7 @@ impl Progress {
             ProgressStyle::with_template("{frame}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::with_draw_target(None, target).with_style(style.with_key("frame", frame));
         if live {
-            bar.enable_steady_tick(TICK);
+            bar.enable_steady_tick(TICK_INTERVAL);
         }
         Progress { options, lines, live, bar, state, order: Mutex::default() }
     }
@@ -203,7 +203,7 @@ impl Progress {
             let log = log.as_ref().map(|log| Styled::plain(format!("log: {}", base::text::clean_line(log))));
             self.keep(&[done].into_iter().chain(others).chain(log).map(|line| (line, 2)).collect(), false);
         } else {
-            let lines = text::failure(errors, notes, hints, log.as_deref());
+            let lines = text::failure_lines(errors, notes, hints, log.as_deref());
             let lines = lines.into_iter().map(|line| (line, 4)).collect();
             self.keep(&lines, true);
         }
@@ -250,7 +250,7 @@ impl Sink for Progress {
                 if self.options.verbose { vec![(shown, indent + 2)] } else { KeptLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
-            Event::StepBegun { number, count, what, .. } => {
+            Event::StepStarted { number, count, what, .. } => {
                 state.step =
                     Some(CurrentStep { number: *number, count: *count, what: base::text::clean_line(what) });
                 KeptLines::new()

@@ -14,7 +14,7 @@ static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// The columns that a question leaves for ` [y/N] ` and the answer. dialoguer repeats a question that takes
 /// more than one line, so the prompt prints only the last line of a question through dialoguer.
-const ANSWER: usize = 8;
+const ANSWER_COLUMNS: usize = 8;
 
 /// Returns true while a prompt waits. The prompt then reports signals itself.
 pub fn is_asking() -> bool {
@@ -48,7 +48,7 @@ pub fn confirm(question: &str) -> Result<bool> {
 /// Like [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
-    let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER));
+    let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER_COLUMNS));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     ask("asking for confirmation", interrupted, || {
         if !before.is_empty() {
@@ -99,7 +99,7 @@ mod guard {
     use base::{Error, Result};
 
     /// The time in which a Ctrl-C that the prompt has read becomes its error, with a margin.
-    const GRACE: Duration = Duration::from_millis(300);
+    const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(300);
 
     pub(super) struct Guard {
         released: Arc<AtomicBool>,
@@ -117,7 +117,7 @@ mod guard {
                 .name("prompt-signals".into())
                 .spawn(move || {
                     for signal in signals.forever() {
-                        std::thread::sleep(GRACE);
+                        std::thread::sleep(INTERRUPT_TIMEOUT);
                         if released.load(Ordering::SeqCst) {
                             return;
                         }

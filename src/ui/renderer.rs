@@ -69,7 +69,7 @@ impl Renderer {
 
     /// Prints a redacted log line.
     pub fn log_line(&self, line: &str) {
-        self.screen.log_line(&self.redactor.show(line));
+        self.screen.log_line(&self.redactor.clean_and_redact(line));
     }
 }
 
@@ -95,7 +95,7 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
 /// Cleans and redacts every text of an event. Redaction comes before rendering. Otherwise, a secret such as
 /// `event` or a digit could garble the format.
 fn redact_event(event: &Event, redactor: &Redactor) -> Event {
-    let hide = |text: &String| redactor.show(text);
+    let hide = |text: &String| redactor.clean_and_redact(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
     match event {
         Event::StageStarted { id, parent, name, usual } => {
@@ -119,9 +119,13 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             };
             Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
         }
-        Event::StepBegun { number, count, step, what, reason } => {
-            Event::StepBegun { number: *number, count: *count, step, what: hide(what), reason: hide(reason) }
-        }
+        Event::StepStarted { number, count, step, what, reason } => Event::StepStarted {
+            number: *number,
+            count: *count,
+            step,
+            what: hide(what),
+            reason: hide(reason),
+        },
         Event::PlanShown { lines } => Event::PlanShown { lines: hide_all(lines) },
         Event::State { path } => Event::State { path: path.clone() },
         Event::Note { text } => Event::Note { text: hide(text) },
@@ -192,7 +196,7 @@ mod tests {
                 headline: secret(),
                 steps: vec![AnnouncedStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
-            Event::StepBegun { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
+            Event::StepStarted { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
             Event::PlanShown { lines: vec![secret()] },
             Event::Note { text: secret() },
             Event::Warning { text: secret() },

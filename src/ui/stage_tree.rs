@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn rate_covers_the_last_seconds() {
         let mut tree = StageTree::default();
-        let begun = tree.start(1, None, "uploading", None).started;
+        let started = tree.start(1, None, "uploading", None).started;
         let stage = tree.get_mut(1).unwrap();
-        let at = |seconds: u64| begun + Duration::from_secs(seconds);
-        stage.advance(0, Some(100 << 20), Unit::Bytes, begun);
-        assert_eq!(stage.amount(begun).unwrap(), "0 B of 100.0 MiB");
+        let at = |seconds: u64| started + Duration::from_secs(seconds);
+        stage.advance(0, Some(100 << 20), Unit::Bytes, started);
+        assert_eq!(stage.amount(started).unwrap(), "0 B of 100.0 MiB");
         for second in 1..=10 {
             stage.advance(second << 20, Some(100 << 20), Unit::Bytes, at(second));
         }

@@ -123,7 +123,7 @@ impl Lines {
 }
 
 /// Formats an error: message, causes, notes, hints, log. `errors` begins with the outermost.
-pub(super) fn failure(
+pub(super) fn failure_lines(
     errors: &[String],
     notes: &[String],
     hints: &[String],
@@ -168,7 +168,7 @@ mod tests {
     fn failure_has_causes_and_hints() {
         let errors = ["creating the VM failed".to_owned(), "line one\nline two".to_owned()];
         let shown = |colors, hints: &[String]| -> Vec<String> {
-            failure(&errors, &["nothing was changed".to_owned()], hints, Some("/log"))
+            failure_lines(&errors, &["nothing was changed".to_owned()], hints, Some("/log"))
                 .iter()
                 .map(|line| line.whole(colors))
                 .collect()

@@ -24,8 +24,14 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn at(place: LineColumn, problem: impl Into<String>) -> Self {
-        Error { file: None, line: place.line, column: place.column, problem: problem.into(), hint: None }
+    pub(crate) fn at(position: LineColumn, problem: impl Into<String>) -> Self {
+        Error {
+            file: None,
+            line: position.line,
+            column: position.column,
+            problem: problem.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn at_position(position: &Position, problem: impl Into<String>) -> Self {

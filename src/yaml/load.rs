@@ -139,12 +139,12 @@ fn name(key: &Node) -> String {
 
 impl<'a> Decoder<'a> {
     fn position(&self, id: Id) -> Position {
-        let LineColumn { line, column } = self.tree.nodes[id].place;
+        let LineColumn { line, column } = self.tree.nodes[id].position;
         Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
     fn error(&self, id: Id, problem: impl Into<String>) -> Error {
-        Error::at(self.tree.nodes[id].place, problem)
+        Error::at(self.tree.nodes[id].position, problem)
     }
 
     fn node(&mut self, id: Id) -> Result<Node, Error> {

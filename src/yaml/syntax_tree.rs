@@ -30,7 +30,7 @@ pub type Id = usize;
 /// A node as written.
 pub struct Raw<'t> {
     /// The place where the node begins.
-    pub place: LineColumn,
+    pub position: LineColumn,
     /// The tag with its handle expanded (`tag:yaml.org,2002:int`), if the document gives one.
     pub tag: Option<String>,
     /// The content.
@@ -81,12 +81,12 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
     let mut indented = HashMap::new();
     let mut reread = 0;
     loop {
-        let unindent = |place: &mut LineColumn| {
-            place.column -= indented.get(&place.line).copied().unwrap_or(0).min(place.column - 1);
+        let unindent = |position: &mut LineColumn| {
+            position.column -= indented.get(&position.line).copied().unwrap_or(0).min(position.column - 1);
         };
         let failure = match Builder::default().read(&text) {
             Ok(mut tree) => {
-                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.place));
+                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.position));
                 return Ok(use_tree(&tree));
             }
             Err(failure) => failure,
@@ -102,11 +102,11 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         }
         let mut error = match failure {
             Failure::Parser(error) => Error::at(LineColumn::from(*error.marker()), error.info()),
-            Failure::Here { place, problem, hint } => Error::at(place, problem).with_hint(hint),
+            Failure::Here { position, problem, hint } => Error::at(position, problem).with_hint(hint),
         };
-        let mut place = LineColumn { line: error.line, column: error.column };
-        unindent(&mut place);
-        error.column = place.column;
+        let mut position = LineColumn { line: error.line, column: error.column };
+        unindent(&mut position);
+        error.column = position.column;
         return Err(error);
     }
 }
@@ -143,12 +143,12 @@ enum Failure {
     /// An error of the parser, which `mend` may be able to correct.
     Parser(ScanError),
     /// An error that this module found.
-    Here { place: LineColumn, problem: String, hint: &'static str },
+    Here { position: LineColumn, problem: String, hint: &'static str },
 }
 
 impl Failure {
     fn here(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
-        Failure::Here { place: span.start.into(), problem: problem.into(), hint }
+        Failure::Here { position: span.start.into(), problem: problem.into(), hint }
     }
 }
 
@@ -228,7 +228,7 @@ impl<'t> Builder<'t> {
         let is_open = matches!(kind, RawKind::Seq(_) | RawKind::Map(_));
         let id = self.tree.nodes.len();
         let tag = tag.map(|tag: Cow<'_, Tag>| format!("{}{}", tag.handle(), tag.suffix()));
-        self.tree.nodes.push(Raw { place: span.start.into(), tag, kind });
+        self.tree.nodes.push(Raw { position: span.start.into(), tag, kind });
         if anchor != 0 {
             self.anchors.insert(anchor, id);
         }

@@ -79,8 +79,8 @@ fn linger(stream: &mut Stream) {
     while inner.sock.read(&mut rest).is_ok_and(|read| read > 0) {}
 }
 
-fn ping(agent: &Agent, patience: Duration) -> AgentError {
-    agent.wait_until_ready(patience, &mut |_| {}).unwrap_err()
+fn ping(agent: &Agent, timeout: Duration) -> AgentError {
+    agent.wait_until_ready(timeout, &mut |_| {}).unwrap_err()
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn untrusted_certificate_is_a_tls_error_without_retries() {
     let address = serve_tls(server.tls, |stream| {
         let _ = Request::read(stream);
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::from_secs(60));
     assert!(matches!(error, AgentError::Untrusted { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(20));
     let hints = Error::from(error).hints().join("\n");
     assert!(hints.contains("cert.ca") && !hints.contains("clock"), "{hints}");
 }
@@ -135,9 +135,9 @@ fn silent_server_times_out() {
         std::thread::sleep(Duration::from_secs(60));
         drop(stream);
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = ping(&agent(&address.to_string(), &identity().pem), Duration::ZERO);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(error.to_string().ends_with("stalled at `ping`: no TLS connection within 5s"), "{error}");
 }
@@ -151,10 +151,10 @@ fn wrong_password_fails_without_retries() {
             respond(stream, "401 Unauthorized", "");
         }
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = ping(&agent(&address.to_string(), &server.pem), Duration::from_secs(60));
     assert!(matches!(error, AgentError::Unauthorized { .. }), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -208,10 +208,10 @@ fn upload_rejected_before_the_body_does_not_hang() {
                 linger(stream);
             }
         });
-        let begun = Instant::now();
+        let started = Instant::now();
         let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains(matches), "{status}: {error}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 }
 
@@ -231,11 +231,11 @@ fn broken_upload_is_told_from_a_dead_agent() {
         let _ = stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
         let _ = stream.read_exact(&mut vec![0; 1 << 20]);
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     let error = agent(&address.to_string(), &server.pem).put_blob("x", &file, &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Protocol { .. }), "{error}");
     assert!(error.to_string().contains("closed the connection during the upload"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -274,20 +274,20 @@ fn old_agent(tls: Arc<ServerConfig>, answers: &'static [(&'static str, i64)]) ->
 fn dynamic_drain_is_polled_until_done() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -1), ("status", 0)]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let drained =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_secs(30)).unwrap();
     assert_eq!(drained, DrainOutcome::Done);
-    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
 #[test]
 fn dynamic_drain_ends_at_the_deadline() {
     let server = identity();
     let address = old_agent(server.tls, &[("shutdown", -600)]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let drained =
         agent(&address.to_string(), &server.pem).drain(StopReason::Stop, Duration::from_millis(200)).unwrap();
     assert_eq!(drained, DrainOutcome::TimedOut);
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }

@@ -14,13 +14,17 @@ fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
     let plan = hello.world.finish(hello.command("plan", more));
     assert_eq!(plan.stdout, "", "no plan is shown");
     let create = hello.create(more);
-    assert_eq!(failure(&plan), failure(&create), "what `plan` says is not what `create-env` says");
-    refused(hello, plan, code, said);
-    refused(hello, create, code, said);
+    assert_eq!(
+        code_and_error(&plan),
+        code_and_error(&create),
+        "what `plan` says is not what `create-env` says"
+    );
+    expect_refusal(hello, plan, code, said);
+    expect_refusal(hello, create, code, said);
 }
 
 /// Returns the exit code and the error with its hints at the end, without paths and time of the run.
-fn failure(run: &Run) -> (i32, String) {
+fn code_and_error(run: &Run) -> (i32, String) {
     let at = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
     let lines = run.stderr[at..].lines().filter(|line| !line.starts_with("  log: "));
     let lines = lines.map(|line| match line.split_once("this machine's clock says ") {
@@ -32,7 +36,7 @@ fn failure(run: &Run) -> (i32, String) {
 
 /// Checks the exit code and texts of an error, and that nothing was called or written.
 #[track_caller]
-fn refused(hello: &Hello, run: Run, code: i32, said: &[&str]) {
+fn expect_refusal(hello: &Hello, run: Run, code: i32, said: &[&str]) {
     let run = run.failure(code);
     for text in said {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
@@ -106,12 +110,12 @@ fn several_problems_are_reported_at_once() {
 fn rejects_missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
-    refused(&hello, run, 3, &["nowhere.yml", "does not exist"]);
+    expect_refusal(&hello, run, 3, &["nowhere.yml", "does not exist"]);
     both_refuse(&hello, &["-o", "nope.yml"], 3, &["nope.yml"]);
     both_refuse(&hello, &["-l", "nope.yml"], 3, &["nope.yml"]);
-    refused(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
+    expect_refusal(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
     let run = hello.world.run(["create-env", "hello/manifest.yml", "--state", "no/such/dir/state.json"]);
-    refused(&hello, run, 3, &["no/such/dir", "does not exist"]);
+    expect_refusal(&hello, run, 3, &["no/such/dir", "does not exist"]);
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn rejects_damaged_stemcells() {
             // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
             assert_eq!(Hello::methods(&hello.requests()), ["info"]);
-            refused(&hello, run, 3, said);
+            expect_refusal(&hello, run, 3, said);
         } else {
             both_refuse(&hello, &[], 3, said);
         }
@@ -306,7 +310,7 @@ fn unrunnable_cpis_are_reported() {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
         if mode == 0o755 {
-            refused(&hello, hello.create(&[]), 1, said);
+            expect_refusal(&hello, hello.create(&[]), 1, said);
         } else {
             both_refuse(&hello, &[], 3, said);
         }

@@ -19,18 +19,18 @@ use crate::support::tarballs::StemcellTarball;
 use crate::support::{MONOPILE, Run, World};
 
 /// A CPI with one bug or none, and its cloud.
-struct Author {
+struct BuggyCpi {
     world: World,
     bug: &'static str,
 }
 
-impl Author {
-    fn with(bug: &'static str) -> Author {
+impl BuggyCpi {
+    fn with(bug: &'static str) -> BuggyCpi {
         let world = World::new();
         let cpi = world.write("cpi", include_str!("support/authored_cpi"));
         std::fs::set_permissions(cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
         StemcellTarball::default().write(&world.path("stemcell.tgz"));
-        Author { world, bug }
+        BuggyCpi { world, bug }
     }
 
     fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
@@ -85,7 +85,7 @@ const MAY_BE_MISSING: [&str; 4] = [
 
 #[test]
 fn correct_cpi_passes_under_both_contracts() {
-    let author = Author::with("");
+    let author = BuggyCpi::with("");
     let (run, report) = author.check(&["--junit", "junit.xml"]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
@@ -108,7 +108,7 @@ fn correct_cpi_passes_under_both_contracts() {
 
 #[test]
 fn minimal_cpi_passes() {
-    let author = Author::with("minimal");
+    let author = BuggyCpi::with("minimal");
     let (run, report) = author.check(&[]);
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
@@ -184,7 +184,7 @@ fn every_planted_bug_is_found() {
 }
 
 fn finds((bug, checks, reason): Planted) {
-    let author = Author::with(bug);
+    let author = BuggyCpi::with(bug);
     let (run, report) = author.check(&["--contract", "v2"]);
     let failed = failures(&report);
     for check in checks {
@@ -208,7 +208,7 @@ fn finds((bug, checks, reason): Planted) {
 
 #[test]
 fn lost_vm_is_attributed_to_the_call_that_lost_it() {
-    let author = Author::with("attach-destroys");
+    let author = BuggyCpi::with("attach-destroys");
     let (_, report) = author.check(&["--contract", "v2"]);
     assert_eq!(failures(&report), ["contract v2: attach_disk again"]);
     let skipped = with_result(&report, "skip");
@@ -229,7 +229,7 @@ fn violations_are_told_from_unspecified_behaviour() {
         ("shared-counter", "contract v2: 5 create_disk at once", "not_promised"),
         ("exit-status", "rpc: info", "not_promised"),
     ] {
-        let author = Author::with(bug);
+        let author = BuggyCpi::with(bug);
         let (_, report) = author.check(&["--contract", "v2"]);
         let checks = report["checks"].as_array().unwrap();
         let named = |one: &&Value| {
@@ -237,13 +237,14 @@ fn violations_are_told_from_unspecified_behaviour() {
         };
         assert_eq!(checks.iter().find(named).unwrap()["deviation"], deviation, "{bug}: {check}");
     }
-    let run = Author::with("second-delete").run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
+    let run =
+        BuggyCpi::with("second-delete").run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
     assert!(run.stdout.contains("FAIL: not promised by the contract"), "{}", run.stdout);
     assert!(run.stdout.contains("(0 violate the contract, "), "{}", run.stdout);
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.
-fn held(author: &Author) -> Child {
+fn held(author: &BuggyCpi) -> Child {
     let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the call is held", || author.world.exists("held"));
@@ -258,7 +259,7 @@ fn send(child: &Child, signal: Signal) {
 #[test]
 fn signal_ends_the_run_and_cleans_up() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let author = Author::with("held");
+        let author = BuggyCpi::with("held");
         let child = held(&author);
         send(&child, signal);
         author.world.write("go", "");
@@ -274,7 +275,7 @@ fn signal_ends_the_run_and_cleans_up() {
 
 #[test]
 fn second_signal_ends_cleanup_and_lists_leftovers() {
-    let author = Author::with("held");
+    let author = BuggyCpi::with("held");
     let child = held(&author);
     send(&child, Signal::INT);
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -292,7 +293,7 @@ fn second_signal_ends_cleanup_and_lists_leftovers() {
 
 #[test]
 fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
-    let author = Author::with("held");
+    let author = BuggyCpi::with("held");
     let mut child = held(&author);
     child.kill().unwrap();
     child.end();
@@ -300,10 +301,10 @@ fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     let left = author.cloud();
     assert_eq!(left.len(), 2);
     // Resources of another CPI, which has other arguments, stay untouched.
-    let other = Author { world: author.world, bug: "" };
+    let other = BuggyCpi { world: author.world, bug: "" };
     other.check(&["--contract", "v2"]).0.success();
     assert_eq!(other.cloud(), left);
-    let author = Author { world: other.world, bug: "held" };
+    let author = BuggyCpi { world: other.world, bug: "held" };
     let (run, report) = author.check(&["--contract", "v2"]);
     run.success();
     let cleaned: Vec<_> =
@@ -315,7 +316,7 @@ fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
 
 #[test]
 fn recorded_run_can_be_replayed_without_the_cloud() {
-    let author = Author::with("");
+    let author = BuggyCpi::with("");
     let context = r#"{"endpoint": "https://cloud", "password": "correct horse"}"#;
     let (run, report) = author.check(&["--record", "t.jsonl", "--context", context]);
     run.success();
@@ -361,7 +362,7 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
 
 #[test]
 fn call_prints_the_exchange_without_secrets() {
-    let author = Author::with("");
+    let author = BuggyCpi::with("");
     let context = ["--context", r#"{"password": "correct horse"}"#];
     let run = author.run("call", &[&context[..], &["create_disk", "1024", "{}"]].concat()).success();
     for part in [
@@ -393,7 +394,7 @@ fn call_prints_the_exchange_without_secrets() {
 
 #[test]
 fn invalid_arguments_are_explained() {
-    let author = Author::with("");
+    let author = BuggyCpi::with("");
     author.world.write("wrong.jsonl", "{}\n");
     for (arguments, code, message) in [
         (&["cpi", "info"][..], 2, "no CPI is given"),

@@ -140,7 +140,7 @@ fn previous(hello: &Hello) -> Vec<Vec<String>> {
     let store: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let rotations = store["monopile_previous"].as_array().cloned().unwrap_or_default();
     assert!(!json!(rotations).to_string().contains("PRIVATE KEY"));
-    rotations.iter().map(|one| one.as_object().unwrap().keys().cloned().collect()).collect()
+    rotations.iter().map(|rotation| rotation.as_object().unwrap().keys().cloned().collect()).collect()
 }
 
 #[test]

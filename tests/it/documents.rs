@@ -105,20 +105,23 @@ fn every_documented_command_runs() {
         copy(&repository().join("examples"), &world.path("examples"));
         let network = Network::new();
         for block in blocks {
-            let place = format!("{}:{}", path.display(), block.line);
+            let location = format!("{}:{}", path.display(), block.line);
             let Some(rest) = block.mark.strip_prefix("sh") else {
-                assert!(!block.text.trim_start().starts_with("monopile "), "{place}: this block is not run");
+                assert!(
+                    !block.text.trim_start().starts_with("monopile "),
+                    "{location}: this block is not run"
+                );
                 continue;
             };
             if let Some(needs) = rest.trim().strip_prefix("needs=") {
-                assert!(needs.len() > 3, "{place}: needs what?");
+                assert!(needs.len() > 3, "{location}: needs what?");
                 continue;
             }
             let mut command = network.command("sh");
             let (text, endless) = match rest.trim() {
                 "" => (block.text.clone(), false),
                 "until=Ctrl-C" => (format!("exec {}", block.text), true),
-                _ => panic!("{place}: a mark is `sh`, `sh until=Ctrl-C` or `sh needs=…`"),
+                _ => panic!("{location}: a mark is `sh`, `sh until=Ctrl-C` or `sh needs=…`"),
             };
             world.enter(&mut command).args(["-ec", &text]);
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
@@ -133,7 +136,7 @@ fn every_documented_command_runs() {
                     world.finish(command);
                 }
             }
-            assert_eq!(code, 0, "{place}:\n{}\n{said}", block.text);
+            assert_eq!(code, 0, "{location}:\n{}\n{said}", block.text);
             ran += 1;
         }
         assert_eq!(world.leftovers(), Vec::<String>::new(), "{}", path.display());
@@ -189,8 +192,8 @@ fn table_of_bounds_matches_the_program() {
         ("archive: unpacked size", size(archive.bytes)),
         ("archive: entries", archive.entries.to_string()),
         ("archive: unpacked bytes per byte", archive.ratio.to_string()),
-        ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::DOCUMENT)),
-        ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::NODES.to_string()),
+        ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::MAX_DOCUMENT_BYTES)),
+        ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::MAX_DOCUMENT_NODES.to_string()),
         ("answer of a CPI", size(engine::cpi::ANSWER_LIMIT)),
         ("job template: size of all values", size(template.memory)),
         ("job template: steps", template.steps.to_string()),
@@ -222,17 +225,17 @@ fn table_of_limits_matches_the_program() {
         ("agent: task", None),
         ("agent: upload or download of a blob in which no byte moves", Some(AGENT_TIMEOUTS.stall)),
         ("agent: answer after an upload, while the agent computes the digest", Some(AGENT_TIMEOUTS.digest)),
-        ("agent: cleanup message after a signal", Some(AGENT_TIMEOUTS.parting)),
+        ("agent: cleanup message after a signal", Some(AGENT_TIMEOUTS.cleanup)),
         ("agent: check for an untracked VM", Some(AGENT_TIMEOUTS.search)),
-        ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT)),
-        ("download: everything before the request", Some(limits::SETUP)),
-        ("download: answer up to the end of its headers", Some(limits::ANSWER)),
-        ("download: transfer in which no byte moves", Some(limits::STALL)),
+        ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT_TIMEOUT)),
+        ("download: everything before the request", Some(limits::SETUP_TIMEOUT)),
+        ("download: answer up to the end of its headers", Some(limits::HEADERS_TIMEOUT)),
+        ("download: transfer in which no byte moves", Some(limits::STALL_TIMEOUT)),
         ("bucket: request", Some(state::BUCKET_REQUEST)),
         ("bucket: sending a request again", Some(state::BUCKET_RETRIES)),
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
-        ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP)),
+        ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP_TIMEOUT)),
         ("program for variables: from its start to its end", Some(manifest::vars_program::TIME_LIMIT)),
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),

@@ -53,15 +53,15 @@ const ERROR: &str = r#"{"result": null, "error": {"type": "Bosh::Clouds::CloudEr
 
 impl Failure {
     /// Returns the script that makes this call fail.
-    fn script(self, speaks: Dialect, call: &Point) -> Script {
+    fn script(self, dialect: Dialect, call: &CallPoint) -> Script {
         let fail = |ok_to_retry| Reaction::Fail {
             error_type: "Bosh::Clouds::CloudError".to_owned(),
             message: "it broke".to_owned(),
             ok_to_retry,
         };
         let print = |answer: &str| format!("printf '%s' '{answer}'");
-        let (last, deed) = match self {
-            Failure::Hang => return Script::at(call.number, Interruption::Hold).in_dialect(speaks),
+        let (last, reaction) = match self {
+            Failure::Hang => return Script::at(call.number, Interruption::Hold).in_dialect(dialect),
             Failure::Error => (call.nth, fail(false)),
             Failure::RetryOnce => (call.nth, fail(true)),
             Failure::RetryForever => (usize::MAX, fail(true)),
@@ -74,7 +74,7 @@ impl Failure {
                 (call.nth, Reaction::After(print("{\"result\": [[7]], \"error\": null}")))
             }
         };
-        Script::speaking(speaks).on(&call.method, (call.nth, last), deed)
+        Script::speaking(dialect).on(&call.method, (call.nth, last), reaction)
     }
 
     /// Returns true if the work may be done without a usable answer.
@@ -86,7 +86,7 @@ impl Failure {
 
 /// A call of an undisturbed stage.
 #[derive(Debug, Clone)]
-struct Point {
+struct CallPoint {
     method: String,
     /// The number among all calls of the stage, from 1.
     number: usize,
@@ -94,28 +94,28 @@ struct Point {
     nth: usize,
 }
 
-impl Point {
+impl CallPoint {
     fn creates(&self) -> bool {
         self.method.starts_with("create_")
     }
 }
 
-type Disturbance = Option<(Point, Failure)>;
+type Disturbance = Option<(CallPoint, Failure)>;
 
 const STAGES: [&str; 4] = ["create", "redeploy", "recreate", "delete"];
 
 /// One life under one contract.
-struct Life {
+struct FailureLife {
     hello: Hello,
-    speaks: Dialect,
-    place: String,
+    dialect: Dialect,
+    context: String,
     leaks: Vec<String>,
 }
 
-impl Life {
-    fn new(speaks: Dialect) -> Self {
+impl FailureLife {
+    fn new(dialect: Dialect) -> Self {
         let mut hello = Hello::new();
-        if speaks != Dialect::Local {
+        if dialect != Dialect::Local {
             let manifest = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(manifest.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", ""));
@@ -126,7 +126,7 @@ impl Life {
             );
             hello.ops("registry.yml", &op);
         }
-        Life { hello, speaks, place: String::new(), leaks: Vec::new() }
+        FailureLife { hello, dialect, context: String::new(), leaks: Vec::new() }
     }
 
     fn command(&self, stage: usize, more: &[&str]) -> Command {
@@ -152,21 +152,21 @@ impl Life {
     }
 
     fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
-        self.place = format!("{:?}, {}, {disturbance:?}", self.speaks, STAGES[stage]);
+        self.context = format!("{:?}, {}, {disturbance:?}", self.dialect, STAGES[stage]);
         self.begin(stage);
         let Some((point, failure)) = disturbance else {
-            self.hello.script(Script::speaking(self.speaks));
+            self.hello.script(Script::speaking(self.dialect));
             let run = self.run(stage, &[]);
             return self.expect(&run, 0);
         };
-        self.hello.script(failure.script(self.speaks, point));
+        self.hello.script(failure.script(self.dialect, point));
         self.hello.requests();
         // A call of a hanging CPI is left running. Any other call ends before this timeout.
-        let patience: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
-        let run = self.run(stage, patience);
+        let timeout_flags: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
+        let run = self.run(stage, timeout_flags);
         match failure {
             Failure::RetryOnce => self.expect(&run, 0),
-            _ => assert!([0, 1].contains(&run.code), "{}: {}: {}", self.place, run.code, run.stderr),
+            _ => assert!([0, 1].contains(&run.code), "{}: {}: {}", self.context, run.code, run.stderr),
         }
         let failed = run.code == 1;
         if *failure == Failure::Hang {
@@ -178,7 +178,7 @@ impl Life {
                 self.check_what_may_exist(point, &run);
             }
             self.check_all_is_known(point);
-            self.hello.script(Script::speaking(self.speaks));
+            self.hello.script(Script::speaking(self.dialect));
         }
         if failed {
             self.again(stage, point, *failure);
@@ -190,15 +190,15 @@ impl Life {
     }
 
     /// Returns the requests of the failed call and of the last call to the same method in the disturbed run.
-    fn requests(&self, point: &Point) -> [Value; 2] {
+    fn requests(&self, point: &CallPoint) -> [Value; 2] {
         let text = self.hello.world.read("requests.jsonl");
         let requests = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let mut mine: Vec<Value> = requests.filter(|one| one["method"] == *point.method).collect();
+        let mut mine: Vec<Value> = requests.filter(|request| request["method"] == *point.method).collect();
         [mine[point.nth - 1].clone(), mine.pop().unwrap()]
     }
 
     /// Checks that every resource that a creating call may have made is reported and on record.
-    fn check_what_may_exist(&self, point: &Point, run: &Run) {
+    fn check_what_may_exist(&self, point: &CallPoint, run: &Run) {
         let requests = self.requests(point);
         let id = |request: &Value| request["context"]["request_id"].as_str().unwrap().to_owned();
         let mut texts = vec![id(&requests[1])];
@@ -207,36 +207,36 @@ impl Life {
         );
         let shown = self.hello.world.run(["state", "show", "--state", "state.json"]).success().stdout;
         for text in &texts {
-            assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.place, run.stderr);
+            assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.context, run.stderr);
         }
         texts.push(id(&requests[0]));
         for text in texts {
-            assert!(shown.contains(&text), "{}: {text} is not in {shown}", self.place);
+            assert!(shown.contains(&text), "{}: {text} is not in {shown}", self.context);
         }
     }
 
     /// Checks that the state or the journal knows every existing resource.
-    fn check_all_is_known(&mut self, point: &Point) {
+    fn check_all_is_known(&mut self, point: &CallPoint) {
         let known = self.hello.known();
         for cid in self.hello.cloud() {
             let of_failed_call = point.creates() && known.contains(self.request_id(point).as_str());
             if !known.contains(&cid) && !of_failed_call {
-                self.leaks.push(format!("{}: {cid} exists, and nothing knows it", self.place));
+                self.leaks.push(format!("{}: {cid} exists, and nothing knows it", self.context));
             }
         }
     }
 
-    fn request_id(&self, point: &Point) -> String {
+    fn request_id(&self, point: &CallPoint) -> String {
         self.requests(point)[0]["context"]["request_id"].as_str().unwrap().to_owned()
     }
 
     /// Runs the command again, with the steps that the run asks of the operator.
-    fn again(&mut self, stage: usize, point: &Point, failure: Failure) {
+    fn again(&mut self, stage: usize, point: &CallPoint, failure: Failure) {
         let mut run = self.run(stage, &[]);
         if point.creates() && failure.leaves_no_answer() {
             self.expect(&run, 1);
             for needed in ["is unknown", "look in the IaaS for", "--forget-open-calls"] {
-                assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.place, run.stderr);
+                assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.context, run.stderr);
             }
             self.delete_unknown();
             run = self.run(stage, &["--forget-open-calls"]);
@@ -245,7 +245,12 @@ impl Life {
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();
                 for needed in ["an untracked VM answers at", &agent_id, &self.request_id(point)] {
-                    assert!(run.stderr.contains(needed), "{}: {needed} is not in {}", self.place, run.stderr);
+                    assert!(
+                        run.stderr.contains(needed),
+                        "{}: {needed} is not in {}",
+                        self.context,
+                        run.stderr
+                    );
                 }
                 self.delete_unknown();
                 run = self.run(stage, &[]);
@@ -267,10 +272,14 @@ impl Life {
     }
 
     fn expect(&self, run: &Run, code: i32) {
-        assert_eq!(run.code, code, "{}\n--- stdout\n{}\n--- stderr\n{}", self.place, run.stdout, run.stderr);
+        assert_eq!(
+            run.code, code,
+            "{}\n--- stdout\n{}\n--- stderr\n{}",
+            self.context, run.stdout, run.stderr
+        );
     }
 
-    fn live(&mut self, disturbances: &[Disturbance; 4], mut check: impl FnMut(usize, &Life)) {
+    fn live(&mut self, disturbances: &[Disturbance; 4], mut check: impl FnMut(usize, &FailureLife)) {
         for (stage, disturbance) in disturbances.iter().enumerate() {
             self.stage(stage, disturbance);
             if self.hello.world.exists("state.json") {
@@ -278,10 +287,10 @@ impl Life {
                 self.hello.forget_suspects();
             }
             if stage < 3 {
-                assert_eq!(self.hello.ask().1, stage as u64 + 1, "{}: the disk's data", self.place);
+                assert_eq!(self.hello.ask().1, stage as u64 + 1, "{}: the disk's data", self.context);
                 let (cloud, recorded) = (self.hello.cloud(), self.hello.recorded());
                 if cloud != recorded {
-                    self.leaks.push(format!("{}: exists {cloud:?}, recorded {recorded:?}", self.place));
+                    self.leaks.push(format!("{}: exists {cloud:?}, recorded {recorded:?}", self.context));
                 }
             }
             check(stage, self);
@@ -292,41 +301,45 @@ impl Life {
         for left in self.hello.leftovers() {
             // A later run sweeps these scratch directories when they are a day old.
             if !left.contains("/tmp/monopile-") {
-                self.leaks.push(format!("{}: {left} is left", self.place));
+                self.leaks.push(format!("{}: {left} is left", self.context));
             }
         }
         for left in ["state.json", "state.json.lock", "state.json.journal"] {
-            assert!(!self.hello.world.exists(left), "{}: {left} is left", self.place);
+            assert!(!self.hello.world.exists(left), "{}: {left} is left", self.context);
         }
     }
 }
 
 /// Runs an undisturbed life, and returns the state after each deploy and the calls of each stage.
-fn reference(speaks: Dialect) -> ([Value; 3], [Vec<Point>; 4]) {
+fn reference(dialect: Dialect) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
-    let mut points: [Vec<Point>; 4] = Default::default();
-    let mut life = Life::new(speaks);
+    let mut points: [Vec<CallPoint>; 4] = Default::default();
+    let mut life = FailureLife::new(dialect);
     life.hello.requests();
     life.live(&[None, None, None, None], |stage, life| {
         if stage < 3 {
             states[stage] = life.hello.normalised_state();
         }
-        let methods: Vec<String> =
-            life.hello.requests().iter().map(|one| one["method"].as_str().unwrap().to_owned()).collect();
+        let methods: Vec<String> = life
+            .hello
+            .requests()
+            .iter()
+            .map(|request| request["method"].as_str().unwrap().to_owned())
+            .collect();
         for (index, method) in methods.iter().enumerate() {
-            let nth = methods[..=index].iter().filter(|one| *one == method).count();
-            points[stage].push(Point { method: method.clone(), number: index + 1, nth });
+            let nth = methods[..=index].iter().filter(|known| *known == method).count();
+            points[stage].push(CallPoint { method: method.clone(), number: index + 1, nth });
         }
     });
     assert_eq!(life.leaks, Vec::<String>::new());
     (states, points)
 }
 
-fn sweep(speaks: Dialect) {
-    let (states, calls) = reference(speaks);
+fn sweep(dialect: Dialect) {
+    let (states, calls) = reference(dialect);
     let full = std::env::var_os("MONOPILE_SWEEP").is_some_and(|value| value == "full");
     let points = [0, 1, 2, 3].map(|stage: usize| {
-        let all: Vec<(Point, Failure)> =
+        let all: Vec<(CallPoint, Failure)> =
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();
         match full {
             true => all,
@@ -339,7 +352,7 @@ fn sweep(speaks: Dialect) {
     let most = points.iter().map(Vec::len).max().unwrap();
     let lives: Vec<[Disturbance; 4]> =
         (0..most).map(|index| [0, 1, 2, 3].map(|stage: usize| points[stage].get(index).cloned())).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     let next = AtomicUsize::new(0);
     let leaks = std::sync::Mutex::new(Vec::new());
     let _waiting = crate::support::process::waiting("the last life");
@@ -347,14 +360,14 @@ fn sweep(speaks: Dialect) {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(disturbances) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let mut life = Life::new(speaks);
+                    let mut life = FailureLife::new(dialect);
                     life.live(disturbances, |stage, life| {
                         if stage < 3 {
                             let state = life.hello.normalised_state();
                             assert_eq!(
                                 state, states[stage],
                                 "{}: another state than undisturbed",
-                                life.place
+                                life.context
                             );
                         }
                     });
@@ -365,11 +378,11 @@ fn sweep(speaks: Dialect) {
     });
     let leaks = leaks.into_inner().unwrap();
     eprintln!(
-        "failures of a CPI that speaks {speaks:?}: {} at {} calls in {} lives and {:.0} s; {} leaks",
+        "failures of a CPI that speaks {dialect:?}: {} at {} calls in {} lives and {:.0} s; {} leaks",
         points.iter().map(Vec::len).sum::<usize>(),
         calls.iter().map(Vec::len).sum::<usize>(),
         lives.len(),
-        begun.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64(),
         leaks.len()
     );
     assert_eq!(leaks, Vec::<String>::new());

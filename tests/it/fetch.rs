@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::hello::{Hello, subnet};
-use crate::support::http::{Proxy, Server, answer, part};
+use crate::support::http::{ForwardProxy, Server, answer, part};
 use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{JobTarball, ReleaseTarball, StemcellTarball, sha1, sha256};
 use crate::support::{Run, World};
@@ -94,12 +94,12 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
     fetching.manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
     let run = fetching.fetches(fetching.command(&["--json"]));
-    let begun: Vec<Value> =
+    let started: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
     let id =
-        |name: &str| begun.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone());
-    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{begun:?}");
-    assert!(id("Downloading the stemcell").is_some(), "{begun:?}");
+        |name: &str| started.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone());
+    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{started:?}");
+    assert!(id("Downloading the stemcell").is_some(), "{started:?}");
     assert_eq!(server.requests().len(), 2);
 
     let again = fetching.fetches(fetching.command(&[]));
@@ -250,7 +250,7 @@ fn https_trusts_only_system_authorities() {
     let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
     fetching.manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
     let bundle = fetching.world.write("ca.pem", certificate);
-    let proxy = Proxy::http();
+    let proxy = ForwardProxy::http();
     let mut command = fetching.command(&[]);
     // Requests to this machine's own addresses never use such a proxy.
     command.env("SSL_CERT_FILE", &bundle).env("HTTPS_PROXY", format!("http://localhost:{}", proxy.port()));
@@ -292,7 +292,7 @@ fn proxy_variables_are_honoured() {
     let server = Server::of_file(&fetching.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     fetching.manifest(&url, &sha1(&fetching.release));
-    let (http, socks) = (Proxy::http(), Proxy::socks5(None));
+    let (http, socks) = (ForwardProxy::http(), ForwardProxy::socks5(None));
     for (index, (name, value)) in [
         ("http_proxy", format!("http://127.0.0.1:{}", http.port())),
         ("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{}", socks.port())),
@@ -482,8 +482,8 @@ fn failed_download_stops_the_others() {
     let (port, _) = slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
     fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = fetching.world.finish(fetching.command(&[])).failure(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }

@@ -363,11 +363,11 @@ impl Monit {
             .spawn()
             .expect("monit runs: tests/run installs it");
         let monit = Monit { config, daemon };
-        until("monit answers", || monit.tell(&["status"]));
+        until("monit answers", || monit.run_monit(&["status"]));
         monit
     }
 
-    fn tell(&self, words: &[&str]) -> bool {
+    fn run_monit(&self, words: &[&str]) -> bool {
         monit(&self.config).args(words).status().unwrap().success()
     }
 }
@@ -393,18 +393,18 @@ fn works_under_monit() {
     until("monit starts it", runs);
     for _ in 0..3 {
         let old = job.assert_running();
-        assert!(monit.tell(&["stop", "hello"]));
+        assert!(monit.run_monit(&["stop", "hello"]));
         until("monit stops it", || !job.processes().contains(&old));
-        assert!(monit.tell(&["start", "hello"]));
+        assert!(monit.run_monit(&["start", "hello"]));
         until("monit starts it again", runs);
     }
     let old = job.assert_running();
-    assert!(monit.tell(&["restart", "hello"]));
+    assert!(monit.run_monit(&["restart", "hello"]));
     until("monit restarts it", || runs() && job.pid() != Some(old));
     let old = job.assert_running();
     job.signal(Signal::KILL);
     until("monit replaces one that died", || runs() && job.pid() != Some(old));
-    assert!(monit.tell(&["stop", "hello"]));
+    assert!(monit.run_monit(&["stop", "hello"]));
     until("monit stops it in the end", || job.processes().is_empty() && !job.pid_file().exists());
     drop(monit);
     job.assert_stopped();

@@ -219,7 +219,7 @@ fn finds_hints_and_sections() {
 mod tests { x.with_hint("test") }"#;
     assert_eq!(hints(code), ["one \"two\"", "{a}: {}", "`RUN_AGAIN`"]);
     let found = literals("let a = r#\"x\"y\"#; let b = '\"'; // \"no\"\nlet c = \"z\";");
-    assert_eq!(found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["x\"y", "z"]);
+    assert_eq!(found.iter().map(|hint| hint.text.as_str()).collect::<Vec<_>>(), ["x\"y", "z"]);
     let page = "# T\n## The VM is gone\n```sh\n## no\n```\n### Another one\n";
     assert_eq!(sections(page), ["another-one", "the-vm-is-gone"].map(str::to_owned).into());
     let list = "## the-vm-is-gone\n\na: b\n\n## ?\n\nc: d\n";

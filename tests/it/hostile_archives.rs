@@ -2,7 +2,7 @@
 //! if harmless. Nothing is written outside, nothing stays behind, memory is bounded, and no run hangs or
 //! panics.
 
-use crate::support::process::{PATIENCE, RunToEnd, WaitForEnd};
+use crate::support::process::{RunToEnd, TEST_TIMEOUT, WaitForEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
     command.stdin(Stdio::null());
     command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
     let mut child = command.spawn().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut peak = 0;
     let code = loop {
         // The kernel keeps the peak, so one reading shortly before the end is enough.
@@ -60,7 +60,7 @@ fn run(world: &World, args: &[&str]) -> (Run, u64) {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
         }
-        if begun.elapsed() > PATIENCE {
+        if started.elapsed() > TEST_TIMEOUT {
             child.kill().unwrap();
             child.end();
             panic!("{args:?} does not end");
@@ -233,7 +233,7 @@ fn rejects_hostile_stemcell_images() {
 #[cfg(target_os = "linux")]
 #[test]
 fn agent_rejects_hostile_blobs() {
-    let vm = crate::agent::world::World::new();
+    let vm = crate::agent::world::AgentVm::new();
     let victim = vm.base().join("data").join(VICTIM);
     std::fs::write(&victim, "untouched").unwrap();
     let mut problems = Vec::new();
@@ -313,12 +313,12 @@ fn bombs_and_many_entries_take_little_memory() {
         ("names without end", hostile::entries(&base, 20_000, 4000), "inspect-local-release", Some("names")),
     ] {
         let case = Case { name, archive: Vec::new(), said, is_fine_verbatim: false };
-        let begun = Instant::now();
+        let started = Instant::now();
         let peak = drive(&world, &case, &archive, &[command, "it.tgz"], true, &mut problems);
         println!(
             "{name}: {} KiB of archive, at most {peak} KiB of memory, {:.1} s",
             archive.len() >> 10,
-            begun.elapsed().as_secs_f64()
+            started.elapsed().as_secs_f64()
         );
     }
     none(problems);

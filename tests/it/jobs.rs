@@ -28,7 +28,7 @@ fn new_vm_reuses_compiled_packages() {
     let events = run.json();
     let timings = &events.last().unwrap()["timings"];
     assert_eq!(timings["compilations"], 0);
-    assert_eq!(timings["agent_messages"], said.iter().filter(|one| !one.message.is_null()).count());
+    assert_eq!(timings["agent_messages"], said.iter().filter(|known| !known.message.is_null()).count());
     let part = |name: &str| timings[name].as_u64().unwrap();
     let parts = ["cpi_ms", "agent_ms", "agent_task_ms", "waiting_ms", "own_ms"].map(part);
     assert!(part("total_ms").abs_diff(parts.iter().sum()) <= 5, "{timings}");

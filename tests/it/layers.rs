@@ -215,14 +215,14 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
 /// Returns one sentence for each violation of the table.
 fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
     let mut wrong = Vec::new();
-    let place = |name: &str| layers.iter().position(|layer| layer.name == name);
+    let position = |name: &str| layers.iter().position(|layer| layer.name == name);
     for member in members {
-        let Some(own) = place(&member.name) else {
+        let Some(own) = position(&member.name) else {
             wrong.push(format!("the table lacks the crate '{}'", member.name));
             continue;
         };
         for dependency in &member.dependencies {
-            if place(dependency).is_none_or(|other| other >= own) {
+            if position(dependency).is_none_or(|other| other >= own) {
                 wrong.push(format!(
                     "crate '{}' may not use '{dependency}', which stands after it",
                     member.name

@@ -46,7 +46,7 @@ fn legacy_state_is_converted() {
     let requests = hello.requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "delete_disk", "delete_stemcell"] {
-        assert_eq!(methods.iter().filter(|one| **one == method).count(), 1, "{method}: {methods:?}");
+        assert_eq!(methods.iter().filter(|known| **known == method).count(), 1, "{method}: {methods:?}");
     }
     assert_eq!(hello.ask().1, 2, "the data is on the new disk");
     // The state is not converted a second time.

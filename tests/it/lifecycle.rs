@@ -20,8 +20,8 @@ fn kill_vm(hello: &Hello) {
         let pid = process.split(' ').next().unwrap();
         prepare("kill").args(["-9", pid]).outcome();
     }
-    let begun = Instant::now();
-    while hello.answers() && begun.elapsed() < Duration::from_secs(5) {
+    let started = Instant::now();
+    while hello.answers() && started.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -98,9 +98,9 @@ fn wrong_password_fails_at_once() {
     let url = format!("https://mbus:wrong-one@{}:6868", hello.ip());
     let wrong = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
     hello.world.write("wrong.yml", wrong);
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = stop(&hello, &["-o", "wrong.yml", "--agent-timeout", "5m"]).failure(5);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(run.stderr.contains("(401)") && !run.stderr.contains("wrong-one"), "{}", run.stderr);
 
     assert!(hello.answers());
@@ -144,9 +144,9 @@ fn dynamic_drain_is_polled_until_done() {
     let hello = Hello::new();
     drain_with(&hello, "[ \"$1\" = job_check_status ] && echo 0 || echo -1");
     hello.create(&[]).success();
-    let begun = Instant::now();
+    let started = Instant::now();
     stop(&hello, &[]).success();
-    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\njob_check_status hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -157,9 +157,9 @@ fn static_drain_is_awaited() {
     let hello = Hello::new();
     drain_with(&hello, "echo 1");
     hello.create(&[]).success();
-    let begun = Instant::now();
+    let started = Instant::now();
     stop(&hello, &[]).success();
-    assert!(begun.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(started.elapsed() >= Duration::from_secs(1), "it did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -170,9 +170,9 @@ fn endless_drain_ends_at_the_timeout() {
     let hello = Hello::new();
     drain_with(&hello, "sleep 200");
     hello.create(&[]).success();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = stop(&hello, &["--drain-timeout", "500ms"]).success();
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(run.stderr.contains("--drain-timeout"), "{}", run.stderr);
     assert!(!hello.answers());
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");

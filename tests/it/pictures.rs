@@ -30,12 +30,12 @@ const PALETTE: [(u8, &str, &str); 7] = [
     (8, "#6e7781", "#8b949e"),
 ];
 
-struct Studio {
+struct PictureRecorder {
     world: World,
     network: Network,
 }
 
-impl Studio {
+impl PictureRecorder {
     fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
         let mut command = self.network.command(MONOPILE);
         command.args(line.split_whitespace());
@@ -156,7 +156,7 @@ fn masked(svg: &str) -> String {
 
 #[test]
 fn pictures_are_up_to_date() {
-    let studio = Studio { world: World::new(), network: Network::new() };
+    let studio = PictureRecorder { world: World::new(), network: Network::new() };
     let world = &studio.world;
     world.run(["example", "hello"]).success();
     world.write(

@@ -7,20 +7,20 @@ use crate::support::hello::Hello;
 const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
 
 /// An environment that changes repeatedly.
-struct Life {
+struct PlanCheck {
     hello: Hello,
     changes: usize,
     plan_text: String,
 }
 
-impl Life {
-    fn new() -> Life {
-        Life { hello: Hello::new(), changes: 0, plan_text: String::new() }
+impl PlanCheck {
+    fn new() -> PlanCheck {
+        PlanCheck { hello: Hello::new(), changes: 0, plan_text: String::new() }
     }
 
     /// Returns a deployed environment.
-    fn deployed() -> Life {
-        let life = Life::new();
+    fn deployed() -> PlanCheck {
+        let life = PlanCheck::new();
         life.hello.create(&["-n"]).success();
         life
     }
@@ -29,11 +29,11 @@ impl Life {
     fn ops(&mut self, kind: &str, ops: &str) {
         self.changes += 1;
         self.hello.ops(&format!("change-{}.yml", self.changes), ops);
-        self.happens(kind, &[]);
+        self.plan_and_apply(kind, &[]);
     }
 
     /// Plans and applies the current change. Both must have the same steps.
-    fn happens(&mut self, kind: &str, flags: &[&str]) {
+    fn plan_and_apply(&mut self, kind: &str, flags: &[&str]) {
         self.hello.requests();
         let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         let plan =
@@ -60,7 +60,7 @@ impl Life {
         self.plan_text.push_str(&format!("== {kind}\n{}\n", self.hello.normalise(&shown)));
     }
 
-    fn over(self, name: &str) {
+    fn finish(self, name: &str) {
         insta::assert_snapshot!(name, self.plan_text);
         self.hello.delete(&[]).success();
         assert_eq!(self.hello.leftovers(), Vec::<String>::new());
@@ -69,9 +69,9 @@ impl Life {
 
 #[test]
 fn plan_for_job_changes() {
-    let mut life = Life::new();
-    life.happens("a first deploy", &[]);
-    life.happens("nothing", &[]);
+    let mut life = PlanCheck::new();
+    life.plan_and_apply("a first deploy", &[]);
+    life.plan_and_apply("nothing", &[]);
     life.ops("a property is new", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     life.ops("a property changes", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
     assert_eq!(life.hello.ask().0, "Hi");
@@ -79,31 +79,31 @@ fn plan_for_job_changes() {
     life.hello.world.write("secret.yml", "word: open-sesame\n");
     life.hello
         .ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
-    life.happens("a secret is new", &["--vars-file", "secret.yml"]);
+    life.plan_and_apply("a secret is new", &["--vars-file", "secret.yml"]);
     life.hello.world.write("secret.yml", "word: open-barley\n");
-    life.happens("a secret changes", &["--vars-file", "secret.yml"]);
+    life.plan_and_apply("a secret changes", &["--vars-file", "secret.yml"]);
     assert!(!life.plan_text.contains("open-"), "{}", life.plan_text);
-    life.happens("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
+    life.plan_and_apply("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
     life.hello.world.write("secret.yml", "word: open-rye\n");
-    life.happens(
+    life.plan_and_apply(
         "a change by the old habit",
         &["--vars-file", "secret.yml", "--update-strategy", "recreate"],
     );
     life.hello.ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
-    life.happens("a secret goes", &[]);
+    life.plan_and_apply("a secret goes", &[]);
     let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
     life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
-    life.happens("a release has new content", &[]);
+    life.plan_and_apply("a release has new content", &[]);
     life.ops(
         "the watch time changes",
         "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}",
     );
-    life.over("plan_jobs");
+    life.finish("plan_jobs");
 }
 
 #[test]
 fn plan_for_vm_changes() {
-    let mut life = Life::deployed();
+    let mut life = PlanCheck::deployed();
     life.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
     life.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
     life.ops("tags go", "- {type: remove, path: /tags}");
@@ -126,23 +126,23 @@ fn plan_for_vm_changes() {
          - {type: replace, path: /resource_pools/0/network, value: lan}\n\
          - {type: replace, path: /instance_groups/0/networks/0/name, value: lan}",
     );
-    life.over("plan_vm");
+    life.finish("plan_vm");
 }
 
 #[test]
 fn plan_for_disk_and_stemcell_changes() {
-    let mut life = Life::deployed();
+    let mut life = PlanCheck::deployed();
     life.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
     life.ops(
         "a cloud property of the disk",
         "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}",
     );
-    life.happens("a new disk is asked for", &["--recreate-persistent-disks"]);
+    life.plan_and_apply("a new disk is asked for", &["--recreate-persistent-disks"]);
     let stemcell = life.hello.world.read("hello/stemcell/stemcell.MF").replace("\"1.0\"", "\"1.1\"");
     life.hello.world.write("hello/stemcell/stemcell.MF", stemcell);
-    life.happens("a new stemcell", &[]);
+    life.plan_and_apply("a new stemcell", &[]);
     life.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
-    life.happens("a stemcell has new content", &[]);
+    life.plan_and_apply("a stemcell has new content", &[]);
     assert_eq!(life.hello.ask().1, 1, "the counter has come along");
     life.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
     life.ops(
@@ -154,11 +154,11 @@ fn plan_for_disk_and_stemcell_changes() {
         "- {type: replace, path: /instance_groups/0/persistent_disk_pool?, value: disks}",
     );
     assert_eq!(life.hello.ask().1, 2, "the data was kept");
-    life.over("plan_disk");
+    life.finish("plan_disk");
 }
 
 /// Changes a property so that `pre-start` fails or succeeds.
-fn failing(life: &mut Life, fails: bool) {
+fn failing(life: &mut PlanCheck, fails: bool) {
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
     let text = life.hello.world.read(script);
     let text =
@@ -168,7 +168,7 @@ fn failing(life: &mut Life, fails: bool) {
 
 #[test]
 fn failed_in_place_update_is_repaired_in_place_on_request() {
-    let mut life = Life::deployed();
+    let mut life = PlanCheck::deployed();
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
     let run = life.hello.create(&["-n"]).failure(1);
@@ -180,7 +180,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     assert!(!life.hello.answers());
     // The failed update is reverted.
     failing(&mut life, false);
-    life.happens("the way back after a failed update", &["--update-strategy", "in-place"]);
+    life.plan_and_apply("the way back after a failed update", &["--update-strategy", "in-place"]);
     assert!(life.hello.answers());
     // This is the same with another changed property.
     failing(&mut life, true);
@@ -188,7 +188,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     failing(&mut life, false);
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    life.happens("forward after a failed update", &["--update-strategy", "in-place"]);
+    life.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
     assert_eq!(life.hello.ask().0, "Ahoy");
     assert_eq!(life.hello.state()["current_vm_cid"], vm, "no VM was made for that");
     // A template that cannot be rendered has no effect.
@@ -199,12 +199,12 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     life.hello.create(&["-n"]).failure(3);
     assert!(life.hello.answers());
     life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
-    life.over("plan_repair");
+    life.finish("plan_repair");
 }
 
 #[test]
 fn vm_without_jobs_after_a_failed_update_is_replaced() {
-    let mut life = Life::deployed();
+    let mut life = PlanCheck::deployed();
     assert_eq!(life.hello.ask().1, 1);
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
@@ -235,7 +235,7 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
 
 #[test]
 fn unresponsive_vm_is_replaced_on_change() {
-    let mut life = Life::deployed();
+    let mut life = PlanCheck::deployed();
     life.hello.kill_vm();
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
@@ -259,9 +259,10 @@ fn unresponsive_vm_is_replaced_on_change() {
 
 #[test]
 fn saved_plan_is_executed_or_rejected() {
-    let mut life = Life { hello: Hello::without_vars_store(), ..Life::new() };
-    let plan =
-        |life: &Life| life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success();
+    let mut life = PlanCheck { hello: Hello::without_vars_store(), ..PlanCheck::new() };
+    let plan = |life: &PlanCheck| {
+        life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success()
+    };
     plan(&life);
     // Credentials generated for a plan are discarded, so the deployed manifest has other ones.
     assert!(!life.hello.world.exists("creds.yml"));
@@ -273,7 +274,7 @@ fn saved_plan_is_executed_or_rejected() {
     let run = life.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(life.hello.ask().0, "Ahoy");
-    let moved = |life: &Life, why: &str| {
+    let moved = |life: &PlanCheck, why: &str| {
         let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
         assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);
     };

@@ -201,7 +201,7 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
 #[test]
 fn tunnel_waits_for_a_late_sshd() {
     let mut far = RemoteEnvironment::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = std::thread::scope(|scope| {
         let (hello, island) = (&far.hello, &mut far.island);
         scope.spawn(|| {
@@ -216,7 +216,7 @@ fn tunnel_waits_for_a_late_sshd() {
         hello.create(&["-o", "tunnel.yml", "--verbose"])
     });
     let run = run.success();
-    assert!(begun.elapsed() >= Duration::from_secs(3));
+    assert!(started.elapsed() >= Duration::from_secs(3));
     assert!((run.stdout + &run.stderr).contains("cannot be reached: TCP: "));
     far.delete().success();
     far.gone();

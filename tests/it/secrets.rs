@@ -49,12 +49,12 @@ fn every_caller_of_expose_is_listed() {
 
 /// Makes the CPI fail with this message when it is asked for `info`.
 fn fail_with(hello: &Hello, message: &str) {
-    let deed = Reaction::Fail {
+    let reaction = Reaction::Fail {
         error_type: "Bosh::Clouds::CloudError".into(),
         message: message.into(),
         ok_to_retry: false,
     };
-    hello.script(Script::speaking(Dialect::Version(2)).first("info", 9, deed));
+    hello.script(Script::speaking(Dialect::Version(2)).first("info", 9, reaction));
 }
 
 fn properties(hello: &mut Hello, properties: &str) {

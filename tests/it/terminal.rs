@@ -49,7 +49,7 @@ fn on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
 }
 
 /// Returns an environment whose CPI pauses in `create_vm` until it is released.
-fn standing() -> Hello {
+fn environment_paused_in_create_vm() -> Hello {
     let hello = Hello::without_vars_store();
     let go = hello.world.path("go");
     let wait = format!(
@@ -61,7 +61,7 @@ fn standing() -> Hello {
 }
 
 /// Waits until the CPI's line is visible. It appears when the call takes long, and the screen is then stable.
-fn frozen(pty: &Pty) -> String {
+fn wait_for_cpi_log(pty: &Pty) -> String {
     let screen = pty.wait_for("the CPI's log", |screen| screen.contains("| I, ["));
     let live = screen.lines().rev().take_while(|line| !line.contains('✓'));
     assert!(live.clone().count() >= 3, "{screen}");
@@ -71,16 +71,16 @@ fn frozen(pty: &Pty) -> String {
 
 /// Runs a first deploy, and then one with a new VM, which knows the usual durations.
 fn life(name: &str, size: (u16, u16)) {
-    let hello = standing();
+    let hello = environment_paused_in_create_vm();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
-    insta::assert_snapshot!(format!("{name}_first"), masked(&frozen(&pty)));
+    insta::assert_snapshot!(format!("{name}_first"), masked(&wait_for_cpi_log(&pty)));
     hello.go();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
     assert!(!text.contains('⠋') && !text.contains("| I, ["), "something of the live part is left:\n{text}");
 
     let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
-    insta::assert_snapshot!(format!("{name}_again"), masked(&frozen(&pty)));
+    insta::assert_snapshot!(format!("{name}_again"), masked(&wait_for_cpi_log(&pty)));
     hello.go();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     insta::assert_snapshot!(format!("{name}_end"), end(&hello, &pty.text()));
@@ -105,9 +105,9 @@ fn renders_at_132_columns() {
 
 #[test]
 fn resize_leaves_no_stale_text() {
-    let hello = standing();
+    let hello = environment_paused_in_create_vm();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), (132, 24));
-    frozen(&pty);
+    wait_for_cpi_log(&pty);
     for (columns, rows) in [(40, 24), (100, 12), (30, 8), (80, 24), (61, 30)] {
         pty.resize((columns, rows));
         let fits = |screen: &str| {
@@ -153,7 +153,7 @@ fn failure_ends_with_cause_and_next_command() {
 
 #[test]
 fn no_color_removes_colours() {
-    let hello = standing();
+    let hello = environment_paused_in_create_vm();
     let mut command = hello.command("create-env", &["-n"]);
     command.env("NO_COLOR", "1").env("LANG", "C");
     let mut pty = on_terminal(command, (80, 24));
@@ -194,7 +194,7 @@ fn dumb_terminal_gets_plain_lines() {
 
 #[test]
 fn verbose_shows_every_line_of_the_log() {
-    let hello = standing();
+    let hello = environment_paused_in_create_vm();
     let mut pty = on_terminal(hello.command("create-env", &["-n", "--verbose"]), (100, 30));
     let lines = |screen: &str| screen.matches("| I, [").count();
     pty.wait_for("the line above and in the live part", |screen| lines(screen) == 2);
@@ -205,7 +205,7 @@ fn verbose_shows_every_line_of_the_log() {
 }
 
 /// Serves half of a file, and the rest when released.
-fn half_served(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
+fn serve_half_then_wait(content: Vec<u8>) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/release.tgz", listener.local_addr().unwrap());
     let go = Arc::new(AtomicBool::new(false));
@@ -238,7 +238,7 @@ fn download_shows_bytes_and_rate() {
     let ballast: String = (0_u32..20_000).map(|number| sha1(&number.to_le_bytes())).collect();
     let ballast = PackageTarball::new("ballast", "", &[]).file("ballast", &ballast);
     let tarball = release_tarball(&hello).package(ballast).build();
-    let (url, go) = half_served(tarball.clone());
+    let (url, go) = serve_half_then_wait(tarball.clone());
     let sha1 = sha1(&tarball);
     let ops = tarball_ops("unused", &sha1, "unused", "unused");
     let ops: String = ops.lines().take(2).map(|line| format!("{line}\n")).collect();
@@ -261,7 +261,7 @@ fn download_shows_bytes_and_rate() {
 }
 
 /// Runs a command on a terminal of 80 columns, and returns its output. Only lines with paths may wrap.
-fn eighty(hello: &Hello, command: std::process::Command, code: i32) -> String {
+fn run_at_80_columns(hello: &Hello, command: std::process::Command, code: i32) -> String {
     let mut pty = on_terminal(command, (80, 100));
     assert_eq!(pty.end(), code, "{}", pty.text());
     let screen = pty.screen();
@@ -272,7 +272,7 @@ fn eighty(hello: &Hello, command: std::process::Command, code: i32) -> String {
 }
 
 /// Masks the parts that differ between two runs of a report, and the spaces that align it.
-fn steady(report: &str) -> String {
+fn mask_report(report: &str) -> String {
     let report = report.lines().filter(|line| !line.contains('✓') && !line.contains("Usually"));
     let mut text = report.map(|line| format!("{line}\n")).collect::<String>();
     for (pattern, mask) in [
@@ -298,9 +298,10 @@ fn reports_fit_eighty_columns() {
     let mut hello = Hello::without_vars_store();
     hello.create(&["-n"]).success();
     let run = |hello: &Hello, command: &str, more: &[&str], code: i32| {
-        steady(&eighty(hello, hello.command(command, more), code))
+        mask_report(&run_at_80_columns(hello, hello.command(command, more), code))
     };
-    let of_state = |hello: &Hello, words: &[&str]| steady(&eighty(hello, hello.state_command(words), 0));
+    let of_state =
+        |hello: &Hello, words: &[&str]| mask_report(&run_at_80_columns(hello, hello.state_command(words), 0));
     insta::assert_snapshot!("terminal_80_status", run(&hello, "status", &[], 0));
     insta::assert_snapshot!("terminal_80_state", of_state(&hello, &["state", "show"]));
     insta::assert_snapshot!("terminal_80_disks", of_state(&hello, &["state", "show", "--only", "disks"]));
@@ -318,7 +319,7 @@ fn reports_fit_eighty_columns() {
         pty.wait_for("the question", |screen| screen.ends_with("Continue? [y/N]"));
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
-        steady(&hello.normalise(&pty.text()))
+        mask_report(&hello.normalise(&pty.text()))
     };
     let interrupted = answered(&hello, "\x03", 130);
     assert!(interrupted.contains("error: interrupted: nothing was done"), "{interrupted}");
@@ -337,10 +338,10 @@ fn reports_fit_eighty_columns() {
 
 #[test]
 fn status_shows_a_run_in_progress() {
-    let hello = standing();
+    let hello = environment_paused_in_create_vm();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), (80, 24));
-    frozen(&pty);
-    let status = eighty(&hello, hello.command("status", &["--no-cpi"]), 1);
+    wait_for_cpi_log(&pty);
+    let status = run_at_80_columns(&hello, hello.command("status", &["--no-cpi"]), 1);
     assert!(status.contains("In progress  `create-env` since <time>"), "{status}");
     hello.go();
     assert_eq!(pty.end(), 0, "{}", pty.text());

@@ -69,7 +69,7 @@ fn program_ranks_between_files_and_the_environment() {
 }
 
 #[test]
-fn unusable_program_is_refused_without_its_secrets() {
+fn unusable_program_is_rejected_without_its_secrets() {
     let world = world();
     script(&world, "fails", "echo 'a: hush-hush-1'; echo \"denied: hush-hush-1, $STORE_TOKEN\" >&2; exit 1");
     script(&world, "noexec", "echo hush-hush");
@@ -137,13 +137,13 @@ fn signal_ends_the_program_and_the_run() {
         (&["vars", "check", "store.yml", "-l", "m.yml"], Signal::TERM, 143),
     ] {
         let child = hanging(&world, world.monopile(words));
-        let begun = Instant::now();
+        let started = Instant::now();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.end_with_output();
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{words:?}: {shown}");
         // Usually 0.4 s, of which the program gets 0.3 s to end by itself.
-        assert!(begun.elapsed() < Duration::from_secs(3), "{words:?}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(3), "{words:?}: {:?}", started.elapsed());
         assert_eq!(world.leftovers(), Vec::<String>::new(), "{words:?}");
     }
 }

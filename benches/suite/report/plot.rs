@@ -15,11 +15,11 @@ const COLOURS: [&str; 8] =
 
 /// Plots all figures measured at several sizes with the same unit. Returns `None` if there are none.
 pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
-    let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.what.as_str()).collect();
+    let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.name.as_str()).collect();
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(*name));
     let of = |name: &str| -> Vec<&Figure> {
-        let is_shown = |figure: &&Figure| figure.what == name && figure.least > 0.0;
+        let is_shown = |figure: &&Figure| figure.name == name && figure.min > 0.0;
         findings.figures.iter().filter(is_shown).collect()
     };
     let mut series: Vec<Vec<&Figure>> =
@@ -27,8 +27,8 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let unit = series.first()?.first()?.unit;
     series.retain(|figures| figures.iter().all(|figure| figure.unit == unit));
     let all = || series.iter().flatten();
-    let low = all().map(|figure| figure.least).fold(f64::INFINITY, f64::min) / 1.3;
-    let high = all().map(|figure| figure.most).fold(0.0, f64::max) * 1.3;
+    let low = all().map(|figure| figure.min).fold(f64::INFINITY, f64::min) / 1.3;
+    let high = all().map(|figure| figure.max).fold(0.0, f64::max) * 1.3;
     let x = |scale: f64| LEFT + (WIDTH - LEFT - RIGHT) * (scale.ln() / 16f64.ln() * 0.9 + 0.05);
     let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value / low).ln() / (high / low).ln();
 
@@ -67,18 +67,13 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
             line(&mut svg, pair[0], pair[1], &format!("stroke='{colour}' stroke-width='2'"));
         }
         for (figure, point) in figures.iter().zip(&points) {
-            line(
-                &mut svg,
-                (point.0, y(figure.least)),
-                (point.0, y(figure.most)),
-                &format!("stroke='{colour}'"),
-            );
+            line(&mut svg, (point.0, y(figure.min)), (point.0, y(figure.max)), &format!("stroke='{colour}'"));
             writeln!(svg, "<circle cx='{:.1}' cy='{:.1}' r='3.5' fill='{colour}'/>", point.0, point.1)
                 .unwrap();
         }
         let (left, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
         line(&mut svg, (left, at), (left + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
-        let name = escaped(&figures[0].what);
+        let name = escaped(&figures[0].name);
         writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", left + 26.0, at + 4.0).unwrap();
     }
     let (middle, bottom) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 10.0);

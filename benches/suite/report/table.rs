@@ -34,9 +34,9 @@ pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
         text.push_str("| | ×1 | ×4 | ×16 | memory | ×16 / ×1 |\n|---|---|---|---|---|---|\n");
         let mut seen: Vec<&str> = Vec::new();
         for figure in &findings.figures {
-            if !seen.contains(&figure.what.as_str()) {
-                seen.push(&figure.what);
-                text.push_str(&grown(findings, &figure.what));
+            if !seen.contains(&figure.name.as_str()) {
+                seen.push(&figure.name);
+                text.push_str(&grown(findings, &figure.name));
             }
         }
         if plot::growth(row.work, findings).is_some() {
@@ -56,7 +56,7 @@ fn judged(row: &Row, check: &Check, figure: &Figure) -> String {
     let (median, spread) = figure.shown();
     let ratio = check.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
     let pass = if check.pass { "pass" } else { "**fail**" };
-    let work = format!("{}: {} ({})", row.name, figure.what, figure.size);
+    let work = format!("{}: {} ({})", row.name, figure.name, figure.size);
     format!(
         "| {} | {} | {median} | {spread} | {ratio} | {} | {} | {pass} |\n",
         cell(work.trim_end_matches(" ()")),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
 use crate::fixtures::{self, with_events};
 use crate::process;
 use crate::support::hello::Hello;
@@ -39,10 +39,10 @@ fn measure(suite: &Suite) -> Findings {
         let rate =
             |sample: Sample| Sample { value: bytes as f64 / 1048576.0 / (sample.value / 1000.0), ..sample };
         let mut contenders = [
-            Contender::new(DIRECTIONS[0].0, || rate(server.put(&file, "put"))),
-            Contender::new(DIRECTIONS[0].1, || rate(server.curl_put(&file, "put"))),
-            Contender::new(DIRECTIONS[1].0, || rate(server.get("there", &back))),
-            Contender::new(DIRECTIONS[1].1, || rate(server.curl_get("there", &back))),
+            Candidate::new(DIRECTIONS[0].0, || rate(server.put(&file, "put"))),
+            Candidate::new(DIRECTIONS[0].1, || rate(server.curl_put(&file, "put"))),
+            Candidate::new(DIRECTIONS[1].0, || rate(server.get("there", &back))),
+            Candidate::new(DIRECTIONS[1].1, || rate(server.curl_get("there", &back))),
         ];
         let size = format!("{} MiB", bytes >> 20);
         for figure in interleaved(&mut contenders, suite.rounds(7), (scale, &size, Unit::MibPerSecond)) {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
@@ -29,20 +29,20 @@ fn measure(suite: &Suite) -> Findings {
     for scale in [1, 4, 16] {
         let inputs = inputs(suite, scale);
         let size = inputs.size.clone();
-        let mut contenders = vec![Contender::new("monopile interpolate", || {
+        let mut contenders = vec![Candidate::new("monopile interpolate", || {
             Sample::of(&process::run(&mut command(Path::new(MONOPILE), &inputs)))
         })];
         // `bosh` needs more than ten times as long for four times the size.
         let bosh = suite.bosh.as_ref().filter(|_| scale == 1);
         if let Some(bosh) = bosh {
-            contenders.push(Contender::new("bosh interpolate", || {
+            contenders.push(Candidate::new("bosh interpolate", || {
                 Sample::of(&process::run(&mut command(bosh, &inputs)))
             }));
         }
         let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
         let scale = u32::try_from(scale).unwrap();
         for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
-            let ours = figure.what.starts_with("monopile") && scale == 1;
+            let ours = figure.name.starts_with("monopile") && scale == 1;
             let counted =
                 ours.then(|| process::instructions(&command(Path::new(MONOPILE), &inputs))).flatten();
             findings.figure(figure.with_instructions(counted));

@@ -95,16 +95,16 @@ fn judge(findings: &mut Findings, sent: &[f64]) {
 fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timings) {
     let uploads = stretches(events, "Uploading package ");
     let compilations = stretches(events, "Compiling package ");
-    let (Some(sent), Some(begun)) =
+    let (Some(sent), Some(started)) =
         (uploads.iter().map(|(_, end)| end).max(), compilations.iter().map(|(begin, _)| begin).min())
     else {
         return findings.note(format!("×{scale}: nothing was uploaded or compiled"));
     };
-    let at_once = uploads.iter().filter(|(_, end)| end > begun).count();
+    let at_once = uploads.iter().filter(|(_, end)| end > started).count();
     let critical = timings.get("packages_critical_path_ms");
     findings.note(format!(
         "×{scale}: {at_once} of {} uploads ended after the first compilation had begun, the last {sent} ms \
-         into the run, the compilation {begun} ms; packages took {} ms, their critical path {critical} ms",
+         into the run, the compilation {started} ms; packages took {} ms, their critical path {critical} ms",
         uploads.len(),
         timings.get("packages_ms"),
     ));

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::Row;
 use crate::Suite;
-use crate::findings::{Contender, Figure, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Figure, Findings, Sample, Unit, interleaved};
 use crate::process;
 use crate::support::MONOPILE;
 
@@ -21,18 +21,18 @@ fn measure(suite: &Suite) -> Findings {
         command
     };
     let mut contenders = vec![
-        Contender::new("monopile --version", || Sample::of(&process::run(&mut version()))),
-        Contender::new("true", || Sample::of(&process::run(&mut Command::new("true")))),
+        Candidate::new("monopile --version", || Sample::of(&process::run(&mut version()))),
+        Candidate::new("true", || Sample::of(&process::run(&mut Command::new("true")))),
     ];
     if let Some(bosh) = &suite.bosh {
-        contenders.push(Contender::new("bosh --version", move || {
+        contenders.push(Candidate::new("bosh --version", move || {
             Sample::of(&process::run(Command::new(bosh).arg("--version")))
         }));
     }
     let figures = interleaved(&mut contenders, suite.rounds(200), (1, "one start", Unit::Milliseconds));
     for figure in figures {
         let counted =
-            (figure.what == "monopile --version").then(|| process::instructions(&version())).flatten();
+            (figure.name == "monopile --version").then(|| process::instructions(&version())).flatten();
         findings.figure(figure.with_instructions(counted));
     }
     findings.at_most("under 3 ms", 0, 3.0);

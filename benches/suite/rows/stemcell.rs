@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::bosh;
-use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
 use crate::fixtures::{self, Hashed};
 use crate::process;
 use crate::support::hello::Hello;
@@ -36,18 +36,18 @@ fn measure(suite: &Suite) -> Findings {
         let environment = Environment::new(suite, &stemcell);
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, Environment::for_bosh(suite, &stemcell)));
         let mut contenders = vec![
-            Contender::new(MONOPILE, || environment.measure()),
-            Contender::new(REFERENCE, || {
+            Candidate::new(MONOPILE, || environment.measure()),
+            Candidate::new(REFERENCE, || {
                 let mut gunzip = worker::command("gunzip");
                 gunzip.arg(&stemcell.path);
                 untar(suite, gunzip)
             }),
-            Contender::new(WRITE, || write(suite, "write", bytes)),
-            Contender::new("plain write, fsync", || write(suite, "write-through", bytes)),
+            Candidate::new(WRITE, || write(suite, "write", bytes)),
+            Candidate::new("plain write, fsync", || write(suite, "write-through", bytes)),
         ];
         for program in ["gzip", "pigz"] {
             if let Some(path) = process::find(program) {
-                contenders.push(Contender::new(format!("{program} -dc | tar x"), {
+                contenders.push(Candidate::new(format!("{program} -dc | tar x"), {
                     let stemcell = &stemcell;
                     move || {
                         let mut gunzip = Command::new(&path);
@@ -58,7 +58,7 @@ fn measure(suite: &Suite) -> Findings {
             }
         }
         if let Some((bosh, environment)) = &theirs {
-            contenders.push(Contender::new("bosh create-env, until create_stemcell", || {
+            contenders.push(Candidate::new("bosh create-env, until create_stemcell", || {
                 environment.until_marked(bosh::command(bosh, &environment.hello, "create-env"))
             }));
         }
@@ -96,12 +96,12 @@ fn judge(findings: &mut Findings) {
 /// Runs `gunzip | tar x` into a new directory.
 fn untar(suite: &Suite, mut gunzip: Command) -> Sample {
     let into = fixtures::fresh(suite, "untar");
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let mut unpacked = gunzip.stdout(Stdio::piped()).spawn().unwrap();
     let pipe = unpacked.stdout.take().unwrap();
     let took = process::attempt(Command::new("tar").args(["xf", "-", "-C"]).arg(&into).stdin(pipe));
     assert!(unpacked.wait().unwrap().success() && took.code == 0);
-    let value = begun.elapsed().as_secs_f64() * 1000.0;
+    let value = started.elapsed().as_secs_f64() * 1000.0;
     fs::remove_dir_all(&into).unwrap();
     Sample { value, peak_kib: None }
 }
@@ -179,14 +179,14 @@ esac
         remove(&self.mark);
         // Unpacking uses the disk of the results, because /tmp may be in memory.
         command.env("HOME", &home).env("TMPDIR", &home).env_remove("XDG_CACHE_HOME");
-        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let took = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
         assert_ne!(took.code, 0, "a VM was made of it");
         let text =
             fs::read_to_string(&self.mark).unwrap_or_else(|_| panic!("{command:?} did not get to the CPI"));
         let marked = Duration::from_nanos(text.trim().parse().unwrap());
         fs::remove_dir_all(&home).unwrap();
-        Sample { value: (marked - begun).as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
+        Sample { value: (marked - started).as_secs_f64() * 1000.0, peak_kib: Some(took.peak_kib) }
     }
 }
 

@@ -15,7 +15,7 @@ use erb::{Context, Renderer};
 
 use super::Row;
 use crate::Suite;
-use crate::findings::{Contender, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Findings, Sample, Unit, interleaved};
 use crate::process;
 
 pub(super) const ROW: Row =
@@ -58,13 +58,13 @@ fn measure(suite: &Suite) -> Findings {
         assert!(native == render_all(&ruby(), &templates, &context), "native output differs from Ruby's");
         // Each measurement has a new renderer, which has parsed nothing yet.
         let mut contenders = vec![
-            Contender::new("native", || {
+            Candidate::new("native", || {
                 timed(|| drop(render_all(&NativeRenderer::new(), &templates, &context)))
             }),
-            Contender::new("one Ruby process", || timed(|| drop(render_all(&ruby(), &templates, &context)))),
+            Candidate::new("one Ruby process", || timed(|| drop(render_all(&ruby(), &templates, &context)))),
         ];
         if scale == 1 || !suite.quick && scale == 4 {
-            contenders.push(Contender::new("one Ruby process per template", || {
+            contenders.push(Candidate::new("one Ruby process per template", || {
                 timed(|| {
                     for template in &templates {
                         render_all(&ruby(), std::slice::from_ref(template), &context);
@@ -158,7 +158,7 @@ fn environment() -> Vec<(String, String)> {
 }
 
 fn timed(run: impl FnOnce()) -> Sample {
-    let begun = Instant::now();
+    let started = Instant::now();
     run();
-    Sample { value: begun.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
+    Sample { value: started.elapsed().as_secs_f64() * 1000.0, peak_kib: None }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
 use crate::bosh;
-use crate::findings::{Contender, Figure, Findings, Sample, Unit, interleaved};
+use crate::findings::{Candidate, Figure, Findings, Sample, Unit, interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
@@ -40,16 +40,16 @@ fn measure(suite: &Suite) -> Findings {
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));
-        let mut contenders = vec![Contender::new(OURS, || Sample::of(&process::run(&mut command())))];
+        let mut contenders = vec![Candidate::new(OURS, || Sample::of(&process::run(&mut command())))];
         if let Some((bosh, hello)) = &theirs {
-            contenders.push(Contender::new("bosh create-env, nothing changed", || {
+            contenders.push(Candidate::new("bosh create-env, nothing changed", || {
                 Sample::of(&process::run(&mut bosh::command(bosh, hello, "create-env")))
             }));
         }
         // `bosh` gets fewer rounds, because it reads all files and is slow.
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
         for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
-            let counted = (figure.what == OURS).then(|| process::instructions(&command())).flatten();
+            let counted = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
             findings.figure(figure.with_instructions(counted));
         }
         drop(contenders);
@@ -89,7 +89,7 @@ fn measure(suite: &Suite) -> Findings {
         findings.demand("under 64 MiB", number, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
     }
     if let Some((number, figure)) = findings.find("read of stemcell and releases", 16) {
-        let none = figure.most == 0.0;
+        let none = figure.max == 0.0;
         findings.demand("no byte of them read", number, None, none);
     }
     findings

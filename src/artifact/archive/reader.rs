@@ -11,7 +11,7 @@ use tar::{EntryType, Header, PaxExtensions};
 
 use super::{ArchiveError, Limits, printable};
 
-const BLOCK: usize = 512;
+const BLOCK_BYTES: usize = 512;
 /// The maximum size of an extension header (long name, PAX records) in bytes. Real ones have some hundred
 /// bytes, those with extended attributes some thousand.
 const MAX_EXTENSION: u64 = 256 << 10;
@@ -184,14 +184,14 @@ impl<R: Read> Entries<R> {
 
     fn begin_data(&mut self, size: u64) {
         self.data = size;
-        self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+        self.padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
     }
 
     fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
         let mut filled = 0;
-        while filled < BLOCK {
+        while filled < BLOCK_BYTES {
             match retry_read(&mut self.inner, &mut block[filled..])? {
                 0 if filled == 0 && self.count == 0 => return Err(ArchiveError::Empty),
                 0 if self.count == 0 => return Err(self.not_an_archive()),

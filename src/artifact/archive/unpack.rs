@@ -28,7 +28,7 @@ const MAX_HELD_NAMES: usize = 64 << 20;
 const HELD_NAME_OVERHEAD: usize = 128;
 
 /// Size of the read buffer in bytes.
-const BUFFER: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// Called with the bytes of the archive read so far and with its size.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -86,7 +86,7 @@ trait HashedInput: BufRead {
 
 /// Reads and hashes `input` on the thread that unpacks it.
 fn on_this_thread<R: Read>(input: R, expected: Option<&Digest>) -> BufReader<HashingReader<R>> {
-    BufReader::with_capacity(BUFFER, HashingReader::new(input, Hasher::new(&algorithms(expected))))
+    BufReader::with_capacity(BUFFER_BYTES, HashingReader::new(input, Hasher::new(&algorithms(expected))))
 }
 
 impl<R: Read> HashedInput for BufReader<HashingReader<R>> {
@@ -157,7 +157,7 @@ fn unpack_error(
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
     let limits = Limits::default();
     let packed = Rc::default();
-    let inner = BufReader::with_capacity(BUFFER, stream);
+    let inner = BufReader::with_capacity(BUFFER_BYTES, stream);
     let progress: Progress<'_> = &mut |_, _| {};
     let counted = CountingReader { inner, packed: Rc::clone(&packed), total: 0, progress, reported: 0 };
     let (tar, compression) = inflate(counted)?;
@@ -525,11 +525,11 @@ impl<R: BufRead> BufRead for CountingReader<'_, R> {
     }
 
     fn consume(&mut self, count: usize) {
-        const STEP: u64 = 1 << 20;
+        const CHUNK_BYTES: u64 = 1 << 20;
         self.inner.consume(count);
         let done = self.packed.get() + count as u64;
         self.packed.set(done);
-        if done - self.reported >= STEP {
+        if done - self.reported >= CHUNK_BYTES {
             self.reported = done;
             (self.progress)(done, self.total);
         }

@@ -44,15 +44,15 @@ impl Cache {
     ) -> Result<Digest> {
         let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
         let stamp = Stamp::of(path).map_err(reading)?;
-        let known = self.recall(&stamp);
+        let known = self.lookup(&stamp);
         if let Some(known) = &known
             && algorithms.iter().all(|algorithm| known.digest.hex(*algorithm).is_some())
         {
             return Ok(known.digest.clone());
         }
-        let begun = SystemTime::now();
+        let started = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
-        self.learn(&stamp, begun, &digest, None);
+        self.store_if_unchanged(&stamp, started, &digest, None);
         Ok(digest)
     }
 
@@ -60,31 +60,31 @@ impl Cache {
     /// stamp at that time.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.
-    pub(super) fn learn(
+    pub(super) fn store_if_unchanged(
         &self,
         stamp: &Stamp,
-        begun: SystemTime,
+        started: SystemTime,
         digest: &Digest,
         artifact: Option<NameAndVersion>,
     ) {
-        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, begun) {
-            let known = self.recall(stamp);
-            let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.and(&known.digest));
+        if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, started) {
+            let known = self.lookup(stamp);
+            let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.merged_with(&known.digest));
             if let Ok(digest) = all {
                 let artifact = artifact.or(known.and_then(|known| known.artifact));
-                self.remember(&DigestEntry { stamp: stamp.clone(), digest, artifact });
+                self.store(&DigestEntry { stamp: stamp.clone(), digest, artifact });
             }
         }
     }
 
     /// Returns the stored entry about the file with this stamp.
-    pub(super) fn recall(&self, stamp: &Stamp) -> Option<DigestEntry> {
+    pub(super) fn lookup(&self, stamp: &Stamp) -> Option<DigestEntry> {
         let path = self.root.join(DIGESTS).join(entry_name(&stamp.path));
         read_entry(&path).filter(|known| known.stamp == *stamp)
     }
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
-    pub(super) fn remember(&self, known: &DigestEntry) {
+    pub(super) fn store(&self, known: &DigestEntry) {
         let written = self.directory(DIGESTS).and_then(|directory| {
             write_json(&directory.join(entry_name(&known.stamp.path)), known, JsonLayout::Compact)
         });
@@ -145,7 +145,7 @@ fn hash(
                 let digest = ahead.stop().1.finish();
                 let other = hasher.map(Hasher::finish);
                 return other
-                    .map_or(Ok(digest.clone()), |other| digest.and(&other))
+                    .map_or(Ok(digest.clone()), |other| digest.merged_with(&other))
                     .map_err(io::Error::other);
             }
             if let Some(hasher) = &mut hasher {

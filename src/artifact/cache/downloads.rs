@@ -62,7 +62,7 @@ impl Cache {
         let about_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.
         let digest = match DownloadRecord::read(&about_path) {
-            Some(before) => digest.and(&before.digest)?,
+            Some(before) => digest.merged_with(&before.digest)?,
             None => digest.clone(),
         };
         let about = DownloadRecord { url: url.to_owned(), digest: digest.clone() };
@@ -73,7 +73,7 @@ impl Cache {
             .map_err(|error| Error::io(format!("moving a download to '{}'", path.display()), error))?;
         // Only the cache writes this file, so its digest is still valid.
         if let Ok(stamp) = Stamp::of(&path) {
-            self.remember(&DigestEntry { stamp, digest, artifact: None });
+            self.store(&DigestEntry { stamp, digest, artifact: None });
         }
         Ok(path)
     }

@@ -57,7 +57,7 @@ impl Cache {
         let algorithms = algorithms(expected);
         let reading = |error| Error::io(format!("reading {}", source.describe(kind.name())), error);
         let stamp = Stamp::of(&source.path).map_err(reading)?;
-        let known = self.recall(&stamp);
+        let known = self.lookup(&stamp);
         let stage =
             is_long(&stamp, known.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));
         let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
@@ -71,7 +71,7 @@ impl Cache {
         if let Some(stage) = stage {
             stage.finish();
         }
-        let known = self.recall(&stamp);
+        let known = self.lookup(&stamp);
         let named =
             known.as_ref().and_then(|known| known.artifact.as_ref()).filter(|named| named.kind == kind);
         let (name, version) = match named {
@@ -85,7 +85,7 @@ impl Cache {
             && named.is_none()
         {
             let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
-            self.remember(&DigestEntry { artifact, ..known.clone() });
+            self.store(&DigestEntry { artifact, ..known.clone() });
         }
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
         Ok(Identity { name, version, digest, stamp: Some(stamp) })
@@ -94,17 +94,17 @@ impl Cache {
     /// Returns true if [`Cache::identify`] would have to read a large tarball.
     pub fn takes_long(&self, source: &Source, expected: Option<&Digest>) -> bool {
         let stamp = source.stamp();
-        stamp.is_some_and(|stamp| is_long(&stamp, self.recall(&stamp).as_ref(), &algorithms(expected)))
+        stamp.is_some_and(|stamp| is_long(&stamp, self.lookup(&stamp).as_ref(), &algorithms(expected)))
     }
 
-    /// Stores the identity of a stemcell whose unpacking began at `begun`. Its tarball is then not read
+    /// Stores the identity of a stemcell whose unpacking began at `started`. Its tarball is then not read
     /// again.
-    pub fn learn_stemcell(&self, stemcell: &Stemcell, begun: SystemTime) {
+    pub fn store_stemcell_identity(&self, stemcell: &Stemcell, started: SystemTime) {
         if let Some(stamp) = &stemcell.stamp {
             let (name, version) = (stemcell.name.clone(), stemcell.version.clone());
-            self.learn(
+            self.store_if_unchanged(
                 stamp,
-                begun,
+                started,
                 &stemcell.digest,
                 Some(NameAndVersion { kind: ArtifactKind::Stemcell, name, version }),
             );
@@ -121,6 +121,7 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 
 /// Returns true if the file is large and the cache lacks its digest with one of `algorithms`.
 fn is_long(stamp: &Stamp, known: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
-    let unread = |known: &DigestEntry| algorithms.iter().any(|one| known.digest.hex(*one).is_none());
+    let unread =
+        |known: &DigestEntry| algorithms.iter().any(|algorithm| known.digest.hex(*algorithm).is_none());
     stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)
 }

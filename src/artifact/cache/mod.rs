@@ -94,7 +94,7 @@ fn lock_exclusively(root: &Path) -> Result<Locked> {
 
 /// Returns a file name for `text`: the first 32 hex digits of its SHA-256.
 fn key(text: &[u8]) -> String {
-    let digest = Digest::of(text, &[Algorithm::Sha256]);
+    let digest = Digest::compute(text, &[Algorithm::Sha256]);
     let digits = digest.hex(Algorithm::Sha256).unwrap_or_default();
     digits.get(..32).unwrap_or(digits).to_owned()
 }

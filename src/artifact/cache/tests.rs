@@ -124,7 +124,7 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     let add = |content: &str, used: u64| {
         let body = cache.partial(content).unwrap();
         fs::write(&body, content).unwrap();
-        let digest = Digest::of(content.as_bytes(), &[Algorithm::Sha256]);
+        let digest = Digest::compute(content.as_bytes(), &[Algorithm::Sha256]);
         let path = cache.adopt(&body, &digest, "https://host/x.tgz").unwrap();
         age(&path, 1000);
         age(&path.with_extension("json"), used);

@@ -14,12 +14,12 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
-use super::Interrupted;
+use super::InterruptCheck;
 use super::proxy::{Proxies, Proxy, ProxyCredentials, Route};
 use super::socks5;
 #[cfg(unix)]
-use super::tunnel::Tunnel;
-use crate::limits::{CONNECT, STALL};
+use super::tunnel::JumpboxSession;
+use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
 use net::http_client::{self, SLICE, must_wait};
 
@@ -60,25 +60,25 @@ impl Stream for std::os::unix::net::UnixStream {
 /// Opens connections through the proxies of the environment variables. Cheap to clone; clones share the
 /// session with the jumpbox.
 #[derive(Clone)]
-pub(super) struct Dialer(Arc<Inner>);
+pub(super) struct ProxyDialer(Arc<Inner>);
 
 struct Inner {
     proxies: Proxies,
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
     /// The session with the jumpbox, opened for the first connection.
     #[cfg(unix)]
-    tunnel: Mutex<Option<Arc<Tunnel>>>,
+    tunnel: Mutex<Option<Arc<JumpboxSession>>>,
 }
 
-impl fmt::Debug for Dialer {
+impl fmt::Debug for ProxyDialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.proxies.fmt(f)
     }
 }
 
-impl Dialer {
-    pub(super) fn new(proxies: Proxies, interrupted: Interrupted) -> Self {
-        Dialer(Arc::new(Inner {
+impl ProxyDialer {
+    pub(super) fn new(proxies: Proxies, interrupted: InterruptCheck) -> Self {
+        ProxyDialer(Arc::new(Inner {
             proxies,
             interrupted,
             #[cfg(unix)]
@@ -109,8 +109,9 @@ impl Dialer {
                 let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
                     Some(tunnel) => Arc::clone(tunnel),
                     None => {
-                        let tunnel =
-                            Arc::new(Tunnel::open(server, private_key, interrupted).map_err(through)?);
+                        let tunnel = Arc::new(
+                            JumpboxSession::open(server, private_key, interrupted).map_err(through)?,
+                        );
                         Arc::clone(known.insert(tunnel))
                     }
                 };
@@ -135,12 +136,12 @@ struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
     limit: Duration,
     end: Instant,
-    interrupted: &'a Interrupted,
+    interrupted: &'a InterruptCheck,
 }
 
 impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     /// Wraps a connection. The timeout begins now.
-    fn new(stream: &'a mut S, limit: Duration, interrupted: &'a Interrupted) -> Self {
+    fn new(stream: &'a mut S, limit: Duration, interrupted: &'a InterruptCheck) -> Self {
         TimeLimited { stream, limit, end: Instant::now() + limit, interrupted }
     }
 
@@ -183,19 +184,19 @@ fn about(error: io::Error, hop: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{hop}: {error}"))
 }
 
-impl Connector<()> for Dialer {
-    type Out = BufferedConnection;
+impl Connector<()> for ProxyDialer {
+    type Out = ProxyConnection;
 
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,
         _: Option<()>,
-    ) -> Result<Option<BufferedConnection>, ureq::Error> {
+    ) -> Result<Option<ProxyConnection>, ureq::Error> {
         let tls = details.needs_tls();
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
-        let limit = CONNECT.min(*details.timeout.after);
+        let limit = CONNECT_TIMEOUT.min(*details.timeout.after);
         let (stream, prefix) = match self.0.proxies.http(tls, host, port) {
             None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
@@ -225,7 +226,7 @@ impl Connector<()> for Dialer {
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let interrupted = Arc::clone(&self.0.interrupted);
-        Ok(Some(BufferedConnection { stream, buffers, prefix, interrupted, asked: Instant::now() }))
+        Ok(Some(ProxyConnection { stream, buffers, prefix, interrupted, asked: Instant::now() }))
     }
 }
 
@@ -267,12 +268,12 @@ fn authorization(credentials: Option<&ProxyCredentials>) -> String {
 }
 
 /// A connection with ureq's buffers.
-pub(super) struct BufferedConnection {
+pub(super) struct ProxyConnection {
     stream: Box<dyn Stream>,
     buffers: LazyBuffers,
     /// The change to the head of the request if it goes to an HTTP proxy.
     prefix: Option<ProxyRequestWriter>,
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
     /// The time of the last call of `interrupted`.
     asked: Instant,
 }
@@ -301,7 +302,7 @@ impl ProxyRequestWriter {
     }
 }
 
-impl fmt::Debug for BufferedConnection {
+impl fmt::Debug for ProxyConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("BufferedConnection")
     }
@@ -309,17 +310,17 @@ impl fmt::Debug for BufferedConnection {
 
 /// Returns the time left for an operation, at most [`STALL`].
 fn time_left(timeout: &NextTimeout) -> Duration {
-    (*timeout.after).min(STALL)
+    (*timeout.after).min(STALL_TIMEOUT)
 }
 
 fn timed_out(error: io::Error, timeout: &NextTimeout) -> ureq::Error {
     match error.kind() {
-        io::ErrorKind::TimedOut if *timeout.after <= STALL => ureq::Error::Timeout(timeout.reason),
+        io::ErrorKind::TimedOut if *timeout.after <= STALL_TIMEOUT => ureq::Error::Timeout(timeout.reason),
         _ => ureq::Error::Io(error),
     }
 }
 
-impl Transport for BufferedConnection {
+impl Transport for ProxyConnection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -330,7 +331,9 @@ impl Transport for BufferedConnection {
         let mut rest = head.as_deref().unwrap_or(output);
         let end = Instant::now().checked_add(*timeout.after);
         while !rest.is_empty() {
-            let left = end.map_or(STALL, |end| end.saturating_duration_since(Instant::now()).min(STALL));
+            let left = end.map_or(STALL_TIMEOUT, |end| {
+                end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
+            });
             let mut bounded = TimeLimited::new(&mut *self.stream, left, &self.interrupted);
             match bounded.write(rest).map_err(|error| timed_out(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),

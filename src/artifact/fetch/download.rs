@@ -15,11 +15,11 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
 
-use super::Interrupted;
-use super::connection::Dialer;
+use super::InterruptCheck;
+use super::connection::ProxyDialer;
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::limits::{ANSWER, SETUP};
+use crate::limits::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
 use crate::url::HttpUrl;
 use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
@@ -30,10 +30,10 @@ use net::tls_roots;
 
 /// Pauses between attempts. They restart from the first one after an attempt that received more than all
 /// before.
-const PAUSES: [Duration; 4] =
+const RETRY_PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
 /// The maximum number of attempts, for a server that breaks every transfer.
-const ATTEMPTS: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 /// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of redirects that one request follows.
@@ -58,13 +58,13 @@ struct CompletedBody {
 }
 
 /// Creates the HTTP client for downloads, with connections from `dialer`.
-pub(super) fn agent(dialer: Dialer) -> ureq::Agent {
+pub(super) fn agent(dialer: ProxyDialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
     let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
     ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver)
 }
 
-/// Returns the configuration that is common to all HTTP clients with connections from a [`Dialer`].
+/// Returns the configuration that is common to all HTTP clients with connections from a [`ProxyDialer`].
 pub(super) fn config() -> ConfigBuilder<AgentScope> {
     let roots: Vec<Certificate<'static>> =
         tls_roots::system_roots().iter().map(|root| Certificate::from_der(root).to_owned()).collect();
@@ -75,9 +75,9 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        .timeout_connect(Some(SETUP))
-        .timeout_send_request(Some(ANSWER))
-        .timeout_recv_response(Some(ANSWER))
+        .timeout_connect(Some(SETUP_TIMEOUT))
+        .timeout_send_request(Some(HEADERS_TIMEOUT))
+        .timeout_recv_response(Some(HEADERS_TIMEOUT))
         .user_agent(concat!("monopile/", env!("CARGO_PKG_VERSION")))
         // The dialer handles proxies. Without this, ureq reads them from the environment.
         .proxy(None)
@@ -89,7 +89,7 @@ pub(super) struct Download<'a> {
     pub(super) url: &'a HttpUrl,
     pub(super) expected: Option<&'a Digest>,
     pub(super) stage: &'a Stage,
-    pub(super) interrupted: &'a Interrupted,
+    pub(super) interrupted: &'a InterruptCheck,
 }
 
 impl Download<'_> {
@@ -117,10 +117,10 @@ impl Download<'_> {
     fn fetch(&self, file: &File, body: &Path) -> Result<Digest, AttemptFailure> {
         let reading =
             |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
-        let mut pauses = PAUSES.iter();
+        let mut pauses = RETRY_PAUSES.iter();
         let mut best = 0;
         let mut restarted = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
             (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             match self.attempt(file, body) {
@@ -150,7 +150,7 @@ impl Download<'_> {
                     let received = file.metadata().map_err(reading)?.len();
                     if received > best {
                         best = received;
-                        pauses = PAUSES.iter();
+                        pauses = RETRY_PAUSES.iter();
                     }
                     let Some(pause) = pauses.next() else {
                         return Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None));
@@ -166,7 +166,7 @@ impl Download<'_> {
             }
         }
         let error = Error::environment(format!("downloading '{}' failed", self.url));
-        let error = error.with_source(format!("the transfer failed {ATTEMPTS} times"));
+        let error = error.with_source(format!("the transfer failed {MAX_ATTEMPTS} times"));
         Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None))
     }
 
@@ -186,7 +186,7 @@ impl Download<'_> {
         Ok(())
     }
 
-    fn failed(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    fn request_error(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         Error::environment(format!("downloading '{}' failed", self.url)).with_source(reason)
     }
 
@@ -204,13 +204,14 @@ impl Download<'_> {
                 Some((start, total)) if start == have => (start, total),
                 _ => {
                     file.set_len(0).map_err(writing)?;
-                    let error = self.failed("the server sent another part of the file than requested");
+                    let error = self.request_error("the server sent another part of the file than requested");
                     return Err(AttemptFailure::Temporary(error, None));
                 }
             },
             StatusCode::RANGE_NOT_SATISFIABLE if resume => {
                 file.set_len(0).map_err(writing)?;
-                let error = self.failed("the file on the server is shorter than the part already received");
+                let error =
+                    self.request_error("the file on the server is shorter than the part already received");
                 return Err(AttemptFailure::Temporary(error, None));
             }
             StatusCode::OK => {
@@ -218,7 +219,7 @@ impl Download<'_> {
                 write_tag(body, response.headers());
                 (0, number(response.headers(), "content-length"))
             }
-            status => return Err(self.refused(status, response.headers())),
+            status => return Err(self.refusal_error(status, response.headers())),
         };
         let limit = Limits::default().bytes;
         let mut hasher = (start == 0).then(|| Hasher::new(&self.algorithms()));
@@ -231,7 +232,9 @@ impl Download<'_> {
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result.map_err(|error| AttemptFailure::Temporary(self.failed(error), None))?,
+                result => {
+                    result.map_err(|error| AttemptFailure::Temporary(self.request_error(error), None))?
+                }
             };
             if count == 0 {
                 break;
@@ -243,7 +246,7 @@ impl Download<'_> {
             done += count as u64;
             if done > limit {
                 return Err(AttemptFailure::Final(
-                    self.failed(format!("the file is larger than {limit} bytes")),
+                    self.request_error(format!("the file is larger than {limit} bytes")),
                 ));
             }
             if reported.elapsed() >= Duration::from_millis(100) {
@@ -254,7 +257,7 @@ impl Download<'_> {
         }
         if let Some(total) = total.filter(|total| *total != done) {
             let reason = format!("the connection ended after {done} of {total} bytes");
-            return Err(AttemptFailure::Temporary(self.failed(reason), None));
+            return Err(AttemptFailure::Temporary(self.request_error(reason), None));
         }
         self.stage.progress(done, total, Unit::Bytes);
         file.sync_all().map_err(writing)?;
@@ -273,18 +276,20 @@ impl Download<'_> {
             let target = response.headers().get("location").and_then(|target| target.to_str().ok());
             let target = target.and_then(|target| url.joined(target)).ok_or_else(|| {
                 AttemptFailure::Final(
-                    self.failed("the server answered with a redirect that has no usable target"),
+                    self.request_error("the server answered with a redirect that has no usable target"),
                 )
             })?;
             if url.is_https() && !target.is_https() && self.expected.is_none() {
                 let why = format!("it redirects to '{target}', which is not encrypted");
                 let hint = "add the `sha1` of the file, by which it can be verified, or use a URL that \
                             stays at https://";
-                return Err(AttemptFailure::Final(self.failed(why).with_hint(hint)));
+                return Err(AttemptFailure::Final(self.request_error(why).with_hint(hint)));
             }
             url = target;
         }
-        Err(AttemptFailure::Final(self.failed(format!("there are more than {MAX_REDIRECTS} redirects"))))
+        Err(AttemptFailure::Final(
+            self.request_error(format!("there are more than {MAX_REDIRECTS} redirects")),
+        ))
     }
 
     /// Sends one request. Credentials of the download go only to the host and port of its own URL.
@@ -314,7 +319,7 @@ impl Download<'_> {
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
-            let failed = self.failed(without_secrets(&error.to_string()));
+            let failed = self.request_error(without_secrets(&error.to_string()));
             match &error {
                 _ if temporary => AttemptFailure::Temporary(failed, None),
                 ureq::Error::Io(error) if is_refusal(error) => {
@@ -325,8 +330,8 @@ impl Download<'_> {
         })
     }
 
-    fn refused(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
-        let error = self.failed(format!("the server answered {status}"));
+    fn refusal_error(&self, status: StatusCode, headers: &HeaderMap) -> AttemptFailure {
+        let error = self.request_error(format!("the server answered {status}"));
         match status.as_u16() {
             408 | 425 | 429 | 500..=599 => {
                 AttemptFailure::Temporary(error, number(headers, "retry-after").map(Duration::from_secs))

@@ -24,7 +24,7 @@ use super::url::HttpUrl;
 use super::{Location, Source};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
-use connection::Dialer;
+use connection::ProxyDialer;
 use download::Download;
 use net::http_client::DummyResolver;
 use proxy::Proxies;
@@ -34,45 +34,45 @@ pub use relay::relay;
 
 /// Creates an HTTP client for many small requests. It does not follow redirects.
 ///
-/// `variables` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
+/// `env_vars` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
 /// which also ends when `interrupted` returns an error. Also returns the passwords of the proxies, which must
 /// be redacted. An error names the variable that is not valid.
 pub fn client(
-    variables: &[(String, String)],
+    env_vars: &[(String, String)],
     timeout: Duration,
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
 ) -> Result<(ureq::Agent, Vec<String>)> {
-    let proxies = Proxies::from_variables(variables)?;
+    let proxies = Proxies::from_variables(env_vars)?;
     let secrets = proxies.secrets();
-    let dialer = Dialer::new(proxies, interrupted);
+    let dialer = ProxyDialer::new(proxies, interrupted);
     let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
     Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver), secrets))
 }
 
 /// Returns an error if the run was interrupted.
-pub type Interrupted = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+pub type InterruptCheck = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// Interval between attempts to lock a download that another process holds.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Downloads artifacts into a cache.
 pub struct Fetcher<'c> {
     cache: &'c Cache,
-    dialer: Dialer,
+    dialer: ProxyDialer,
     /// Created for the first download, because loading the system's certificate authorities takes long.
     agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
 }
 
 impl<'c> Fetcher<'c> {
-    /// Creates a fetcher that fills `cache` and takes its proxies from the environment variables `variables`.
+    /// Creates a fetcher that fills `cache` and takes its proxies from the environment variables `env_vars`.
     /// An error names the variable that is not valid.
-    pub fn new(cache: &'c Cache, variables: &[(String, String)], interrupted: Interrupted) -> Result<Self> {
-        let proxies = Proxies::from_variables(variables)?;
+    pub fn new(cache: &'c Cache, env_vars: &[(String, String)], interrupted: InterruptCheck) -> Result<Self> {
+        let proxies = Proxies::from_variables(env_vars)?;
         let secrets = proxies.secrets();
-        let dialer = Dialer::new(proxies, Arc::clone(&interrupted));
+        let dialer = ProxyDialer::new(proxies, Arc::clone(&interrupted));
         Ok(Fetcher { cache, dialer, agent: OnceLock::new(), secrets, interrupted })
     }
 
@@ -172,7 +172,7 @@ impl<'c> Fetcher<'c> {
                 stage.log_line("waiting for another run that downloads the same file");
             }
             (self.interrupted)()?;
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL_PAUSE);
         }
     }
 }

@@ -81,10 +81,10 @@ enum ExceptedHost {
 
 impl Proxies {
     /// Reads the variables. An error names the one that is not valid.
-    pub(super) fn from_variables(variables: &[(String, String)]) -> Result<Self> {
+    pub(super) fn from_variables(env_vars: &[(String, String)]) -> Result<Self> {
         let get = |names: [&'static str; 2]| {
             names.into_iter().find_map(|name| {
-                let found = variables.iter().find(|(known, value)| known == name && !value.is_empty());
+                let found = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
                 found.map(|(_, value)| (name, value.as_str()))
             })
         };
@@ -245,9 +245,9 @@ impl ProxyException {
 mod tests {
     use super::*;
 
-    fn proxies(variables: &[(&str, &str)]) -> Result<Proxies> {
+    fn proxies(env_vars: &[(&str, &str)]) -> Result<Proxies> {
         let owned: Vec<(String, String)> =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            env_vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Proxies::from_variables(&owned)
     }
 

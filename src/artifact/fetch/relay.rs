@@ -4,9 +4,9 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::Dialer;
+use super::connection::ProxyDialer;
 use super::proxy::Proxies;
-use crate::limits::CONNECT;
+use crate::limits::CONNECT_TIMEOUT;
 use base::{Error, Result};
 
 /// The timeout of reads and writes. It is so long that only ssh's own timeouts matter.
@@ -21,9 +21,9 @@ pub fn relay(
     mut input: impl Read + Send + 'static,
     mut output: impl Write,
 ) -> Result<()> {
-    let dialer = Dialer::new(Proxies::through(url)?, Arc::new(|| Ok(())));
+    let dialer = ProxyDialer::new(Proxies::through(url)?, Arc::new(|| Ok(())));
     let failed = |error| Error::io(format!("connecting to {host}:{port}"), error);
-    let mut stream = dialer.dial(host, port, CONNECT).map_err(failed)?;
+    let mut stream = dialer.dial(host, port, CONNECT_TIMEOUT).map_err(failed)?;
     stream.set_timeouts(YEAR, YEAR).map_err(failed)?;
     let mut remote = stream.duplicate().map_err(failed)?;
     // The thread is not joined. It may wait for input when the connection has ended.

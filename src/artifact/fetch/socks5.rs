@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use super::proxy::ProxyCredentials;
 
-const VERSION: u8 = 5;
+const SOCKS_VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 
@@ -18,11 +18,11 @@ pub(super) fn connect(
 ) -> io::Result<()> {
     let methods: &[u8] =
         if credentials.is_some() { &[NO_AUTHENTICATION, USER_AND_PASSWORD] } else { &[NO_AUTHENTICATION] };
-    let mut greeting = vec![VERSION, u8::try_from(methods.len()).unwrap_or(1)];
+    let mut greeting = vec![SOCKS_VERSION, u8::try_from(methods.len()).unwrap_or(1)];
     greeting.extend(methods);
     stream.write_all(&greeting)?;
     let [version, method] = take(stream)?;
-    if version != VERSION {
+    if version != SOCKS_VERSION {
         return Err(refused_error("it does not speak SOCKS 5"));
     }
     match (method, credentials) {
@@ -42,7 +42,7 @@ pub(super) fn connect(
         (_, None) => return Err(refused_error("it requires a user and a password")),
         (_, Some(_)) => return Err(refused_error("it does not support a user and password")),
     }
-    let mut request = vec![VERSION, 1, 0];
+    let mut request = vec![SOCKS_VERSION, 1, 0];
     match host.parse() {
         Ok(std::net::IpAddr::V4(address)) => {
             request.push(1);
@@ -61,7 +61,7 @@ pub(super) fn connect(
     stream.write_all(&request)?;
     let [_, status, _, kind] = take(stream)?;
     if status != 0 {
-        return Err(failure(status));
+        return Err(refusal_error(status));
     }
     // The proxy's own address follows. It must be read, but is not used.
     let rest = match kind {
@@ -92,7 +92,7 @@ fn refused_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-fn failure(status: u8) -> io::Error {
+fn refusal_error(status: u8) -> io::Error {
     let (kind, text) = match status {
         2 => (io::ErrorKind::PermissionDenied, "does not allow the connection"),
         3 => (io::ErrorKind::NetworkUnreachable, "cannot reach the network"),

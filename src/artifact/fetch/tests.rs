@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::http::{Proxy, Server, answer, part};
+use crate::http::{ForwardProxy, Server, answer, part};
 use crate::tarballs::{sha1, sha256, sha512};
 use base::ErrorKind;
 use base::events::{Event, Sink};
@@ -11,7 +11,7 @@ use base::events::{Event, Sink};
 /// A cache for one test, with the events of its downloads.
 struct World {
     directory: tempfile::TempDir,
-    variables: Vec<(String, String)>,
+    env_vars: Vec<(String, String)>,
     events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -25,11 +25,11 @@ impl Sink for Recorder {
 
 impl World {
     fn new() -> Self {
-        World { directory: tempfile::tempdir().unwrap(), variables: Vec::new(), events: Arc::default() }
+        World { directory: tempfile::tempdir().unwrap(), env_vars: Vec::new(), events: Arc::default() }
     }
 
     fn with(name: &str, value: impl Into<String>) -> Self {
-        World { variables: vec![(name.to_owned(), value.into())], ..World::new() }
+        World { env_vars: vec![(name.to_owned(), value.into())], ..World::new() }
     }
 
     fn root(&self) -> PathBuf {
@@ -43,7 +43,7 @@ impl World {
         interrupted: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) -> Result<Source> {
         let cache = Cache::open(&self.root())?;
-        let fetcher = Fetcher::new(&cache, &self.variables, Arc::new(interrupted))?;
+        let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupted))?;
         let location = Location::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
@@ -299,7 +299,7 @@ fn refused_connection_is_retried_until_interrupted() {
 #[test]
 fn http_proxy_gets_absolute_urls_and_its_credentials() {
     let server = Server::of_file(b"content");
-    let proxy = Proxy::http();
+    let proxy = ForwardProxy::http();
     let world = World::with("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz?q=1", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
@@ -313,7 +313,7 @@ fn http_proxy_gets_absolute_urls_and_its_credentials() {
 
 #[test]
 fn https_goes_through_a_connect_tunnel() {
-    let proxy = Proxy::http();
+    let proxy = ForwardProxy::http();
     let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
     let world = World::with("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
@@ -336,7 +336,7 @@ fn https_goes_through_a_connect_tunnel() {
 #[test]
 fn socks_proxy_resolves_names_and_checks_passwords() {
     let server = Server::of_file(b"content");
-    let proxy = Proxy::socks5(Some(("me", "s3cret")));
+    let proxy = ForwardProxy::socks5(Some(("me", "s3cret")));
     let world = World::with("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
@@ -352,9 +352,9 @@ fn socks_proxy_resolves_names_and_checks_passwords() {
 #[test]
 fn missing_jumpbox_key_is_an_error_without_retries() {
     let world = World::with("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
     assert!(text(&error).contains("/no/such/key") && text(&error).contains("127.0.0.1:1"), "{error:?}");
 }
 
@@ -397,10 +397,10 @@ fn signal_ends_a_stalled_download() {
         let waiting =
             std::thread::spawn(move || proxy(port).obtain_unless(&url, None, interrupted).unwrap_err());
         let _stream = stalled.recv_timeout(Duration::from_secs(60)).unwrap();
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         stop.store(true, Ordering::SeqCst);
         let error = waiting.join().unwrap();
         assert_eq!(error.kind(), ErrorKind::Interrupted(2), "{answer:?}: {error:?}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{answer:?}: {:?}", started.elapsed());
     }
 }

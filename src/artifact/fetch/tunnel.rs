@@ -9,9 +9,9 @@ use std::path::Path;
 
 use tokio::runtime::Runtime;
 
-use super::Interrupted;
+use super::InterruptCheck;
 use super::proxy::Proxy;
-use crate::limits::CONNECT;
+use crate::limits::CONNECT_TIMEOUT;
 use base::files::input;
 use net::http_client::{self, SLICE};
 use net::ssh::{self, SshKey, SshServer, SshSession};
@@ -20,14 +20,14 @@ use net::ssh::{self, SshKey, SshServer, SshSession};
 const KEY_LIMIT: u64 = 1 << 20;
 
 /// An SSH session with a jumpbox.
-pub(super) struct Tunnel {
+pub(super) struct JumpboxSession {
     runtime: Runtime,
     session: SshSession,
 }
 
-impl Tunnel {
+impl JumpboxSession {
     /// Logs in to the jumpbox.
-    pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &Interrupted) -> io::Result<Self> {
+    pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &InterruptCheck) -> io::Result<Self> {
         // This kind of error is permanent, whatever the reason.
         let unusable = |why: String| {
             let path = private_key.display();
@@ -56,12 +56,12 @@ impl Tunnel {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => {
-                let text = format!("it did not answer within {} seconds", CONNECT.as_secs());
+                let text = format!("it did not answer within {} seconds", CONNECT_TIMEOUT.as_secs());
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         });
         match session {
-            Ok(session) => Ok(Tunnel { runtime, session }),
+            Ok(session) => Ok(JumpboxSession { runtime, session }),
             Err(error) => {
                 // Dropping the runtime would wait for the system's resolver.
                 runtime.shutdown_background();
@@ -76,7 +76,12 @@ impl Tunnel {
     }
 
     /// Opens a connection from the jumpbox to `host`.
-    pub(super) fn connect(&self, host: &str, port: u16, interrupted: &Interrupted) -> io::Result<UnixStream> {
+    pub(super) fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        interrupted: &InterruptCheck,
+    ) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
@@ -89,7 +94,7 @@ impl Tunnel {
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 None => {
-                    let seconds = CONNECT.as_secs();
+                    let seconds = CONNECT_TIMEOUT.as_secs();
                     let text = format!("it did not connect to {host}:{port} within {seconds} seconds");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
@@ -107,14 +112,14 @@ impl Tunnel {
 }
 
 /// Waits for an outcome, and returns `None` after [`CONNECT`]. A signal ends the wait with an error.
-async fn limited<F: Future>(interrupted: &Interrupted, waited_for: F) -> io::Result<Option<F::Output>> {
+async fn limited<F: Future>(interrupted: &InterruptCheck, waited_for: F) -> io::Result<Option<F::Output>> {
     let signal = async {
         while interrupted().is_ok() {
             tokio::time::sleep(SLICE).await;
         }
     };
     tokio::select! {
-        outcome = tokio::time::timeout(CONNECT, waited_for) => Ok(outcome.ok()),
+        outcome = tokio::time::timeout(CONNECT_TIMEOUT, waited_for) => Ok(outcome.ok()),
         () = signal => Err(http_client::interrupted_error()),
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph};
 use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
-use crate::documents::{self, ArtifactRef, MAX_DOCUMENT, ReleaseManifest};
+use crate::documents::{self, MAX_DOCUMENT, ReleaseEntry, ReleaseManifest};
 use crate::{Source, Stamp, source_form};
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
@@ -131,7 +131,7 @@ impl Loader<'_> {
         })
     }
 
-    fn packages(&self, refs: Vec<ArtifactRef>, section: &str) -> Result<Vec<Package>> {
+    fn packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
         check_unique(&refs, "package", self.what)?;
         let mut packages = Vec::with_capacity(refs.len());
         for reference in refs {
@@ -184,7 +184,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn job(&self, reference: ArtifactRef) -> Result<Job> {
+    fn job(&self, reference: ReleaseEntry) -> Result<Job> {
         let owner = format!("the job '{}'", reference.name);
         check_name(&reference.name, &format!("a job of {}", self.what))?;
         let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
@@ -298,7 +298,7 @@ fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
     plain.into_bytes()
 }
 
-fn version_and_fingerprint(reference: &ArtifactRef) -> (String, String) {
+fn version_and_fingerprint(reference: &ReleaseEntry) -> (String, String) {
     let fingerprint = reference.fingerprint.clone().or(reference.version.clone()).unwrap_or_default();
     (reference.version.clone().unwrap_or_else(|| fingerprint.clone()), fingerprint)
 }
@@ -308,7 +308,7 @@ fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property
     Property { name, description: spec.description.unwrap_or_default(), default: spec.default }
 }
 
-fn check_unique(refs: &[ArtifactRef], kind: &str, what: &str) -> Result<()> {
+fn check_unique(refs: &[ReleaseEntry], kind: &str, what: &str) -> Result<()> {
     let mut seen = BTreeSet::new();
     match refs.iter().find(|reference| !seen.insert(&reference.name)) {
         Some(twice) => {

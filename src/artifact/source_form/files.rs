@@ -84,7 +84,7 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
             }
             Input::Bytes(content) => {
                 part(b"file");
-                part(sha256(&Digest::of(content, &[Algorithm::Sha256])).as_bytes());
+                part(sha256(&Digest::compute(content, &[Algorithm::Sha256])).as_bytes());
             }
             Input::Link(target) => {
                 part(b"link");

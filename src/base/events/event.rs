@@ -77,7 +77,8 @@ pub enum Event {
         steps: Vec<AnnouncedStep>,
     },
     /// A step of the plan started.
-    StepBegun {
+    #[serde(rename = "step_begun")]
+    StepStarted {
         /// Number of the step, from 1.
         number: usize,
         /// Number of steps in the plan.

@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// The name of the file with the id.
-pub const PLACE_ID: &str = "id";
+pub const ID_FILE: &str = "id";
 /// The maximum size of an id in bytes.
-const LIMIT: u64 = 256;
+const MAX_ID_BYTES: u64 = 256;
 
 /// Returns the id of a directory, if it has one.
 pub fn directory_id(root: &Path) -> io::Result<Option<String>> {
-    let file = match fs::File::open(root.join(PLACE_ID)) {
+    let file = match fs::File::open(root.join(ID_FILE)) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -20,7 +20,7 @@ pub fn directory_id(root: &Path) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     let mut text = String::new();
-    file.take(LIMIT).read_to_string(&mut text)?;
+    file.take(MAX_ID_BYTES).read_to_string(&mut text)?;
     let id = text.trim();
     Ok((!id.is_empty()).then(|| id.to_owned()))
 }

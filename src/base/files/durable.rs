@@ -61,15 +61,15 @@ fn unless_denied(outcome: io::Result<()>) -> io::Result<()> {
 ///
 /// Keeps only the last 64 MiB of a longer file. Does nothing if the file does not exist.
 pub fn rewrite(path: &Path, change: &dyn Fn(&str) -> String) -> io::Result<()> {
-    const LIMIT: u64 = 64 << 20;
+    const MAX_KEPT_BYTES: u64 = 64 << 20;
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
-    let skipped = file.metadata()?.len().saturating_sub(LIMIT);
+    let skipped = file.metadata()?.len().saturating_sub(MAX_KEPT_BYTES);
     file.seek(SeekFrom::Start(skipped))?;
     let mut bytes = Vec::new();
-    file.take(LIMIT).read_to_end(&mut bytes)?;
+    file.take(MAX_KEPT_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let changed = change(&text);
     if skipped == 0 && changed == text { Ok(()) } else { write_atomically(path, changed.as_bytes()) }

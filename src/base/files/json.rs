@@ -11,7 +11,7 @@ use super::durable::write_atomically;
 use crate::{Error, Result};
 
 /// The maximum size of a file in bytes.
-const LIMIT: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The layout of a JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         opened => opened.map_err(failed)?,
     };
     let mut text = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut text).map_err(failed)?;
-    if text.len() as u64 > LIMIT {
-        return Err(failed(io::Error::other(format!("it is larger than {} MiB", LIMIT >> 20))));
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(failed(io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))));
     }
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         Error::environment(format!("'{}' is damaged: not valid JSON", path.display())).with_source(error)
@@ -75,7 +75,7 @@ mod tests {
         let said = |path: &Path| read_json::<Vec<u8>>(path).unwrap_err().chain().join(": ");
         fs::write(&path, "[").unwrap();
         assert!(said(&path).contains("a.json' is damaged: not valid JSON: EOF"), "{}", said(&path));
-        File::create(&path).unwrap().set_len(LIMIT + 1).unwrap();
+        File::create(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
         assert!(said(&path).contains("a.json' failed: it is larger than 64 MiB"), "{}", said(&path));
         assert!(said(directory.path()).contains("reading"), "a directory");
         let error = write_json(&directory.path().join("none/a.json"), &1, JsonLayout::Compact).unwrap_err();

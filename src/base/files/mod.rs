@@ -9,7 +9,7 @@ mod locked;
 mod remove_tree;
 pub mod scratch;
 
-pub use directory_id::{PLACE_ID, directory_id};
+pub use directory_id::{ID_FILE, directory_id};
 pub use json::{JsonLayout, read_json, write_json};
 pub use locked::Locked;
 pub use remove_tree::remove_tree;

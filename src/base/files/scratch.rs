@@ -16,7 +16,7 @@ use super::locked::Locked;
 /// The directory of claims in a scratch directory.
 const CLAIMS: &str = ".claims";
 /// The maximum size of a claim in bytes.
-const LIMIT: u64 = 64 << 10;
+const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
 pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
@@ -38,7 +38,7 @@ pub fn is_claimed(scratch: &Path) -> bool {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
         Ok(entries) => entries,
     };
-    entries.flatten().any(|entry| match input::read(&entry.path(), LIMIT) {
+    entries.flatten().any(|entry| match input::read(&entry.path(), MAX_CLAIM_BYTES) {
         Ok(text) => {
             let mut paths = text.split(|byte| *byte == 0).filter(|path| !path.is_empty());
             paths.any(|path| is_locked(Path::new(OsStr::from_bytes(path))))

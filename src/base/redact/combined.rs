@@ -16,7 +16,7 @@ use super::*;
 /// The number of secrets in the default run.
 const SECRETS: u64 = 150;
 /// The seeds and numbers of secrets that an earlier version did not hide.
-const SHOWN: [(u64, u64); 8] =
+const SHOWN_COUNTS: [(u64, u64); 8] =
     [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
 /// The minimum number of characters of a secret in a text before it is cut off.
 const CUT_AFTER: usize = 8;
@@ -97,7 +97,7 @@ impl Random {
         usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap() % bound
     }
 
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
@@ -113,9 +113,9 @@ impl Random {
         let wide: Vec<char> = "abcdefgh 0123 äöüßéñ€→漢字😀🔑&\"'".chars().collect();
         let words: Vec<char> = "etaoin shrdlu cmfwyp ".chars().collect();
         loop {
-            let alphabet = self.of(&[&letters, &base64, &ascii, &special, &wide, &words]);
+            let alphabet = self.choose(&[&letters, &base64, &ascii, &special, &wide, &words]);
             let length = 16 + self.below(30);
-            let secret: String = (0..length).map(|_| self.of(alphabet)).collect();
+            let secret: String = (0..length).map(|_| self.choose(alphabet)).collect();
             let is_quoting = |character: char| " \"'\\+\n\t.,".contains(character);
             let secret = secret.trim_matches(is_quoting).to_owned();
             if secret.chars().count() >= 16 && without_quoting(&secret).len() >= search::SHORTEST_COMPACT {
@@ -209,14 +209,16 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is not a number")))
     };
-    let (begun, duration) = (Instant::now(), number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
+    let (started, duration) = (Instant::now(), number("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
     let seed = number("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 20,
     });
-    let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| begun.elapsed() < duration);
+    let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| started.elapsed() < duration);
     let (mut failed, mut count) = (Vec::new(), 0_u64);
-    for (seed, number) in SHOWN.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number))) {
+    for (seed, number) in
+        SHOWN_COUNTS.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number)))
+    {
         count += 1;
         let mut random = Random(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let secret = random.secret();
@@ -227,13 +229,13 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
         }
         // The default run takes some of the pairs of spellings for each secret.
         for (first, spell) in SPELLINGS {
-            let (second, spell_again) = random.of(&SPELLINGS);
-            let (before, after) = random.of(&AROUND);
+            let (second, spell_again) = random.choose(&SPELLINGS);
+            let (before, after) = random.choose(&AROUND);
             let spelt = |text: &str| spell_again(&spell(text));
             let whole = spelt(&secret);
             let of =
                 format!("{secret:?} as {first}, then {second} (MONOPILE_FUZZ_SEED={seed}, secret {number})");
-            let shown = redactor.apply(&format!("{before}{whole}{after}")).into_owned();
+            let shown = redactor.redact(&format!("{before}{whole}{after}")).into_owned();
             failed.extend(check(&shown, before, after, &of).err());
 
             // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
@@ -244,9 +246,9 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
             if shortest < whole.len() {
                 let cut = whole.ceil_char_boundary(shortest + random.below(whole.len() - shortest));
-                let (mark, of) = (random.of(&["…", "..."]), format!("{of}, cut at {cut}"));
+                let (mark, of) = (random.choose(&["…", "..."]), format!("{of}, cut at {cut}"));
                 let end = format!("{mark}{after}");
-                let shown = redactor.apply(&format!("{before}{}{end}", &whole[..cut])).into_owned();
+                let shown = redactor.redact(&format!("{before}{}{end}", &whole[..cut])).into_owned();
                 failed.extend(check(&shown, before, &end, &of).err());
             }
         }

@@ -15,8 +15,8 @@ const FILTER: u32 = 18;
 /// A string of an [`Index`].
 pub(super) struct IndexedString {
     pub(super) form: Box<[u8]>,
-    /// True if the string is secret only as a precaution; see [`super::Redactor::add_value`].
-    pub(super) is_value: bool,
+    /// True if the string is secret only as a precaution; see [`super::Redactor::add_as_precaution`].
+    pub(super) is_precaution: bool,
     /// The numbers of quotes and whitespace characters before and after the string in the secret; see
     /// [`super::view::compact`].
     pub(super) around: (usize, usize),
@@ -35,24 +35,24 @@ pub(super) struct Index {
 impl Index {
     /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was once added as a
     /// secret stays a secret, even if it is later added as a value.
-    pub(super) fn insert(&mut self, string: &[u8], is_value: bool) {
-        self.insert_within(string, is_value, (0, 0));
+    pub(super) fn insert(&mut self, string: &[u8], is_precaution: bool) {
+        self.insert_within(string, is_precaution, (0, 0));
     }
 
     /// Adds a string. `around` is the number of quotes and whitespace characters before and after it in the
     /// secret.
-    pub(super) fn insert_within(&mut self, string: &[u8], is_value: bool, around: (usize, usize)) {
+    pub(super) fn insert_within(&mut self, string: &[u8], is_precaution: bool, around: (usize, usize)) {
         let Some(key) = key(string) else { return };
         let bucket = self.buckets.entry(key).or_default();
         match bucket.binary_search_by(|known| known.form.as_ref().cmp(string)) {
-            Ok(place) => {
-                if let Some(known) = bucket.get_mut(place) {
-                    known.is_value &= is_value;
+            Ok(offset) => {
+                if let Some(known) = bucket.get_mut(offset) {
+                    known.is_precaution &= is_precaution;
                     known.around = (known.around.0.max(around.0), known.around.1.max(around.1));
                 }
             }
-            Err(place) => {
-                bucket.insert(place, IndexedString { form: string.into(), is_value, around });
+            Err(offset) => {
+                bucket.insert(offset, IndexedString { form: string.into(), is_precaution, around });
                 self.count += 1;
                 self.longest = self.longest.max(string.len());
                 if self.filter.is_empty() {
@@ -176,8 +176,8 @@ mod tests {
     fn secret_overrides_value_in_any_order() {
         for order in [[true, false], [false, true]] {
             let mut index = Index::default();
-            order.iter().for_each(|is_value| index.insert(b"abcd", *is_value));
-            assert!(!index.longest_prefix(b"abcde").unwrap().is_value);
+            order.iter().for_each(|is_precaution| index.insert(b"abcd", *is_precaution));
+            assert!(!index.longest_prefix(b"abcde").unwrap().is_precaution);
         }
     }
 
@@ -191,18 +191,18 @@ mod tests {
             let mut index = Index::default();
             strings.iter().for_each(|string| index.insert(string.as_bytes(), false));
             let found = index.longest_prefix(text.as_bytes()).map(|found| found.form.len());
-            let wanted = strings.iter().filter(|one| text.starts_with(one.as_str())).map(String::len).max();
+            let wanted = strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
             prop_assert_eq!(found, wanted);
             let found = index.continuation(text.as_bytes()).is_some();
             let wanted = text.len() >= KEY
-                && strings.iter().any(|one| one.starts_with(&text));
+                && strings.iter().any(|form| form.starts_with(&text));
             prop_assert_eq!(found, wanted);
             let mut found = Vec::new();
             index.each(text.as_bytes(), |at, entry| found.push((at, entry.form.to_vec())));
             let mut wanted = Vec::new();
             for at in 0..text.len() {
-                let begin = strings.iter().filter(|one| text[at..].starts_with(one.as_str()));
-                wanted.extend(begin.map(|one| (at, one.clone().into_bytes())));
+                let begin = strings.iter().filter(|form| text[at..].starts_with(form.as_str()));
+                wanted.extend(begin.map(|form| (at, form.clone().into_bytes())));
             }
             found.sort();
             wanted.sort();

@@ -5,12 +5,12 @@
 //!
 //! Each line of a multi-line secret is a secret too, because logs are written line by line. A wrapped secret
 //! (such as base64 in columns) is found across the line breaks of a text. For text that arrives line by line,
-//! [`Redactor::line`] also hides the start of a secret at the end of a line and its end at the start of the
-//! next.
+//! [`Redactor::redact_line`] also hides the start of a secret at the end of a line and its end at the start
+//! of the next.
 //!
 //! Some values are not redacted, because that would garble ordinary text and hide nothing: values shorter
 //! than four characters; `true`, `false`, `null`; and short values of letters alone inside a longer word.
-//! Paths and addresses that the operator gave stay whole ([`Redactor::keep`]).
+//! Paths and addresses that the operator gave stay whole ([`Redactor::keep_visible`]).
 
 #[cfg(test)]
 mod combined;
@@ -36,9 +36,9 @@ use search::Forms;
 use crate::text::clean;
 
 /// Texts of at least this length may have been truncated.
-const CUT: usize = 1024;
+const MIN_CUT_BYTES: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
-/// The maximum length of a text that [`Redactor::keep`] accepts.
+/// The maximum length of a text that [`Redactor::keep_visible`] accepts.
 const LONGEST_KEPT: usize = 4096;
 
 /// The set of secrets of a run. Clones are cheap and share the set, so a secret added later takes effect
@@ -67,13 +67,13 @@ impl Redactor {
     }
 
     /// Adds a value that is secret as a precaution. Unlike a secret added with [`Self::add`], it stays
-    /// visible inside paths and addresses added with [`Self::keep`].
-    pub fn add_value(&self, value: &str) {
+    /// visible inside paths and addresses added with [`Self::keep_visible`].
+    pub fn add_as_precaution(&self, value: &str) {
         self.insert(value, true);
     }
 
-    fn insert(&self, secret: &str, is_value: bool) {
-        self.shared.write().pending.push((secret.to_owned(), is_value));
+    fn insert(&self, secret: &str, is_precaution: bool) {
+        self.shared.write().pending.push((secret.to_owned(), is_precaution));
     }
 
     /// Returns the secrets with all their forms.
@@ -88,9 +88,9 @@ impl Redactor {
         RwLockWriteGuard::downgrade(secrets)
     }
 
-    /// Keeps values added with [`Self::add_value`] visible inside this path or address. A text without a
-    /// slash or dot is ignored.
-    pub fn keep(&self, text: &str) {
+    /// Keeps values added with [`Self::add_as_precaution`] visible inside this path or address. A text
+    /// without a slash or dot is ignored.
+    pub fn keep_visible(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
             self.shared.write().kept.insert(text.as_bytes(), true);
         }
@@ -106,38 +106,39 @@ impl Redactor {
     pub fn naming(&self, name: &str) -> Naming {
         let name = naming::normal(name);
         let asked = self.shared.read().names.contains(&name);
-        if asked { Naming::Requested } else { naming::of(&name) }
+        if asked { Naming::Requested } else { naming::classify(&name) }
     }
 
     /// Replaces every secret in `text` by `<redacted>`.
-    pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.redact(text, text.len() >= CUT)
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redact_with(text, text.len() >= MIN_CUT_BYTES)
     }
 
     /// Redacts one line of a text that arrives line by line.
-    pub fn line<'a>(&self, line: &'a str) -> Cow<'a, str> {
-        self.redact(line, true)
+    pub fn redact_line<'a>(&self, redact_line: &'a str) -> Cow<'a, str> {
+        self.redact_with(redact_line, true)
     }
 
     /// Removes control characters from a text of another program, then redacts it. The order matters, because
     /// an escape sequence inside a secret would hide it.
-    pub fn show(&self, text: &str) -> String {
-        self.apply(&clean(text)).into_owned()
+    pub fn clean_and_redact(&self, text: &str) -> String {
+        self.redact(&clean(text)).into_owned()
     }
 
     /// Removes control characters from one line of a text that arrives line by line, then redacts it like
-    /// [`Self::line`].
-    pub fn show_line(&self, line: &str) -> String {
-        self.line(&clean(line)).into_owned()
+    /// [`Self::redact_line`].
+    pub fn clean_and_redact_line(&self, line: &str) -> String {
+        self.redact_line(&clean(line)).into_owned()
     }
 
-    fn redact<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
+    fn redact_with<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
         let secrets = self.secrets();
         if secrets.forms.len() == 0 {
             return Cow::Borrowed(text);
         }
         let found = secrets.forms.find(text, may_be_cut).into_iter();
-        let hidden = found.filter(|found| !found.is_value || !secrets.is_kept(text.as_bytes(), &found.range));
+        let hidden =
+            found.filter(|found| !found.is_precaution || !secrets.is_kept(text.as_bytes(), &found.range));
         replace(text, hidden.map(|found| found.range).collect())
     }
 }
@@ -152,8 +153,8 @@ impl std::fmt::Debug for Redactor {
 impl Secrets {
     /// Makes the forms of the pending secrets.
     fn make_forms(&mut self) {
-        for (secret, is_value) in std::mem::take(&mut self.pending) {
-            self.forms.insert(&secret, is_value);
+        for (secret, is_precaution) in std::mem::take(&mut self.pending) {
+            self.forms.insert(&secret, is_precaution);
         }
     }
 

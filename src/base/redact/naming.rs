@@ -76,7 +76,7 @@ pub(super) fn normal(name: &str) -> String {
 }
 
 /// Classifies a normalized name.
-pub(super) fn of(name: &str) -> Naming {
+pub(super) fn classify(name: &str) -> Naming {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last = name.rsplit('_').next().unwrap_or(name);
     if ABOUT.contains(&last) {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn tells_secret_names_from_names_about_secrets() {
-        let naming = |name: &str| of(&normal(name));
+        let naming = |name: &str| classify(&normal(name));
         for name in [
             "password",
             "admin_password",

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::index::{Index, IndexedString};
 use super::spellings;
-use super::view::{DecodedView, compact, compact_places, is_escape, is_quoted};
+use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
 
 /// The minimum length of a secret of letters alone that is also found inside longer words.
 pub(super) const SHORTEST_INSIDE: usize = 8;
@@ -13,7 +13,7 @@ pub(super) const SHORTEST_INSIDE: usize = 8;
 /// short words are not a secret.
 pub(super) const SHORTEST_COMPACT: usize = 12;
 /// The number of times that base64 is decoded.
-const DEPTH: u8 = 2;
+const MAX_BASE64_DEPTH: u8 = 2;
 /// The possible lengths of a fragment of a secret at the edge of a text.
 const FRAGMENT: Range<usize> = 8..513;
 /// The minimum length of such a fragment in base64, and of the decoded fragment.
@@ -23,15 +23,15 @@ const RESIDUE: usize = 16;
 /// The maximum number of brackets, commas and dots between a secret and an ellipsis.
 const LONGEST_BETWEEN: usize = 3;
 /// The length of text that is searched at each edge.
-const EDGE: usize = 4096;
+const EDGE_BYTES: usize = 4096;
 /// The length of the parts in which a text is searched, and of their overlap.
 const WINDOW: (usize, usize) = (256 * 1024, 16 * 1024);
 
 /// A secret in a text.
 pub(super) struct Match {
     pub(super) range: Range<usize>,
-    /// True if it is secret only as a precaution; see [`super::Redactor::add_value`].
-    pub(super) is_value: bool,
+    /// True if it is secret only as a precaution; see [`super::Redactor::add_as_precaution`].
+    pub(super) is_precaution: bool,
 }
 
 /// The secrets in the forms in which they are searched.
@@ -57,29 +57,35 @@ struct Edge {
 }
 
 impl Forms {
-    pub(super) fn insert(&mut self, secret: &str, is_value: bool) {
+    pub(super) fn insert(&mut self, secret: &str, is_precaution: bool) {
         for part in spellings::parts(secret) {
             self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
-            self.exact.insert(part.as_bytes(), is_value);
+            self.exact.insert(part.as_bytes(), is_precaution);
             let view = DecodedView::of(part.as_bytes(), 0);
             let unescaped = view.unescaped();
             if let Some(unescaped) = &unescaped
                 && unescaped.bytes.len() >= spellings::SHORTEST
             {
-                self.exact.insert(&unescaped.bytes, is_value);
+                self.exact.insert(&unescaped.bytes, is_precaution);
             }
             let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
             let mut form = compact(plain);
             if form.len() >= SHORTEST_COMPACT {
-                let places = compact_places(plain);
-                let after = plain.len() - places.last().map_or(0, |last| last + 1);
-                self.compact.insert_within(&form, is_value, (places.first().copied().unwrap_or(0), after));
+                let offsets = compact_offsets(plain);
+                let after = plain.len() - offsets.last().map_or(0, |last| last + 1);
+                self.compact.insert_within(
+                    &form,
+                    is_precaution,
+                    (offsets.first().copied().unwrap_or(0), after),
+                );
                 form.reverse();
-                self.reversed.insert(&form, is_value);
+                self.reversed.insert(&form, is_precaution);
                 // A backslash before an escaped secret hides where it begins.
-                self.exact.insert(spellings::json(part).as_bytes(), is_value);
+                self.exact.insert(spellings::json(part).as_bytes(), is_precaution);
             } else {
-                spellings::of(part).iter().for_each(|form| self.exact.insert(form.as_bytes(), is_value));
+                spellings::spellings(part)
+                    .iter()
+                    .for_each(|form| self.exact.insert(form.as_bytes(), is_precaution));
             }
         }
     }
@@ -96,7 +102,7 @@ impl Forms {
         loop {
             let end = text.ceil_char_boundary(start + WINDOW.0);
             let part = text.get(start..end).unwrap_or_default();
-            self.search(&DecodedView::of(part.as_bytes(), start), DEPTH, &mut found);
+            self.search(&DecodedView::of(part.as_bytes(), start), MAX_BASE64_DEPTH, &mut found);
             if end == text.len() {
                 break;
             }
@@ -135,32 +141,32 @@ impl Forms {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &DecodedView<'_>, found: &mut Vec<Match>) {
-        self.exact.each(&view.bytes, |at, IndexedString { form, is_value, .. }| {
+        self.exact.each(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
             let range = at..at + form.len();
             if form.len() >= SHORTEST_INSIDE
                 || !form.iter().all(u8::is_ascii_alphabetic)
                 || is_word(&view.bytes, &range)
             {
-                found.push(Match { range: view.original(&range), is_value: *is_value });
+                found.push(Match { range: view.original(&range), is_precaution: *is_precaution });
             }
         });
     }
 
     fn search_compact(&self, plain: &DecodedView<'_>, found: &mut Vec<Match>) {
         let mut matches = Vec::new();
-        self.compact.each(&compact(&plain.bytes), |at, IndexedString { form, is_value, around }| {
-            matches.push((at, at + form.len() - 1, *is_value, *around));
+        self.compact.each(&compact(&plain.bytes), |at, IndexedString { form, is_precaution, around }| {
+            matches.push((at, at + form.len() - 1, *is_precaution, *around));
         });
         if matches.is_empty() {
             return;
         }
-        let places = compact_places(&plain.bytes);
-        for (first, last, is_value, (before, after)) in matches {
-            let start = start_of(&places, first, before);
-            let next = places.get(last + 1).copied().unwrap_or(plain.bytes.len());
-            if let Some(last) = places.get(last) {
+        let offsets = compact_offsets(&plain.bytes);
+        for (first, last, is_precaution, (before, after)) in matches {
+            let start = start_of(&offsets, first, before);
+            let next = offsets.get(last + 1).copied().unwrap_or(plain.bytes.len());
+            if let Some(last) = offsets.get(last) {
                 let end = next.min(last + 1 + after);
-                found.push(Match { range: plain.original(&(start..end)), is_value });
+                found.push(Match { range: plain.original(&(start..end)), is_precaution });
             }
         }
     }
@@ -175,9 +181,9 @@ impl Forms {
         let before = text.get(..at).unwrap_or_default().iter().rev();
         let between = before.take(LONGEST_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
         for at in (at - between..=at).rev() {
-            let start = part.start.max(at.saturating_sub(EDGE));
+            let start = part.start.max(at.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
-            if self.starts_in(&view, Edge { at, is_marked }, DEPTH, found) {
+            if self.starts_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, found) {
                 break;
             }
         }
@@ -205,9 +211,9 @@ impl Forms {
             }
         }
         if let Some((at, entry)) = longest {
-            let place = start_of(&compact_places(&plain.bytes), at, entry.around.0);
-            let start = plain.original(&(place..place + 1)).start;
-            found.push(Match { range: start..edge.at, is_value: entry.is_value });
+            let offset = start_of(&compact_offsets(&plain.bytes), at, entry.around.0);
+            let start = plain.original(&(offset..offset + 1)).start;
+            found.push(Match { range: start..edge.at, is_precaution: entry.is_precaution });
             return true;
         }
         let length = plain.bytes.len();
@@ -228,10 +234,10 @@ impl Forms {
         let text = text.as_bytes().get(part.clone()).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'])>".contains(byte);
         let skipped = text.iter().position(is_text).unwrap_or(text.len());
-        let end = text.len().min(skipped + EDGE);
+        let end = text.len().min(skipped + EDGE_BYTES);
         let at = part.start + skipped;
         let view = DecodedView::of(text.get(skipped..end).unwrap_or_default(), at);
-        self.ends_in(&view, Edge { at, is_marked }, DEPTH, found);
+        self.ends_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, found);
     }
 
     fn ends_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
@@ -244,10 +250,10 @@ impl Forms {
             let fragment = bytes.get(at..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
             if hides(entry, fragment, edge, depth) {
-                let places = compact_places(&plain.bytes);
-                let last = places.get(fragment.len() - 1).copied().unwrap_or_default();
+                let offsets = compact_offsets(&plain.bytes);
+                let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
                 let end = plain.original(&(last..last + 1)).end;
-                found.push(Match { range: edge.at..end, is_value: entry.is_value });
+                found.push(Match { range: edge.at..end, is_precaution: entry.is_precaution });
                 return true;
             }
         }
@@ -265,10 +271,10 @@ impl Forms {
 
 /// Returns the start of a match whose first place is at an index, with at most `before` quotes and whitespace
 /// characters before it.
-fn start_of(places: &[usize], index: usize, before: usize) -> usize {
-    let previous = index.checked_sub(1).and_then(|previous| places.get(previous));
-    let place = places.get(index).copied().unwrap_or_default();
-    place.saturating_sub(before).max(previous.map_or(0, |previous| previous + 1))
+fn start_of(offsets: &[usize], index: usize, before: usize) -> usize {
+    let previous = index.checked_sub(1).and_then(|previous| offsets.get(previous));
+    let offset = offsets.get(index).copied().unwrap_or_default();
+    offset.saturating_sub(before).max(previous.map_or(0, |previous| previous + 1))
 }
 
 /// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
@@ -284,13 +290,13 @@ fn residue(text: &[u8], unescaped: &[u8]) -> usize {
 
 /// Returns the minimum length of a fragment.
 fn shortest(depth: u8) -> usize {
-    if depth == DEPTH { FRAGMENT.start } else { FRAGMENT_BASE64.1 }
+    if depth == MAX_BASE64_DEPTH { FRAGMENT.start } else { FRAGMENT_BASE64.1 }
 }
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
 /// only as a precaution, words and the starts of addresses do not.
 fn hides(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u8) -> bool {
-    depth < DEPTH || edge.is_marked && !entry.is_value || is_opaque(fragment)
+    depth < MAX_BASE64_DEPTH || edge.is_marked && !entry.is_precaution || is_opaque(fragment)
 }
 
 /// Returns true if no letter, digit or underscore adjoins the range.

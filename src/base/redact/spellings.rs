@@ -67,7 +67,7 @@ fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
 }
 
 /// Returns the spellings of a short secret, both by itself and inside JSON.
-pub(super) fn of(secret: &str) -> Vec<String> {
+pub(super) fn spellings(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     base64(secret, &mut forms);
     if secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {

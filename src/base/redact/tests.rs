@@ -15,36 +15,36 @@ fn redactor(secrets: &[&str]) -> Redactor {
 
 #[test]
 fn text_without_secrets_is_not_copied() {
-    assert!(matches!(Redactor::default().apply("hello"), Cow::Borrowed("hello")));
+    assert!(matches!(Redactor::default().redact("hello"), Cow::Borrowed("hello")));
 }
 
 #[test]
 fn replaces_a_value_anywhere_in_text() {
     let redactor = redactor(&["hunter2!"]);
-    assert_eq!(redactor.apply("hunter2! x hunter2!hunter2!"), "<redacted> x <redacted>");
+    assert_eq!(redactor.redact("hunter2! x hunter2!hunter2!"), "<redacted> x <redacted>");
 }
 
 #[test]
 fn longest_matching_secret_wins() {
-    assert_eq!(redactor(&["pass", "password1"]).apply("a password1"), "a <redacted>");
+    assert_eq!(redactor(&["pass", "password1"]).redact("a password1"), "a <redacted>");
 }
 
 #[test]
 fn short_values_and_booleans_are_not_redacted() {
-    assert_eq!(redactor(&["abc", "true", " ", "x"]).apply("abc true x"), "abc true x");
+    assert_eq!(redactor(&["abc", "true", " ", "x"]).redact("abc true x"), "abc true x");
 }
 
 #[test]
 fn short_words_are_redacted_only_as_whole_words() {
     let redactor = redactor(&["port", "vm-1"]);
-    assert_eq!(redactor.apply("port is important: /port/"), "<redacted> is important: /<redacted>/");
-    assert_eq!(redactor.apply("-v port_2=1 -v mbus_port=port"), "-v port_2=1 -v mbus_port=<redacted>");
-    assert_eq!(redactor.apply("avm-12"), "a<redacted>2");
+    assert_eq!(redactor.redact("port is important: /port/"), "<redacted> is important: /<redacted>/");
+    assert_eq!(redactor.redact("-v port_2=1 -v mbus_port=port"), "-v port_2=1 -v mbus_port=<redacted>");
+    assert_eq!(redactor.redact("avm-12"), "a<redacted>2");
 }
 
 #[test]
 fn overlapping_secrets_are_hidden_to_the_last_end() {
-    assert_eq!(redactor(&["abcd12", "d12345"]).apply("xabcd12345x"), "x<redacted>x");
+    assert_eq!(redactor(&["abcd12", "d12345"]).redact("xabcd12345x"), "x<redacted>x");
 }
 
 #[test]
@@ -61,15 +61,15 @@ fn finds_html_and_shell_escaped_secrets() {
         r#"it\'s\ \<\"b\"\>\ \&\ c"#,
         r#"it's <\"b\"> & c"#,
     ] {
-        assert_eq!(redactor.apply(text), "<redacted>", "{text}");
+        assert_eq!(redactor.redact(text), "<redacted>", "{text}");
     }
 }
 
 #[test]
 fn finds_secrets_in_ascii_json_and_with_escaped_slashes() {
     let redactor = redactor(&["pässwörd/😀"]);
-    assert_eq!(redactor.apply(r"<p\u00e4ssw\u00f6rd/\ud83d\ude00>"), "<<redacted>>");
-    assert_eq!(redactor.apply(r"<pässwörd\/😀>"), "<<redacted>>");
+    assert_eq!(redactor.redact(r"<p\u00e4ssw\u00f6rd/\ud83d\ude00>"), "<<redacted>>");
+    assert_eq!(redactor.redact(r"<pässwörd\/😀>"), "<<redacted>>");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn finds_secrets_inside_base64_documents() {
     for before in ["", "x", "xy"] {
         let document = serde_json::json!({ (before): secret }).to_string();
         let encoded = base64::engine::general_purpose::URL_SAFE.encode(document);
-        assert!(redactor.apply(&encoded).contains("<redacted>"), "{before}");
+        assert!(redactor.redact(&encoded).contains("<redacted>"), "{before}");
     }
 }
 
@@ -93,7 +93,7 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
         let encoded = base64::engine::general_purpose::STANDARD.encode(document);
         let lines: Vec<&str> =
             encoded.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
-        let plain: Vec<String> = lines.iter().map(|line| redactor.line(line).into_owned()).collect();
+        let plain: Vec<String> = lines.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
         // At most seven of 32 characters may stay visible at a line break.
         let hidden: usize = lines
             .iter()
@@ -102,7 +102,7 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
             .sum();
         assert!(hidden >= 22, "{before}: {plain:?}");
         for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
-            let shown = redactor.apply(&text);
+            let shown = redactor.redact(&text);
             let hidden = text.len() - shown.replace(REPLACEMENT, "").len();
             assert!(hidden >= 30, "{before}: {shown}");
         }
@@ -112,28 +112,28 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
 #[test]
 fn hides_fragments_of_truncated_secrets() {
     let redactor = redactor(&["Xk29dm20sLq81nZx7cVb45Tg"]);
-    assert_eq!(redactor.apply("the answer was Xk29dm20sLq8…"), "the answer was <redacted>…");
-    assert_eq!(redactor.line("7cVb45Tg and so on"), "<redacted> and so on");
-    assert_eq!(redactor.line("see https://"), "see https://");
+    assert_eq!(redactor.redact("the answer was Xk29dm20sLq8…"), "the answer was <redacted>…");
+    assert_eq!(redactor.redact_line("7cVb45Tg and so on"), "<redacted> and so on");
+    assert_eq!(redactor.redact_line("see https://"), "see https://");
 }
 
 #[test]
 fn finds_secrets_split_by_escape_sequences() {
     let redactor = redactor(&["hunter22", "Xk29dm20sLq81nZx7cVb45Tg"]);
     for text in ["hun\x1b[31mter22", "\x1b[1mh\x1b[0munter22", "hunter\x0822", "hunter2\x1b]0;title\x072"] {
-        assert_eq!(redactor.show(&format!("it is {text}")), "it is <redacted>", "{text:?}");
+        assert_eq!(redactor.clean_and_redact(&format!("it is {text}")), "it is <redacted>", "{text:?}");
     }
-    assert_eq!(redactor.show_line("7c\x1b[0mVb45Tg and so on"), "<redacted> and so on");
-    assert_eq!(redactor.show("plain\ttext\n"), "plain\ttext\n");
+    assert_eq!(redactor.clean_and_redact_line("7c\x1b[0mVb45Tg and so on"), "<redacted> and so on");
+    assert_eq!(redactor.clean_and_redact("plain\ttext\n"), "plain\ttext\n");
 }
 
 #[test]
 fn secrets_added_later_apply_to_clones() {
     let redactor = redactor(&["first-secret"]);
     let clone = redactor.clone();
-    assert_eq!(clone.apply("second-secret"), "second-secret");
+    assert_eq!(clone.redact("second-secret"), "second-secret");
     redactor.add("second-secret");
-    assert_eq!(clone.apply("second-secret first-secret"), "<redacted> <redacted>");
+    assert_eq!(clone.redact("second-secret first-secret"), "<redacted> <redacted>");
 }
 
 #[test]
@@ -141,38 +141,38 @@ fn exempted_paths_are_not_redacted() {
     let redactor = Redactor::default();
     ["bosh", "local", "monopile", "hunter22", "state.json and more"]
         .iter()
-        .for_each(|value| redactor.add_value(value));
+        .for_each(|value| redactor.add_as_precaution(value));
     for path in ["/home/me/bosh/bosh-state.json", "bosh-state.json", "/home/me/.local/state/monopile", "bosh"]
     {
-        redactor.keep(path);
+        redactor.keep_visible(path);
     }
     assert_eq!(
         redactor
-            .apply("state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"),
+            .redact("state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"),
         "state /home/me/bosh/bosh-state.json.journal, log /home/me/.local/state/monopile/logs"
     );
-    assert_eq!(redactor.apply("bosh and bosh-state.json"), "<redacted> and bosh-state.json");
+    assert_eq!(redactor.redact("bosh and bosh-state.json"), "<redacted> and bosh-state.json");
     // A value outside a whole kept path is redacted, even next to one.
-    assert_eq!(redactor.apply("bosh-state.json and more"), "bosh-<redacted>");
-    assert_eq!(redactor.apply("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
-    assert_eq!(redactor.apply("/home/me/bosh/x"), "/home/me/<redacted>/x");
+    assert_eq!(redactor.redact("bosh-state.json and more"), "bosh-<redacted>");
+    assert_eq!(redactor.redact("/bosh-state.jsonhunter22"), "/bosh-state.json<redacted>");
+    assert_eq!(redactor.redact("/home/me/bosh/x"), "/home/me/<redacted>/x");
 }
 
 #[test]
 fn exempted_paths_do_not_reveal_secrets() {
     for secret_first in [true, false] {
         let redactor = Redactor::default();
-        redactor.keep("s3://bucket/hunter22-and-local.json");
+        redactor.keep_visible("s3://bucket/hunter22-and-local.json");
         if secret_first {
             redactor.add("hunter22");
-            redactor.add_value("hunter22");
+            redactor.add_as_precaution("hunter22");
         } else {
-            redactor.add_value("hunter22");
+            redactor.add_as_precaution("hunter22");
             redactor.add("hunter22");
         }
-        redactor.add_value("local");
+        redactor.add_as_precaution("local");
         assert_eq!(
-            redactor.apply("s3://bucket/hunter22-and-local.json"),
+            redactor.redact("s3://bucket/hunter22-and-local.json"),
             "s3://bucket/<redacted>-and-local.json"
         );
     }
@@ -193,22 +193,22 @@ fn finds_json_and_debug_escaped_secrets() {
     let secret = "a\"b\\c\td<é>&";
     let redactor = redactor(&[secret]);
     let json = serde_json::to_string(&serde_json::json!({ "k": secret })).unwrap();
-    assert_eq!(redactor.apply(&json), r#"{"k":"<redacted>"}"#);
+    assert_eq!(redactor.redact(&json), r#"{"k":"<redacted>"}"#);
     let nested = serde_json::to_string(&json).unwrap();
-    assert_eq!(redactor.apply(&nested), r#""{\"k\":\"<redacted>\"}""#);
-    assert_eq!(redactor.apply(&format!("{secret:?}")), "\"<redacted>\"");
+    assert_eq!(redactor.redact(&nested), r#""{\"k\":\"<redacted>\"}""#);
+    assert_eq!(redactor.redact(&format!("{secret:?}")), "\"<redacted>\"");
     let go = r#"a\"b\\c\td\u003cé\u003e\u0026"#;
-    assert_eq!(redactor.apply(go), "<redacted>");
+    assert_eq!(redactor.redact(go), "<redacted>");
     let quoted = |text: &str| serde_json::to_string(text).unwrap();
-    assert_eq!(redactor.apply(&quoted(go)), "\"<redacted>\"");
+    assert_eq!(redactor.redact(&quoted(go)), "\"<redacted>\"");
     let thrice = quoted(&quoted(&quoted(secret)));
-    assert_eq!(redactor.apply(&thrice), r#""\"\\\"<redacted>\\\"\"""#);
+    assert_eq!(redactor.redact(&thrice), r#""\"\\\"<redacted>\\\"\"""#);
 }
 
 #[test]
 fn ellipsis_hides_cut_secrets_but_not_words() {
     let redactor = redactor(&["correct horse battery staple", "kU8-unlike/any+other"]);
-    redactor.add_value("https://cloud.example.com/with/a/path");
+    redactor.add_as_precaution("https://cloud.example.com/with/a/path");
     for (text, shown) in [
         (r#"bad password "correct hor..." of admin"#, r#"bad password "<redacted>..." of admin"#),
         ("correct%20hors…", "<redacted>…"),
@@ -220,10 +220,10 @@ fn ellipsis_hides_cut_secrets_but_not_words() {
             "Connecting to https://... Waiting for the agent...",
         ),
     ] {
-        assert_eq!(redactor.apply(text), shown);
+        assert_eq!(redactor.redact(text), shown);
     }
     // Without an ellipsis a word is no secret.
-    assert_eq!(redactor.line("this is not the correct horse"), "this is not the correct horse");
+    assert_eq!(redactor.redact_line("this is not the correct horse"), "this is not the correct horse");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn finds_url_encoded_secrets() {
         "p%40ss%2Fw%20rd+",
         "p%40ss/w%20rd%2B",
     ] {
-        assert_eq!(redactor.apply(&format!("https://u:{url}@h/")), "https://u:<redacted>@h/", "{url}");
+        assert_eq!(redactor.redact(&format!("https://u:{url}@h/")), "https://u:<redacted>@h/", "{url}");
     }
 }
 
@@ -246,7 +246,7 @@ fn finds_base64_of_user_and_password() {
     let redactor = redactor(&[secret]);
     for user in ["", "u", "us", "mbus", "mbus-user"] {
         let header = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
-        let shown = redactor.apply(&header);
+        let shown = redactor.redact(&header);
         assert!(shown.contains("<redacted>"), "{shown}");
         let kept: usize = shown.replace("<redacted>", "").len();
         assert!(kept <= (user.len() + 1) * 4 / 3 + 4, "{shown}");
@@ -257,15 +257,15 @@ fn finds_base64_of_user_and_password() {
 fn redacts_each_line_of_a_key() {
     let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nabcdefghijklmnop\nxY==\n-----END KEY-----\n";
     let redactor = redactor(&[key]);
-    assert_eq!(redactor.apply("  MIIEvQIBADANBgkqhkiG9w0BAQ"), "  <redacted>");
-    assert_eq!(redactor.apply("-----BEGIN KEY-----"), "-----BEGIN KEY-----");
-    assert_eq!(redactor.apply(&serde_json::to_string(key).unwrap()), "\"<redacted>\\n\"");
+    assert_eq!(redactor.redact("  MIIEvQIBADANBgkqhkiG9w0BAQ"), "  <redacted>");
+    assert_eq!(redactor.redact("-----BEGIN KEY-----"), "-----BEGIN KEY-----");
+    assert_eq!(redactor.redact(&serde_json::to_string(key).unwrap()), "\"<redacted>\\n\"");
 }
 
 #[test]
 fn finds_very_long_values() {
     let long: String = (0..20_000).map(|number| format!("{number:x}é")).collect();
-    assert_eq!(redactor(&[&long]).apply(&format!("<{long}>")), "<<redacted>>");
+    assert_eq!(redactor(&[&long]).redact(&format!("<{long}>")), "<<redacted>>");
 }
 
 proptest! {
@@ -279,12 +279,12 @@ proptest! {
         // A short word is redacted only as a whole word.
         let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());
         prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !is_word);
-        let shown = redactor.apply(&text).into_owned();
+        let shown = redactor.redact(&text).into_owned();
         let without = shown.replace(REPLACEMENT, "\u{0}");
         prop_assert!(!without.contains(trimmed));
         let json = serde_json::to_string(&text).unwrap();
         let escaped = serde_json::to_string(trimmed).unwrap();
-        let shown = redactor.apply(&json).replace(REPLACEMENT, "\u{0}");
+        let shown = redactor.redact(&json).replace(REPLACEMENT, "\u{0}");
         prop_assert!(!shown.contains(&escaped[1..escaped.len() - 1]));
     }
 }

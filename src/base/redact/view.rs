@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// The maximum number of nested escapes.
-const LEVELS: usize = 12;
+const MAX_ESCAPE_LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
 const LONGEST_AT_EDGE: usize = 1024;
 /// Marks a byte that is not base64 in [`SEXTETS`].
@@ -22,11 +22,11 @@ static SEXTETS: [u8; 256] = sextets();
 /// A text that was made from an original.
 pub(super) struct DecodedView<'t> {
     pub(super) bytes: Cow<'t, [u8]>,
-    place: OriginalPlace,
+    origin: Origin,
 }
 
 /// The place of a view's bytes in the original.
-enum OriginalPlace {
+enum Origin {
     /// The bytes are the original from this position on.
     At(usize),
     /// The start and end of each byte's origin.
@@ -36,13 +36,13 @@ enum OriginalPlace {
 /// Consecutive characters of base64 in a view: their values and positions, without line breaks.
 pub(super) struct Base64Run {
     values: Vec<u8>,
-    places: Vec<usize>,
+    offsets: Vec<usize>,
 }
 
 impl<'t> DecodedView<'t> {
     /// Creates the view of a part of the original that begins at `offset`.
     pub(super) fn of(bytes: &'t [u8], offset: usize) -> Self {
-        DecodedView { bytes: Cow::Borrowed(bytes), place: OriginalPlace::At(offset) }
+        DecodedView { bytes: Cow::Borrowed(bytes), origin: Origin::At(offset) }
     }
 
     /// Returns the place of these bytes in the original.
@@ -52,16 +52,16 @@ impl<'t> DecodedView<'t> {
     }
 
     fn span(&self, at: usize) -> (usize, usize) {
-        match &self.place {
-            OriginalPlace::At(offset) => (offset + at, offset + at + 1),
-            OriginalPlace::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
+        match &self.origin {
+            Origin::At(offset) => (offset + at, offset + at + 1),
+            Origin::Spans(spans) => spans.get(at).copied().unwrap_or_default(),
         }
     }
 
     /// Decodes all escapes, including nested ones. Returns `None` if there are none.
     pub(super) fn unescaped(&self) -> Option<DecodedView<'static>> {
         let mut view = self.unescaped_once()?;
-        for _ in 1..LEVELS {
+        for _ in 1..MAX_ESCAPE_LEVELS {
             match view.unescaped_once() {
                 Some(next) => view = next,
                 None => break,
@@ -105,7 +105,7 @@ impl<'t> DecodedView<'t> {
         }
         bytes.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
         spans.extend((copied..self.bytes.len()).map(|at| self.span(at)));
-        Some(DecodedView { bytes: Cow::Owned(bytes), place: OriginalPlace::Spans(spans) })
+        Some(DecodedView { bytes: Cow::Owned(bytes), origin: Origin::Spans(spans) })
     }
 
     /// Calls `found` with every text of at least `shortest` bytes in base64.
@@ -191,8 +191,8 @@ impl<'t> DecodedView<'t> {
 
     fn run(&self, range: Range<usize>) -> Base64Run {
         let of = |at: usize| self.bytes.get(at).map_or(NONE, |byte| sextet(*byte));
-        let places: Vec<usize> = range.filter(|at| of(*at) != NONE).collect();
-        Base64Run { values: places.iter().map(|at| of(*at)).collect(), places }
+        let offsets: Vec<usize> = range.filter(|at| of(*at) != NONE).collect();
+        Base64Run { values: offsets.iter().map(|at| of(*at)).collect(), offsets }
     }
 
     /// Decodes a run without its first `skipped` characters. Returns the texts of at least `shortest` bytes
@@ -217,12 +217,12 @@ impl<'t> DecodedView<'t> {
             if text.len() >= shortest {
                 let origin = |at: usize| {
                     let first = skipped + at / 3 * 4 + at % 3;
-                    let place = |index: usize| run.places.get(index).copied().unwrap_or_default();
-                    (self.span(place(first)).0, self.span(place(first + 1)).1)
+                    let offset = |index: usize| run.offsets.get(index).copied().unwrap_or_default();
+                    (self.span(offset(first)).0, self.span(offset(first + 1)).1)
                 };
                 let spans = (start..start + text.len()).map(origin).collect();
                 let bytes = Cow::Owned(text.as_bytes().to_vec());
-                views.push((start, DecodedView { bytes, place: OriginalPlace::Spans(spans) }));
+                views.push((start, DecodedView { bytes, origin: Origin::Spans(spans) }));
             }
             start += text.len() + chunk.invalid().len();
         }
@@ -285,7 +285,7 @@ pub(super) fn compact(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the positions of the bytes that [`compact`] keeps.
-pub(super) fn compact_places(bytes: &[u8]) -> Vec<usize> {
+pub(super) fn compact_offsets(bytes: &[u8]) -> Vec<usize> {
     bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(at, _)| at).collect()
 }
 

@@ -47,7 +47,7 @@ impl Blobs {
     pub(super) fn store(&self, mut file: NamedTempFile) -> Result<(String, String)> {
         let id = uuid::Uuid::new_v4().to_string();
         file.rewind().map_err(|e| Error::io("reading a new blob", e))?;
-        let digest = digest::of(file.as_file_mut())?;
+        let digest = digest::compute(file.as_file_mut())?;
         self.commit(file, &id)?;
         Ok((id, digest))
     }

@@ -17,7 +17,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 /// The maximum length of a failed script's output in the error, in bytes for each stream.
-const TAIL: u64 = 10 * 1024;
+const MAX_TAIL_BYTES: u64 = 10 * 1024;
 
 /// The PATH of packaging scripts.
 const COMPILE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -133,9 +133,13 @@ impl Agent {
 /// Returns the end of a log, and true if its beginning was cut off.
 fn tail(file: &mut File) -> (String, bool) {
     let length = file.metadata().map_or(0, |meta| meta.len());
-    let start = length.saturating_sub(TAIL);
+    let start = length.saturating_sub(MAX_TAIL_BYTES);
     let mut bytes = Vec::new();
-    if file.seek(SeekFrom::Start(start)).and_then(|_| file.take(TAIL).read_to_end(&mut bytes)).is_err() {
+    if file
+        .seek(SeekFrom::Start(start))
+        .and_then(|_| file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes))
+        .is_err()
+    {
         return (String::new(), false);
     }
     let text = String::from_utf8_lossy(&bytes);

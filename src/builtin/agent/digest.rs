@@ -22,13 +22,13 @@ pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result
 }
 
 /// Returns the digest of a new blob for an answer: SHA-1 for old clients, and SHA-512.
-pub(super) fn of(content: &mut dyn Read) -> Result<String> {
+pub(super) fn compute(content: &mut dyn Read) -> Result<String> {
     Ok(hash(content, &[Algorithm::Sha1, Algorithm::Sha512])?.to_string())
 }
 
 /// Returns the SHA-1 of a short text in hex, for names of directories.
 pub(super) fn short(text: &str) -> String {
-    Digest::of(text.as_bytes(), &[Algorithm::Sha1]).to_string()
+    Digest::compute(text.as_bytes(), &[Algorithm::Sha1]).to_string()
 }
 
 fn hash(content: &mut dyn Read, algorithms: &[Algorithm]) -> Result<Digest> {
@@ -52,7 +52,7 @@ mod tests {
         check(SHA256).unwrap();
         check(&format!("{};{SHA256}", "0".repeat(40))).unwrap();
         check(&format!("{SHA1};sha256:{}", "0".repeat(64))).unwrap_err();
-        check(&of(&mut "data".as_bytes()).unwrap()).unwrap();
+        check(&compute(&mut "data".as_bytes()).unwrap()).unwrap();
         for unknown in ["", "md5:abc", "abc", ";"] {
             check(unknown).unwrap_err();
         }

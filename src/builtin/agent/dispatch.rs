@@ -69,7 +69,7 @@ impl Arguments {
 }
 
 /// The tasks that may run at the same time as a task of this mode.
-enum AnswerMode {
+enum TaskConcurrency {
     /// All other tasks.
     Free,
     /// Free tasks and other compilations.
@@ -167,8 +167,8 @@ type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send
 
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
-fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode, TaskFunction)>> {
-    let alone = |work: TaskFunction| Ok(Some((AnswerMode::Alone, work)));
+fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
+    let alone = |work: TaskFunction| Ok(Some((TaskConcurrency::Alone, work)));
     match method {
         "apply" => {
             let spec: Spec = arguments.next()?;
@@ -187,7 +187,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
             let dependencies: BTreeMap<String, Package> = arguments.optional()?;
             let work: TaskFunction =
                 Box::new(move |agent, cancel| agent.compile(&package, &dependencies, cancel));
-            Ok(Some((AnswerMode::Shared, work)))
+            Ok(Some((TaskConcurrency::Shared, work)))
         }
         "run_script" => {
             let name: String = arguments.next()?;
@@ -210,7 +210,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
             agent.supervisor.stop(cancel).context(|| "Stopping Monitored Services".to_owned())?;
             Ok(json!("stopped"))
         })),
-        "list_disk" => Ok(Some((AnswerMode::Free, Box::new(|agent, _| agent.list_disk())))),
+        "list_disk" => Ok(Some((TaskConcurrency::Free, Box::new(|agent, _| agent.list_disk())))),
         "add_persistent_disk" => {
             let (cid, hint): (String, Value) = (arguments.next()?, arguments.next()?);
             alone(Box::new(move |agent, _| agent.disks.add(&cid, &hint).map(|()| json!({}))))
@@ -251,7 +251,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
         "fetch_logs" => {
             let types: String = arguments.next()?;
             let filters: Vec<String> = arguments.optional()?;
-            Ok(Some((AnswerMode::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
+            Ok(Some((TaskConcurrency::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
         }
         "update_settings" => {
             let update: Value = arguments.next()?;
@@ -263,15 +263,20 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(AnswerMode
 
 impl Agent {
     /// Runs a task as soon as no task runs that must not run at the same time.
-    fn in_turn(self: &Arc<Self>, mode: &AnswerMode, cancel: &Cancel, work: TaskFunction) -> Result<Value> {
+    fn in_turn(
+        self: &Arc<Self>,
+        mode: &TaskConcurrency,
+        cancel: &Cancel,
+        work: TaskFunction,
+    ) -> Result<Value> {
         match mode {
-            AnswerMode::Free => work(self, cancel),
-            AnswerMode::Shared => {
+            TaskConcurrency::Free => work(self, cancel),
+            TaskConcurrency::Shared => {
                 let _turn = self.turn.read();
                 cancel.check()?;
                 work(self, cancel)
             }
-            AnswerMode::Alone => {
+            TaskConcurrency::Alone => {
                 let _turn = self.turn.write();
                 cancel.check()?;
                 work(self, cancel)

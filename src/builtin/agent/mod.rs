@@ -60,7 +60,8 @@ struct Agent {
     spec: SpecStore,
     supervisor: Supervisor,
     tasks: Tasks,
-    /// Orders tasks: compilations take a read lock, most others the write lock, see `dispatch::AnswerMode`.
+    /// Orders tasks: compilations take a read lock, most others the write lock, see
+    /// `dispatch::TaskConcurrency`.
     turn: RwLock<()>,
 }
 

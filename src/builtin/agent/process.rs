@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use base::{Error, Result};
 
 /// The time that a cancelled program has to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
 pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -53,7 +53,7 @@ impl Cancel {
         }
         let this = self.clone();
         let kill = move || {
-            let deadline = Instant::now() + GRACE;
+            let deadline = Instant::now() + KILL_TIMEOUT;
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
                 let left = deadline.saturating_duration_since(Instant::now());

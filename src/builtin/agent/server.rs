@@ -33,7 +33,7 @@ const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
 /// The size of reads and writes of blobs, in bytes. It is large, because each one switches to another thread
 /// and back.
-const CHUNK: usize = 512 * 1024;
+const CHUNK_BYTES: usize = 512 * 1024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout for the headers of a request, and for an idle connection. Clients keep idle connections for 15
 /// s or less.
@@ -137,7 +137,7 @@ async fn get(agent: &Agent, id: &str, head: bool) -> Response {
             let body = if head {
                 Body::empty()
             } else {
-                Body::from_stream(ReaderStream::with_capacity(file, CHUNK))
+                Body::from_stream(ReaderStream::with_capacity(file, CHUNK_BYTES))
             };
             let headers = [
                 (header::CONTENT_LENGTH, length.to_string()),
@@ -171,7 +171,7 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     let failed = |e| Error::io("Updating blob", e);
     let file = agent.blobs.incoming()?;
     let writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
-    let mut writer = BufWriter::with_capacity(CHUNK, writer);
+    let mut writer = BufWriter::with_capacity(CHUNK_BYTES, writer);
     let mut length: u64 = 0;
     loop {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));

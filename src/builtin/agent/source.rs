@@ -16,18 +16,18 @@ use base::{Error, Result};
 /// The file of user data, in the directory of the settings.
 const USER_DATA: &str = "user_data.json";
 /// The first and the maximum pause between requests while the agent has no settings.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+const REQUEST_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// The number of requests for current settings before the agent uses those of the file.
-const TRIES: u32 = 4;
-const RETRY: Duration = Duration::from_millis(500);
+const MAX_SETTINGS_REQUESTS: u32 = 4;
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The source of a VM's settings.
 pub(super) struct Source {
     file: PathBuf,
-    registry: Option<Registry>,
+    registry: Option<RegistrySource>,
 }
 
-struct Registry {
+struct RegistrySource {
     client: Client,
     /// The id of the VM in the registry.
     id: String,
@@ -69,7 +69,7 @@ impl Source {
                 path.display()
             ))
         })?;
-        let registry = Registry { client: Client::new(&data.registry.endpoint)?, id: data.server.name };
+        let registry = RegistrySource { client: Client::new(&data.registry.endpoint)?, id: data.server.name };
         Ok(Source { file: settings.to_owned(), registry: Some(registry) })
     }
 
@@ -77,7 +77,7 @@ impl Source {
     /// limit.
     pub(super) fn first(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
-        let (mut pause, longest) = PAUSE;
+        let (mut pause, longest) = REQUEST_PAUSES;
         let mut logged = String::new();
         loop {
             let error = match self.fetch(registry) {
@@ -104,7 +104,7 @@ impl Source {
         loop {
             match self.fetch(registry) {
                 Ok(settings) => return Ok(settings),
-                Err(error) if tries >= TRIES => {
+                Err(error) if tries >= MAX_SETTINGS_REQUESTS => {
                     tracing::warn!(
                         error = super::message(&error),
                         "the registry gave no settings, using the last ones"
@@ -114,7 +114,7 @@ impl Source {
                 Err(_) => {}
             }
             tries += 1;
-            std::thread::sleep(RETRY);
+            std::thread::sleep(RETRY_PAUSE);
         }
     }
 
@@ -124,7 +124,7 @@ impl Source {
     }
 
     /// Gets the settings from the registry and stores them in the file.
-    fn fetch(&self, registry: &Registry) -> Result<AgentSettings> {
+    fn fetch(&self, registry: &RegistrySource) -> Result<AgentSettings> {
         let settings = registry.client.get(&registry.id)?.ok_or_else(|| {
             Error::environment(format!("the registry has no settings of '{}'", registry.id))
         })?;

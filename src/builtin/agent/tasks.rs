@@ -12,7 +12,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 /// The number of finished tasks whose results are kept.
-const KEEP: usize = 500;
+const MAX_KEPT_TASKS: usize = 500;
 /// The number of tasks that may run at the same time.
 const MAX_RUNNING: usize = 64;
 
@@ -103,7 +103,7 @@ impl Tasks {
         table.running.remove(&id);
         table.order.push_back(id.clone());
         table.finished.insert(id, outcome);
-        if table.order.len() > KEEP
+        if table.order.len() > MAX_KEPT_TASKS
             && let Some(oldest) = table.order.pop_front()
         {
             table.finished.remove(&oldest);
@@ -162,11 +162,11 @@ mod tests {
         let tasks = Tasks::default();
         let first = id(tasks.start("t", |_| Ok(json!(1))).unwrap());
         result(&tasks, &first).unwrap();
-        for _ in 0..KEEP {
+        for _ in 0..MAX_KEPT_TASKS {
             let next = id(tasks.start("t", |_| Ok(json!(1))).unwrap());
             result(&tasks, &next).unwrap();
         }
         tasks.get(&first).unwrap_err();
-        assert_eq!(tasks.lock().finished.len(), KEEP);
+        assert_eq!(tasks.lock().finished.len(), MAX_KEPT_TASKS);
     }
 }

@@ -63,7 +63,9 @@ fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
             *next = json!({});
         }
         let Value::Object(next) = next else {
-            return Err(CpiFailure::call(format!("create_vm: '{key}' in the environment must be a hash")));
+            return Err(CpiFailure::invalid_call(format!(
+                "create_vm: '{key}' in the environment must be a hash"
+            )));
         };
         at = next;
     }

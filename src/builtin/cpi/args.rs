@@ -20,8 +20,10 @@ impl<'a> Arguments<'a> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
-            return Err(CpiFailure::call(format!("{method} takes {wanted} arguments, {given} given"))
-                .before_any_effect());
+            return Err(CpiFailure::invalid_call(format!(
+                "{method} takes {wanted} arguments, {given} given"
+            ))
+            .before_any_effect());
         }
         Ok(Arguments { method, values: values.into_iter(), position: 0 })
     }
@@ -36,8 +38,10 @@ impl<'a> Arguments<'a> {
     fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> CpiFailure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
-        CpiFailure::call(format!("{method}: argument {position} ({name}) must be {wanted}, {given} given"))
-            .before_any_effect()
+        CpiFailure::invalid_call(format!(
+            "{method}: argument {position} ({name}) must be {wanted}, {given} given"
+        ))
+        .before_any_effect()
     }
 
     /// Takes a string that is not empty. `name` is the argument's name, for errors.

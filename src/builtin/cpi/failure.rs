@@ -66,7 +66,7 @@ impl CpiFailure {
     }
 
     /// Creates the error for a malformed request.
-    pub(crate) fn call(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_call(message: impl Into<String>) -> Self {
         Self::new(FailureKind::InvalidCall, message)
     }
 

@@ -35,7 +35,7 @@ impl Request {
             Value::Object(context) => context,
             Value::Null => Hash::new(),
             other => {
-                return Err(CpiFailure::call(format!(
+                return Err(CpiFailure::invalid_call(format!(
                     "'context' must be a hash, {} given",
                     type_name(&other)
                 )));
@@ -45,7 +45,7 @@ impl Request {
             Value::Array(arguments) => arguments,
             Value::Null => Vec::new(),
             other => {
-                return Err(CpiFailure::call(format!(
+                return Err(CpiFailure::invalid_call(format!(
                     "'arguments' must be an array, {} given",
                     type_name(&other)
                 )));
@@ -110,16 +110,24 @@ fn read(request: impl Read) -> Outcome<Request> {
     request
         .take(REQUEST_LIMIT + 1)
         .read_to_end(&mut text)
-        .map_err(|error| CpiFailure::call(format!("the request cannot be read: {error}")))?;
+        .map_err(|error| CpiFailure::invalid_call(format!("the request cannot be read: {error}")))?;
     if text.len() as u64 > REQUEST_LIMIT {
-        return Err(CpiFailure::call(format!("the request is larger than {} MiB", REQUEST_LIMIT >> 20)));
+        return Err(CpiFailure::invalid_call(format!(
+            "the request is larger than {} MiB",
+            REQUEST_LIMIT >> 20
+        )));
     }
-    let value: Value = serde_json::from_slice(&text)
-        .map_err(|error| CpiFailure::call(format!("the request is not one JSON document: {error}")))?;
+    let value: Value = serde_json::from_slice(&text).map_err(|error| {
+        CpiFailure::invalid_call(format!("the request is not one JSON document: {error}"))
+    })?;
     if !value.is_object() {
-        return Err(CpiFailure::call(format!("the request must be a hash, {} given", type_name(&value))));
+        return Err(CpiFailure::invalid_call(format!(
+            "the request must be a hash, {} given",
+            type_name(&value)
+        )));
     }
-    serde_json::from_value(value).map_err(|_| CpiFailure::call("the request must have 'method', a string"))
+    serde_json::from_value(value)
+        .map_err(|_| CpiFailure::invalid_call("the request must have 'method', a string"))
 }
 
 /// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
@@ -142,12 +150,12 @@ fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {
-            CpiFailure::call(format!("{what} must be a whole number, {} given", type_name(value)))
+            CpiFailure::invalid_call(format!("{what} must be a whole number, {} given", type_name(value)))
         }),
     };
     let requested = version(requested, "'api_version'")?.unwrap_or(1);
     if !(1..=API_VERSION).contains(&requested) {
-        return Err(CpiFailure::call(format!(
+        return Err(CpiFailure::invalid_call(format!(
             "api_version {requested} is not supported: use 1 to {API_VERSION}"
         )));
     }

@@ -10,12 +10,12 @@ use super::machine::{capability, described, text};
 use super::rpc::IronicCall;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
-use ironic::{Collection, Filter, IronicError, Microversion, Object, Patch};
+use ironic::{Collection, IronicError, ListOptions, Microversion, Object, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
 const ALLOCATION_ATTEMPTS: u32 = 3;
 /// The timeout of one attempt. Ironic decides from its database alone.
-const ALLOCATION_PATIENCE: Duration = Duration::from_secs(30);
+const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
 const ALLOCATION_POLL: Duration = Duration::from_millis(200);
 /// The number of nodes that an error lists.
@@ -24,7 +24,7 @@ const LISTED_NODES: usize = 5;
 /// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
 /// the allocation.
 pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
-    let wrong = |what: &str| CpiFailure::call(format!("create_vm: cloud property {what}"));
+    let wrong = |what: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
         class.ok_or_else(|| wrong("'resource_class' must name the resource class of the node to use"))?;
@@ -40,10 +40,10 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
         }
         Some(_) => return Err(wrong("'capabilities' must be a hash of strings")),
     };
-    let filter = Filter {
+    let filter = ListOptions {
         arguments: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
         detail: true,
-        ..Filter::default()
+        ..ListOptions::default()
     };
     let candidates: Vec<String> = call
         .ironic
@@ -105,11 +105,11 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 /// VMs, so that the operator can find a VM whose CID was lost.
 fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
-    let filter = Filter { arguments: of_class.clone(), detail: true, ..Filter::default() };
+    let filter = ListOptions { arguments: of_class.clone(), detail: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
     let allocations = match call.ironic.version() >= Microversion::ALLOCATIONS {
         true => {
-            let filter = Filter { arguments: of_class, ..Filter::default() };
+            let filter = ListOptions { arguments: of_class, ..ListOptions::default() };
             call.ironic.list(Collection::Allocations, &filter)?
         }
         false => Vec::new(),
@@ -138,14 +138,14 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFa
 /// inner error.
 fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let seen = call.ironic.get(Collection::Allocations, cid, &[])?;
         match text(&seen, "state") {
             "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
             // A conductor that fails to write its decision does not repeat it.
-            _ if begun.elapsed() > ALLOCATION_PATIENCE => return Ok(Err(UNDECIDED.to_owned())),
+            _ if started.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(ALLOCATION_POLL),
         }
     }

@@ -83,17 +83,17 @@ impl Config {
     }
 
     /// Returns the timeout of a deployment or an undeployment.
-    pub(super) fn deploy_patience(&self) -> Duration {
+    pub(super) fn deploy_timeout(&self) -> Duration {
         Duration::from_secs(self.deploy_timeout)
     }
 
     /// Returns the timeout for powering a machine on or off.
-    pub(super) fn power_patience(&self) -> Duration {
+    pub(super) fn power_timeout(&self) -> Duration {
         Duration::from_secs(self.power_timeout)
     }
 
     /// Returns the time during which requests are retried while Ironic fails or cannot be reached.
-    pub(super) fn outage_patience(&self) -> Duration {
+    pub(super) fn outage_retry_period(&self) -> Duration {
         Duration::from_secs(self.outage_timeout)
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let load = |context: Value| Config::load(&path, context.as_object().unwrap());
         let config = load(json!({"ironic": {"endpoint": "http://other"}, "director_uuid": "d"})).unwrap();
         assert_eq!(config.ironic.endpoint.as_deref(), Some("http://other"));
-        assert_eq!(config.power_patience(), Duration::from_secs(7));
+        assert_eq!(config.power_timeout(), Duration::from_secs(7));
         for bad in [
             json!({"ironic": "s3cret"}),
             json!({"ironic": {"endpiont": "s3cret"}}),

@@ -8,15 +8,15 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::storage::Storage;
-use super::volume::Volume;
+use super::volume::VolumeName;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, Outcome};
 
 /// The size of the file system in KiB. The settings are a few KiB.
-const SIZE: u32 = 4096;
+const DRIVE_KIB: u32 = 4096;
 
 /// Creates the volume. mke2fs fills the file system while it creates it, so nothing is mounted.
-pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> Outcome<()> {
+pub(super) fn create_drive(storage: &dyn Storage, volume: &VolumeName, settings: &Hash) -> Outcome<()> {
     // Only the owner can read the directory: the settings contain secrets.
     let scratch =
         tempfile::tempdir().map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
@@ -35,7 +35,7 @@ pub(super) fn make(storage: &dyn Storage, volume: &Volume, settings: &Hash) -> O
     let output = Command::new("/usr/sbin/mke2fs")
         .args(["-q", "-t", "ext2", "-L", "config-2", "-E", "root_owner=0:0", "-d"])
         .args([&tree, &image])
-        .arg(format!("{SIZE}k"))
+        .arg(format!("{DRIVE_KIB}k"))
         .stdin(Stdio::null())
         .output()
         .map_err(|error| CpiFailure::io("running '/usr/sbin/mke2fs' (package e2fsprogs)", error))?;

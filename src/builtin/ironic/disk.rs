@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::machine::{Machine, own_disk, text};
+use super::machine::{Node, own_disk, text};
 use super::rpc::IronicCall;
 use super::storage::{Export, Initiators, Login};
 use super::vm;
-use super::volume::{Volume, VolumeKind};
+use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
-use ironic::{Collection, Filter};
+use ironic::{Collection, ListOptions};
 
 /// `create_disk`.
 pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
-    let volume = Volume::new(VolumeKind::Disk);
+    let volume = VolumeName::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
     call.log(format_args!("disk '{}' of {mib} MiB created", volume.cid()));
     Ok(json!(volume.cid()))
 }
 
 /// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Value> {
     if let Some(node) = holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
@@ -33,13 +33,13 @@ pub(super) fn delete(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
 }
 
 /// `has_disk`.
-pub(super) fn has(call: &IronicCall, disk: &Volume) -> Outcome<Value> {
+pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> Outcome<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
 /// `resize_disk`: grows a detached disk. Rejects shrinking with `NotSupported`, so that the caller copies the
 /// data to a new disk.
-pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<Value> {
+pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> Outcome<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
@@ -58,7 +58,7 @@ pub(super) fn resize(call: &mut IronicCall, disk: &Volume, mib: u64) -> Outcome<
 
 /// `attach_disk`: exports the disk to the VM alone, and makes it the next free target of the node. Works
 /// while the machine is on. Returns the disk hint under contract v2.
-pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found());
@@ -117,7 +117,7 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 }
 
 /// `detach_disk`: withdraws the export first, because Ironic may refuse to delete the target.
-pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &Volume) -> Outcome<Value> {
+pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Outcome<Value> {
     let machine = vm::require(call, cid)?;
     let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
     else {
@@ -148,27 +148,27 @@ pub(super) fn of_vm(call: &IronicCall, cid: &str) -> Outcome<Value> {
 }
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure.
-pub(super) fn snapshot(call: &mut IronicCall, disk: &Volume) -> Outcome<Value> {
-    let snapshot = Volume::new(VolumeKind::Snapshot);
+pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Value> {
+    let snapshot = VolumeName::new(VolumeKind::Snapshot);
     call.storage.copy(disk, &snapshot)?;
     call.log(format_args!("snapshot '{}' of disk '{}' created", snapshot.cid(), disk.cid()));
     Ok(json!(snapshot.cid()))
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &Volume) -> Outcome<Value> {
+pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> Outcome<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)
 }
 
 /// Returns the UUID of the node that the disk is attached to.
-fn holder(call: &IronicCall, disk: &Volume) -> Outcome<Option<String>> {
-    let filter = Filter { detail: true, ..Filter::default() };
+fn holder(call: &IronicCall, disk: &VolumeName) -> Outcome<Option<String>> {
+    let filter = ListOptions { detail: true, ..ListOptions::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {
             continue;
         }
-        let machine = Machine::read(&call.ironic, text(&target, "node_uuid"))?;
+        let machine = Node::read(&call.ironic, text(&target, "node_uuid"))?;
         if !machine.pending().iter().any(|uuid| uuid == text(&target, "uuid")) {
             return Ok(Some(machine.uuid));
         }

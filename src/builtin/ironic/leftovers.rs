@@ -12,7 +12,7 @@ use super::rpc::IronicCall;
 use super::vm;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::process::ProcessIdentity;
-use ironic::{Collection, Filter, Microversion, Object, Patch};
+use ironic::{Collection, ListOptions, Microversion, Object, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
 const MAKING: &str = "monopile_making";
@@ -52,7 +52,7 @@ pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
     if !are_found(call) {
         return Ok(());
     }
-    for allocation in call.ironic.list(Collection::Allocations, &Filter::default())? {
+    for allocation in call.ironic.list(Collection::Allocations, &ListOptions::default())? {
         if !is_leftover(&allocation).map_err(|error| CpiFailure::io("checking the process of a VM", error))? {
             continue;
         }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::storage::{Export, Initiators, Login};
-use super::volume::{Volume, VolumeKind};
+use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, Outcome};
-use ironic::{Client, Collection, Filter, IronicError, Object, Patch, Refusal};
+use ironic::{Client, Collection, IronicError, ListOptions, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
 const DETACHED: &str = "monopile_detached";
@@ -22,7 +22,7 @@ impl From<IronicError> for CpiFailure {
 }
 
 /// A node, as Ironic described it when it was read.
-pub(super) struct Machine {
+pub(super) struct Node {
     pub uuid: String,
     pub object: Object,
 }
@@ -30,23 +30,26 @@ pub(super) struct Machine {
 /// A volume target that this CPI created.
 pub(super) struct Target {
     pub uuid: String,
-    pub volume: Volume,
+    pub volume: VolumeName,
     pub kind: VolumeKind,
 }
 
-impl Machine {
+impl Node {
     /// Reads the node with this UUID.
-    pub(super) fn read(ironic: &Client, uuid: &str) -> Outcome<Machine> {
+    pub(super) fn read(ironic: &Client, uuid: &str) -> Outcome<Node> {
         let object = ironic.get(Collection::Nodes, uuid, &[])?;
-        Ok(Machine { uuid: uuid.to_owned(), object })
+        Ok(Node { uuid: uuid.to_owned(), object })
     }
 
     /// Finds the node of a VM.
-    pub(super) fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Machine>> {
-        let filter =
-            Filter { arguments: vec![("instance_uuid", cid.to_owned())], detail: true, ..Filter::default() };
+    pub(super) fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Node>> {
+        let filter = ListOptions {
+            arguments: vec![("instance_uuid", cid.to_owned())],
+            detail: true,
+            ..ListOptions::default()
+        };
         let found = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
-        Ok(found.map(|object| Machine { uuid: text(&object, "uuid").to_owned(), object }))
+        Ok(found.map(|object| Node { uuid: text(&object, "uuid").to_owned(), object }))
     }
 
     /// Returns a field if it is a string, or an empty string otherwise.
@@ -91,7 +94,7 @@ impl Machine {
             ),
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };
-        let connectors = ironic.list(Collection::Connectors, &Filter::of_node(&self.uuid))?;
+        let connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&self.uuid))?;
         let names = connectors.iter().filter(|connector| text(connector, "type") == kind);
         let names: Vec<String> = names.map(|connector| text(connector, "connector_id").to_owned()).collect();
         Ok(match (names.is_empty(), kind) {
@@ -103,7 +106,7 @@ impl Machine {
 
     /// Returns all targets that Ironic has of the node.
     pub(super) fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
-        Ok(ironic.list(Collection::Targets, &Filter::of_node(&self.uuid))?)
+        Ok(ironic.list(Collection::Targets, &ListOptions::of_node(&self.uuid))?)
     }
 
     /// Returns the node's targets that this CPI created and has not detached.
@@ -136,7 +139,7 @@ impl Machine {
     pub(super) fn add_target(
         &self,
         ironic: &Client,
-        volume: &Volume,
+        volume: &VolumeName,
         kind: VolumeKind,
         boot_index: u64,
         (export, login): (&Export, &Login),
@@ -155,7 +158,7 @@ impl Machine {
     }
 
     /// Deletes a target and returns true. If Ironic rejects this because the node is on, records the target
-    /// for [`Machine::reconcile`] and returns false.
+    /// for [`Node::reconcile`] and returns false.
     pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
         match ironic.delete(Collection::Targets, uuid) {
             Ok(()) => Ok(true),
@@ -237,12 +240,12 @@ fn own(target: &Object) -> Option<Target> {
         "persistent" => VolumeKind::Disk,
         _ => return None,
     };
-    let volume = Volume::parse(kind, text(target, "volume_id"))?;
+    let volume = VolumeName::parse(kind, text(target, "volume_id"))?;
     Some(Target { uuid: text(target, "uuid").to_owned(), volume, kind })
 }
 
 /// Returns the persistent disk of a target, if this CPI created it.
-pub(super) fn own_disk(target: &Object) -> Option<Volume> {
+pub(super) fn own_disk(target: &Object) -> Option<VolumeName> {
     own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use super::storage::Storage;
-use super::volume::{Volume, VolumeKind, not_found};
+use super::volume::{VolumeKind, VolumeName, not_found};
 use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Arguments;
@@ -26,9 +26,9 @@ pub(super) struct IronicCall<'a, 'l> {
     pub config: CallConfig,
     /// True if contract v2 applies, see [`Request::parts`].
     pub v2: bool,
-    pub deploy_patience: Duration,
-    pub power_patience: Duration,
-    pub outage_patience: Duration,
+    pub deploy_timeout: Duration,
+    pub power_timeout: Duration,
+    pub outage_retry_period: Duration,
     log: &'a mut Log<'l>,
 }
 
@@ -80,8 +80,8 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     }
 
     let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
-    let (deploy_patience, power_patience) = (config.deploy_patience(), config.power_patience());
-    let outage_patience = config.outage_patience();
+    let (deploy_timeout, power_timeout) = (config.deploy_timeout(), config.power_timeout());
+    let outage_retry_period = config.outage_retry_period();
     // The run that started this process redacts the output that it shows.
     let access = config.ironic.access(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
@@ -93,15 +93,15 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     })?;
     let storage = config.storage.open().map_err(CpiFailure::before_any_effect)?;
     let mut ironic = Client::connect(access).map_err(|error| CpiFailure::from(error).before_any_effect())?;
-    ironic.set_outage_patience(outage_patience);
+    ironic.set_outage_retry_period(outage_retry_period);
     let mut call = IronicCall {
         ironic,
         storage,
         config: CallConfig { agent: config.agent, ntp: config.ntp },
         v2,
-        deploy_patience,
-        power_patience,
-        outage_patience,
+        deploy_timeout,
+        power_timeout,
+        outage_retry_period,
         log,
     };
     let call = &mut call;
@@ -174,14 +174,14 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
 }
 
 /// Takes a CID. The inner error is "not found", because a malformed CID is treated like an unknown one.
-fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume>> {
+fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<VolumeName>> {
     let text = arguments.string(match kind {
         VolumeKind::Stemcell => "stemcell_cid",
         VolumeKind::Root | VolumeKind::Config => "vm_cid",
         VolumeKind::Disk => "disk_cid",
         VolumeKind::Snapshot => "snapshot_cid",
     })?;
-    Ok(Volume::parse(kind, &text).ok_or_else(|| not_found(kind, &text).before_any_effect()))
+    Ok(VolumeName::parse(kind, &text).ok_or_else(|| not_found(kind, &text).before_any_effect()))
 }
 
 fn vm_cid(arguments: &mut Arguments) -> Outcome<Outcome<String>> {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::rpc::IronicCall;
-use super::volume::{Volume, VolumeKind};
+use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, Outcome};
 use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive that contains one (`root.img`), gzipped
 /// or not.
 pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
-    let volume = Volume::new(VolumeKind::Stemcell);
+    let volume = VolumeName::new(VolumeKind::Stemcell);
     let opening = |error| {
         CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
             .before_any_effect()
@@ -40,7 +40,7 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
 }
 
 /// `delete_stemcell`. Clones of the stemcell are independent of it.
-pub(super) fn delete(call: &mut IronicCall, volume: &Volume) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, volume: &VolumeName) -> Outcome<Value> {
     call.storage.delete(volume)?;
     call.log(format_args!("stemcell '{}' deleted", volume.cid()));
     Ok(Value::Null)

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::claim::claim;
 use super::config_drive;
 use super::leftovers;
-use super::machine::{METADATA, Machine, text};
+use super::machine::{METADATA, Node, text};
 use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM, Login};
-use super::volume::{Volume, VolumeKind};
+use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::agent::AgentIdentity;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
-use ironic::{Collection, Filter, Microversion, Patch, Power, Provision};
+use ironic::{Collection, ListOptions, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
 pub(super) struct VmRequest {
     pub agent_id: String,
-    pub stemcell: Volume,
+    pub stemcell: VolumeName,
     pub cloud_properties: Hash,
     pub networks: Hash,
     pub env: Hash,
@@ -38,8 +38,8 @@ pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value>
         return Err(wanted.stemcell.not_found());
     }
     leftovers::sweep(call)?;
-    let cid = Volume::new(VolumeKind::Root).cid();
-    match make(call, &cid, wanted) {
+    let cid = VolumeName::new(VolumeKind::Root).cid();
+    match create_node(call, &cid, wanted) {
         Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
@@ -55,7 +55,7 @@ pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value>
 /// parts, and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
 fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
     // The deletion has already waited for the server.
-    call.ironic.set_outage_patience(Duration::ZERO);
+    call.ironic.set_outage_retry_period(Duration::ZERO);
     let parts = parts(call, cid).into_iter().filter_map(|(what, exists)| match exists {
         Ok(true) => Some(what),
         Ok(false) => None,
@@ -80,7 +80,7 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: Cp
 /// Returns the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
 /// exists.
 fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
-    let machine = Machine::of_vm(&call.ironic, cid);
+    let machine = Node::of_vm(&call.ironic, cid);
     let node = match &machine {
         Ok(Some(machine)) => machine.described(),
         _ => format!("the node whose instance_uuid is '{cid}'"),
@@ -99,17 +99,17 @@ fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
 }
 
 /// Returns the volumes that belong to a VM: root and config drive.
-fn volumes(cid: &str) -> impl Iterator<Item = Volume> {
-    [VolumeKind::Root, VolumeKind::Config].into_iter().filter_map(|kind| Volume::parse(kind, cid))
+fn volumes(cid: &str) -> impl Iterator<Item = VolumeName> {
+    [VolumeKind::Root, VolumeKind::Config].into_iter().filter_map(|kind| VolumeName::parse(kind, cid))
 }
 
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
-fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
+fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
     let failed = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::mark(call, &wanted.agent_id)?;
     let node = claim(call, cid, &wanted.cloud_properties, extra)?;
-    let machine = Machine::read(&call.ironic, &node)?;
+    let machine = Node::read(&call.ironic, &node)?;
     let name = machine.described();
     call.log(format_args!("VM '{cid}' uses {name}"));
 
@@ -122,18 +122,19 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
     let initiators =
         machine.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
     if !machine.is_off() {
-        call.ironic.power(&node, Power::Off, call.power_patience)?;
+        call.ironic.power(&node, Power::Off, call.power_timeout)?;
     }
 
     // This cannot fail, because `create` took the CID from a volume.
-    let volume =
-        |kind| Volume::parse(kind, cid).ok_or_else(|| CpiFailure::cloud(format!("'{cid}' is not a UUID")));
+    let volume = |kind| {
+        VolumeName::parse(kind, cid).ok_or_else(|| CpiFailure::cloud(format!("'{cid}' is not a UUID")))
+    };
     let (root, config) = (volume(VolumeKind::Root)?, volume(VolumeKind::Config)?);
     call.storage.copy(&wanted.stemcell, &root)?;
     if let Some(size) = wanted.cloud_properties.get("root_disk_size") {
-        let size = size
-            .as_u64()
-            .ok_or_else(|| CpiFailure::call("create_vm: root_disk_size must be a whole number of MiB"))?;
+        let size = size.as_u64().ok_or_else(|| {
+            CpiFailure::invalid_call("create_vm: root_disk_size must be a whole number of MiB")
+        })?;
         call.storage.grow(&root, size)?;
     }
     let networks = with_addresses(call, &node, wanted.networks)?;
@@ -144,7 +145,7 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
         env: wanted.env,
         ntp: &call.config.ntp,
     })?;
-    config_drive::make(call.storage.as_ref(), &config, &settings)?;
+    config_drive::create_drive(call.storage.as_ref(), &config, &settings)?;
     let mut firmware_bytes = initiators.firmware_bytes();
     for (index, volume, kind) in [(0, &root, VolumeKind::Root), (1, &config, VolumeKind::Config)] {
         let login = Login::new(volume)?;
@@ -171,7 +172,7 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
         }
     }
     call.ironic
-        .provision(&node, Provision::Active, call.deploy_patience)
+        .provision(&node, Provision::Active, call.deploy_timeout)
         .map_err(|error| CpiFailure { kind: FailureKind::VmCreationFailed, ..CpiFailure::from(error) })?;
     leftovers::unmark(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
@@ -181,11 +182,11 @@ fn make(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
 /// Adds the MAC addresses of the node's ports to networks that have none. The agent finds network cards by
 /// these addresses.
 fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<Hash> {
-    let ports = call.ironic.list(Collection::Ports, &Filter::of_node(node))?;
+    let ports = call.ironic.list(Collection::Ports, &ListOptions::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
         let Value::Object(network) = network else {
-            return Err(CpiFailure::call(format!("create_vm: network '{name}' must be a hash")));
+            return Err(CpiFailure::invalid_call(format!("create_vm: network '{name}' must be a hash")));
         };
         let is_card = network.get("type").and_then(Value::as_str) != Some("vip");
         if is_card
@@ -203,7 +204,7 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<
 /// The call can be repeated if it is killed: `instance_uuid` is cleared only after everything that is found
 /// through it is deleted.
 pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
-    if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
+    if let Some(machine) = Node::of_vm(&call.ironic, cid)? {
         release(call, machine)?;
     } else {
         call.log(format_args!("VM '{cid}' has no node"));
@@ -213,7 +214,7 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-    } else if let Some(machine) = Machine::of_vm(&call.ironic, cid)? {
+    } else if let Some(machine) = Node::of_vm(&call.ironic, cid)? {
         call.ironic.update(Collection::Nodes, &machine.uuid, &Patch::new().remove(&["instance_uuid"]))?;
     }
     for volume in volumes(cid) {
@@ -226,11 +227,11 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
 
 /// Like [`delete`], but retries temporary errors for `outage_timeout`.
 pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
         match delete(call, cid) {
-            Err(failure) if failure.ok_to_retry && begun.elapsed() < call.outage_patience => {
+            Err(failure) if failure.ok_to_retry && started.elapsed() < call.outage_retry_period => {
                 call.log(format_args!("deleting VM '{cid}' failed, retrying: {failure}"));
                 std::thread::sleep(pause);
                 pause = DELETION_PAUSE_LIMIT.min(pause * 2);
@@ -241,27 +242,27 @@ pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Valu
 }
 
 /// Returns a node to Ironic: powers it off, deletes its targets and undeploys it.
-fn release(call: &mut IronicCall, machine: Machine) -> Outcome<()> {
+fn release(call: &mut IronicCall, machine: Node) -> Outcome<()> {
     let node = machine.uuid.clone();
     // Ironic cannot abort a running deployment.
     let idle = "done with its current operation";
-    let settled = call.ironic.wait(&node, call.deploy_patience, idle, |node| {
+    let settled = call.ironic.wait(&node, call.deploy_timeout, idle, |node| {
         let state = text(node, "provision_state");
         Ok(!["deploying", "deleting", "cleaning"].contains(&state) && text(node, "reservation").is_empty())
     })?;
-    let machine = Machine { uuid: node.clone(), object: settled };
+    let machine = Node { uuid: node.clone(), object: settled };
     if !machine.is_off() {
-        call.ironic.power(&node, Power::Off, call.power_patience)?;
+        call.ironic.power(&node, Power::Off, call.power_timeout)?;
     }
     for target in machine.targets(&call.ironic)? {
         call.storage.unexport(&target.volume)?;
         machine.remove_target(&call.ironic, &target.uuid)?;
     }
-    let machine = Machine::read(&call.ironic, &node)?;
+    let machine = Node::read(&call.ironic, &node)?;
     machine.reconcile(&call.ironic)?;
-    Machine::read(&call.ironic, &node)?.clear_extra(&call.ironic)?;
+    Node::read(&call.ironic, &node)?.clear_extra(&call.ironic)?;
     if !UNDEPLOYED.contains(&machine.text("provision_state")) {
-        call.ironic.provision(&node, Provision::Deleted, call.deploy_patience)?;
+        call.ironic.provision(&node, Provision::Deleted, call.deploy_timeout)?;
     }
     Ok(())
 }
@@ -282,13 +283,13 @@ pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
 pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let machine = require(call, cid)?;
     if machine.pending().is_empty() && !machine.is_off() {
-        call.ironic.power(&machine.uuid, Power::Reboot, call.power_patience)?;
+        call.ironic.power(&machine.uuid, Power::Reboot, call.power_timeout)?;
     } else {
         if !machine.is_off() {
-            call.ironic.power(&machine.uuid, Power::Off, call.power_patience)?;
+            call.ironic.power(&machine.uuid, Power::Off, call.power_timeout)?;
         }
         let deleted = machine.reconcile(&call.ironic)?;
-        call.ironic.power(&machine.uuid, Power::On, call.power_patience)?;
+        call.ironic.power(&machine.uuid, Power::On, call.power_timeout)?;
         call.log(format_args!("{deleted} targets of detached disks deleted"));
     }
     call.log(format_args!("VM '{cid}' rebooted"));
@@ -304,6 +305,6 @@ pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> Outc
 }
 
 /// Returns the node of a VM, or the error "VM not found".
-pub(super) fn require(call: &IronicCall, cid: &str) -> Outcome<Machine> {
-    Machine::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
+pub(super) fn require(call: &IronicCall, cid: &str) -> Outcome<Node> {
+    Node::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
 }

@@ -32,22 +32,22 @@ impl VolumeKind {
 /// A volume's name, `disk-<uuid>`. It is valid as a file name and as an LVM name. The CID is only the UUID,
 /// because the `volume_id` of Ironic has room for 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Volume {
+pub(super) struct VolumeName {
     kind: VolumeKind,
     uuid: Uuid,
 }
 
-impl Volume {
+impl VolumeName {
     /// Creates an unused name.
-    pub(super) fn new(kind: VolumeKind) -> Volume {
-        Volume { kind, uuid: Uuid::new_v4() }
+    pub(super) fn new(kind: VolumeKind) -> VolumeName {
+        VolumeName { kind, uuid: Uuid::new_v4() }
     }
 
     /// Returns the volume with this CID, or `None` if the CID is not in the form of this CPI.
-    pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<Volume> {
+    pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<VolumeName> {
         let uuid = Uuid::try_parse(cid).ok()?;
         // `Uuid` also parses upper case and other forms, which would be different names in the storage.
-        (uuid.hyphenated().to_string() == cid).then_some(Volume { kind, uuid })
+        (uuid.hyphenated().to_string() == cid).then_some(VolumeName { kind, uuid })
     }
 
     /// Returns the CID: the UUID in lower case with hyphens, 36 characters.
@@ -82,7 +82,7 @@ pub(super) fn not_found(kind: VolumeKind, cid: &str) -> CpiFailure {
     }
 }
 
-impl fmt::Display for Volume {
+impl fmt::Display for VolumeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.kind.prefix(), self.uuid.hyphenated())
     }
@@ -94,13 +94,13 @@ mod tests {
 
     #[test]
     fn cids_have_36_characters_and_one_spelling() {
-        let volume = Volume::new(VolumeKind::Disk);
+        let volume = VolumeName::new(VolumeKind::Disk);
         assert_eq!(volume.cid().len(), 36);
-        assert_eq!(Volume::parse(VolumeKind::Disk, &volume.cid()), Some(volume));
+        assert_eq!(VolumeName::parse(VolumeKind::Disk, &volume.cid()), Some(volume));
         assert_eq!(volume.short(), format!("disk-{}", &volume.cid()[24..]));
         for bad in ["", "x", "../../etc/passwd", &volume.cid().to_uppercase(), &volume.cid().replace('-', "")]
         {
-            assert_eq!(Volume::parse(VolumeKind::Disk, bad), None, "{bad}");
+            assert_eq!(VolumeName::parse(VolumeKind::Disk, bad), None, "{bad}");
         }
     }
 }

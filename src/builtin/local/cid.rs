@@ -8,34 +8,34 @@ use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
 
 /// The types of objects. Each type has its own directory in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resource {
+pub(crate) enum ObjectKind {
     Stemcell,
     Vm,
     Disk,
     Snapshot,
 }
 
-impl Resource {
+impl ObjectKind {
     /// All types, in the order in which they are created.
-    pub(crate) const ALL: [Resource; 4] =
-        [Resource::Stemcell, Resource::Vm, Resource::Disk, Resource::Snapshot];
+    pub(crate) const ALL: [ObjectKind; 4] =
+        [ObjectKind::Stemcell, ObjectKind::Vm, ObjectKind::Disk, ObjectKind::Snapshot];
 
     fn prefix(self) -> &'static str {
         match self {
-            Resource::Stemcell => "stemcell-",
-            Resource::Vm => "vm-",
-            Resource::Disk => "disk-",
-            Resource::Snapshot => "snapshot-",
+            ObjectKind::Stemcell => "stemcell-",
+            ObjectKind::Vm => "vm-",
+            ObjectKind::Disk => "disk-",
+            ObjectKind::Snapshot => "snapshot-",
         }
     }
 
     /// Returns the directory of the type, below the cloud's root.
     pub(crate) fn directory(self) -> &'static str {
         match self {
-            Resource::Stemcell => "stemcells",
-            Resource::Vm => "vms",
-            Resource::Disk => "disks",
-            Resource::Snapshot => "snapshots",
+            ObjectKind::Stemcell => "stemcells",
+            ObjectKind::Vm => "vms",
+            ObjectKind::Disk => "disks",
+            ObjectKind::Snapshot => "snapshots",
         }
     }
 
@@ -55,13 +55,13 @@ impl Resource {
     /// Returns the error for a CID that does not exist.
     pub(crate) fn not_found(self, cid: &str) -> CpiFailure {
         match self {
-            Resource::Stemcell => {
+            ObjectKind::Stemcell => {
                 CpiFailure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
             }
-            Resource::Vm => CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
-            Resource::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+            ObjectKind::Vm => CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
+            ObjectKind::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
             // The contract has no error type for snapshots.
-            Resource::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
+            ObjectKind::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
         }
     }
 }
@@ -69,12 +69,12 @@ impl Resource {
 /// A well-formed CID. An object with this CID need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cid {
-    resource: Resource,
+    resource: ObjectKind,
     text: String,
 }
 
 impl Cid {
-    pub(crate) fn resource(&self) -> Resource {
+    pub(crate) fn resource(&self) -> ObjectKind {
         self.resource
     }
 
@@ -96,18 +96,18 @@ impl std::fmt::Display for Cid {
 
 impl Arguments<'_> {
     /// Takes a CID. The inner error is the text of a malformed CID, which callers treat like an unknown one.
-    pub(crate) fn cid(&mut self, resource: Resource) -> Outcome<Result<Cid, String>> {
+    pub(crate) fn cid(&mut self, resource: ObjectKind) -> Outcome<Result<Cid, String>> {
         let text = self.string(match resource {
-            Resource::Stemcell => "stemcell_cid",
-            Resource::Vm => "vm_cid",
-            Resource::Disk => "disk_cid",
-            Resource::Snapshot => "snapshot_cid",
+            ObjectKind::Stemcell => "stemcell_cid",
+            ObjectKind::Vm => "vm_cid",
+            ObjectKind::Disk => "disk_cid",
+            ObjectKind::Snapshot => "snapshot_cid",
         })?;
         Ok(resource.parse(&text).ok_or(text))
     }
 
     /// Takes a CID. Fails with "not found" if it is malformed.
-    pub(crate) fn own_cid(&mut self, resource: Resource) -> Outcome<Cid> {
+    pub(crate) fn own_cid(&mut self, resource: ObjectKind) -> Outcome<Cid> {
         self.cid(resource)?.map_err(|text| resource.not_found(&text).before_any_effect())
     }
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn new_cid_can_be_parsed() {
-        for resource in Resource::ALL {
+        for resource in ObjectKind::ALL {
             let cid = resource.new_cid();
             assert_eq!(resource.parse(cid.as_str()), Some(cid));
         }
@@ -126,18 +126,18 @@ mod tests {
 
     #[test]
     fn rejects_malformed_cids() {
-        let good = Resource::Vm.new_cid();
+        let good = ObjectKind::Vm.new_cid();
         let upper = good.as_str().to_uppercase();
         for text in ["", "vm-", "vm-..", "../vm-x", "i-12345", upper.as_str(), "vm-{}", &format!("{good}/..")]
         {
-            assert_eq!(Resource::Vm.parse(text), None, "{text}");
+            assert_eq!(ObjectKind::Vm.parse(text), None, "{text}");
         }
-        assert_eq!(Resource::Disk.parse(good.as_str()), None);
+        assert_eq!(ObjectKind::Disk.parse(good.as_str()), None);
     }
 
     #[test]
     fn foreign_cids_are_not_found() {
         let mut arguments = Arguments::new("m", vec!["../../etc".into()], 1, 1).unwrap();
-        assert_eq!(arguments.own_cid(Resource::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
+        assert_eq!(arguments.own_cid(ObjectKind::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
     }
 }

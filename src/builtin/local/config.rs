@@ -34,25 +34,25 @@ pub(super) struct Config {
     #[serde(default)]
     pub ntp: Vec<String>,
     /// The registry from which agents get their settings under contract v1. Without it, they read a file.
-    pub registry: Option<Registry>,
+    pub registry: Option<RegistrySettings>,
 }
 
 /// The address and credentials of the registry, for the CPI and for VMs.
 #[derive(Deserialize)]
-pub(super) struct Registry {
+pub(super) struct RegistrySettings {
     host: String,
     port: u16,
     username: String,
     password: String,
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for RegistrySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Registry({}:{})", self.host, self.port)
     }
 }
 
-impl Registry {
+impl RegistrySettings {
     /// Returns the URL with user and password.
     pub(super) fn endpoint(&self) -> String {
         Client::endpoint(&self.host, self.port, &self.username, &self.password)

@@ -13,9 +13,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cid::{Cid, Resource};
+use super::cid::{Cid, ObjectKind};
 use super::rpc::LocalCall;
-use super::store::{Store, StoreLock};
+use super::store::{Cloud, ObjectLock};
 use super::{settings, vm};
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
@@ -24,7 +24,7 @@ use base::files::durable::sync_parent;
 
 /// The directory of the data, below the disk's directory, while the disk is detached.
 pub(super) const DATA: &str = "data";
-const DOCUMENT: &str = "disk.json";
+const DOCUMENT_NAME: &str = "disk.json";
 
 /// The record of a disk.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,11 +40,11 @@ struct DiskRecord {
 /// `create_disk`.
 pub(super) fn create(
     call: &mut LocalCall,
-    store: &Store,
+    store: &Cloud,
     size: u64,
     cloud_properties: Hash,
 ) -> Outcome<Value> {
-    let cid = Resource::Disk.new_cid();
+    let cid = ObjectKind::Disk.new_cid();
     let staged = store.stage(&cid)?;
     let data = staged.path.join(DATA);
     DirBuilder::new()
@@ -54,14 +54,14 @@ pub(super) fn create(
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
     let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
-    write_json(&staged.path.join(DOCUMENT), &document)?;
+    write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
     store.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
 
 /// `has_disk`: a disk whose data was removed by hand does not exist.
-pub(super) fn exists(store: &Store, cid: &Cid) -> Outcome<bool> {
+pub(super) fn exists(store: &Cloud, cid: &Cid) -> Outcome<bool> {
     if store.hold(cid)?.is_none() {
         return Ok(false);
     }
@@ -73,7 +73,7 @@ pub(super) fn exists(store: &Store, cid: &Cid) -> Outcome<bool> {
 }
 
 /// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
         return Ok(());
@@ -88,7 +88,7 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
 
 /// `resize_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so that the caller
 /// copies the data to a new disk.
-pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
+pub(super) fn resize(store: &Cloud, cid: &Cid, size: u64) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
     let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
@@ -99,21 +99,21 @@ pub(super) fn resize(store: &Store, cid: &Cid, size: u64) -> Outcome<Value> {
         return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
     }
     document.size = size;
-    write_json(&held.path.join(DOCUMENT), &document)?;
+    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
 }
 
 /// `set_disk_metadata`.
-pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(store: &Cloud, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
     let document = DiskRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT), &document)?;
+    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
 }
 
 /// `attach_disk`: returns the disk hint under contract v2. Under contract v1, returns null and adds the disk
 /// to the agent's settings. Succeeds if the disk is already attached to this VM.
-pub(super) fn attach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn attach(call: &mut LocalCall, store: &Cloud, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {
@@ -144,7 +144,7 @@ pub(super) fn hint(cid: &Cid) -> Value {
 }
 
 /// `detach_disk`: succeeds if the disk is already detached.
-pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -> Outcome<Value> {
+pub(super) fn detach(call: &mut LocalCall, store: &Cloud, vm: &Cid, cid: &Cid) -> Outcome<Value> {
     let holder = store.require(vm)?;
     let held = store.require(cid)?;
     match attached_to(store, cid)? {
@@ -171,7 +171,7 @@ pub(super) fn detach(call: &mut LocalCall, store: &Store, vm: &Cid, cid: &Cid) -
 }
 
 /// Moves the data of a disk back from the devices of a VM that has ended.
-pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> {
+pub(super) fn give_back(store: &Cloud, device: &Path, cid: &Cid) -> Outcome<()> {
     let held = store.hold(cid)?.ok_or_else(|| {
         CpiFailure::cloud(format!(
             "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
@@ -182,7 +182,7 @@ pub(super) fn give_back(store: &Store, device: &Path, cid: &Cid) -> Outcome<()> 
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
-pub(super) fn data(store: &Store, held: &StoreLock, cid: &Cid) -> Outcome<PathBuf> {
+pub(super) fn data(store: &Cloud, held: &ObjectLock, cid: &Cid) -> Outcome<PathBuf> {
     Ok(match attached_to(store, cid)? {
         Some(vm) => vm::device(&store.path(&vm), cid),
         None => held.path.join(DATA),
@@ -198,7 +198,7 @@ enum DiskData {
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
-fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
+fn attached_to(store: &Cloud, cid: &Cid) -> Outcome<Option<Cid>> {
     match find_data(store, cid)? {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),
@@ -210,7 +210,7 @@ fn attached_to(store: &Store, cid: &Cid) -> Outcome<Option<Cid>> {
 }
 
 /// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
-fn find_data(store: &Store, cid: &Cid) -> Outcome<Option<DiskData>> {
+fn find_data(store: &Cloud, cid: &Cid) -> Outcome<Option<DiskData>> {
     let home = store.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
@@ -220,7 +220,7 @@ fn find_data(store: &Store, cid: &Cid) -> Outcome<Option<DiskData>> {
     if is_dir(&home)? {
         return Ok(Some(DiskData::Detached));
     }
-    for vm in store.list(Resource::Vm)? {
+    for vm in store.list(ObjectKind::Vm)? {
         if is_dir(&vm::device(&store.path(&vm), cid))? {
             return Ok(Some(DiskData::Attached(vm)));
         }
@@ -239,9 +239,9 @@ fn move_data(from: &Path, to: &Path) -> Outcome<()> {
     })
 }
 
-fn document(held: &StoreLock, cid: &Cid) -> Outcome<DiskRecord> {
-    read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT);
+fn document(held: &ObjectLock, cid: &Cid) -> Outcome<DiskRecord> {
+    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
+        let path = held.path.join(DOCUMENT_NAME);
         CpiFailure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
     })
 }

@@ -44,7 +44,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> Outcome<()> {
 /// Returns the programs and their packages.
 fn needs(cloud_properties: &Hash) -> Outcome<Vec<(&str, &str)>> {
     let mismatch = |given: String| {
-        CpiFailure::call(format!(
+        CpiFailure::invalid_call(format!(
             "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \
                 {given} given"
         ))

@@ -17,7 +17,7 @@ pub(super) fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
-        Some(other) => Err(CpiFailure::call(format!(
+        Some(other) => Err(CpiFailure::invalid_call(format!(
             "create_vm: cloud property {PROPERTY} must be an absolute path, {} given",
             type_name(other)
         ))),

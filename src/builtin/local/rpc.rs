@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::cid::Resource;
+use super::cid::ObjectKind;
 use super::config::{Config, stemcell_formats};
-use super::store::Store;
+use super::store::Cloud;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
@@ -68,14 +68,14 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             creating(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
         }
         "delete_stemcell" => {
-            let cid = take(1, 1)?.own_cid(Resource::Stemcell)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Stemcell)?;
             deleting(call, |call, store| stemcell::delete(call, store, &cid))
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
             let wanted = vm::VmRequest {
                 agent_id: arguments.string("agent_id")?,
-                stemcell: arguments.own_cid(Resource::Stemcell)?,
+                stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
                 cloud_properties: arguments.hash("cloud_properties")?,
                 networks: arguments.hash("networks")?,
                 disk_cids: arguments.strings("disk_cids")?,
@@ -84,18 +84,18 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             creating(call, |call, store| vm::create(call, store, wanted))
         }
         "delete_vm" => {
-            let cid = take(1, 1)?.own_cid(Resource::Vm)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
             deleting(call, |call, store| vm::delete(call, store, &cid))
         }
-        "has_vm" => has(call, take(1, 1)?, Resource::Vm),
+        "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
-            let cid = take(1, 1)?.own_cid(Resource::Vm)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
             let store = existing(call)?.ok_or_else(|| cid.not_found())?;
             vm::reboot(call, &store, &cid)
         }
         "set_vm_metadata" => {
             let mut arguments = take(2, 2)?;
-            let (cid, metadata) = (arguments.own_cid(Resource::Vm)?, arguments.hash("metadata")?);
+            let (cid, metadata) = (arguments.own_cid(ObjectKind::Vm)?, arguments.hash("metadata")?);
             vm::set_metadata(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid, metadata)
         }
         "create_disk" => {
@@ -104,18 +104,18 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             creating(call, |call, store| disk::create(call, store, size, properties))
         }
         "delete_disk" => {
-            let cid = take(1, 1)?.own_cid(Resource::Disk)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
             deleting(call, |call, store| disk::delete(call, store, &cid))
         }
         "resize_disk" => {
             let mut arguments = take(2, 2)?;
-            let (cid, size) = (arguments.own_cid(Resource::Disk)?, arguments.size("new_size")?);
+            let (cid, size) = (arguments.own_cid(ObjectKind::Disk)?, arguments.size("new_size")?);
             disk::resize(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid, size)
         }
-        "has_disk" => has(call, take(1, 1)?, Resource::Disk),
+        "has_disk" => has(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
-            let (vm, disk) = (arguments.own_cid(Resource::Vm)?, arguments.own_cid(Resource::Disk)?);
+            let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
             let store = existing(call)?.ok_or_else(|| vm.not_found())?;
             match method {
                 "attach_disk" => disk::attach(call, &store, &vm, &disk),
@@ -124,22 +124,22 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         }
         "set_disk_metadata" => {
             let mut arguments = take(2, 2)?;
-            let (cid, metadata) = (arguments.own_cid(Resource::Disk)?, arguments.hash("metadata")?);
+            let (cid, metadata) = (arguments.own_cid(ObjectKind::Disk)?, arguments.hash("metadata")?);
             disk::set_metadata(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid, metadata)
         }
         "get_disks" => {
-            let cid = take(1, 1)?.own_cid(Resource::Vm)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
             vm::disks(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid)
         }
         "snapshot_disk" => {
             let mut arguments = take(1, 2)?;
-            let cid = arguments.own_cid(Resource::Disk)?;
+            let cid = arguments.own_cid(ObjectKind::Disk)?;
             let metadata = arguments.hash("metadata")?;
             let store = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
             snapshot::create(call, &store, &cid, metadata)
         }
         "delete_snapshot" => {
-            let cid = take(1, 1)?.own_cid(Resource::Snapshot)?;
+            let cid = take(1, 1)?.own_cid(ObjectKind::Snapshot)?;
             deleting(call, |call, store| snapshot::delete(call, store, &cid))
         }
         // Contract v1 requires this error; the caller then creates a new VM.
@@ -160,9 +160,9 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
 /// empty.
 fn creating(
     call: &mut LocalCall,
-    create: impl FnOnce(&mut LocalCall, &Store) -> Outcome<Value>,
+    create: impl FnOnce(&mut LocalCall, &Cloud) -> Outcome<Value>,
 ) -> Outcome<Value> {
-    let store = Store::make(&call.config.root)?;
+    let store = Cloud::make(&call.config.root)?;
     sweep(call, &store)?;
     let created = create(call, &store);
     if created.is_err() {
@@ -172,15 +172,15 @@ fn creating(
 }
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
-fn existing(call: &mut LocalCall) -> Outcome<Option<Store>> {
-    let store = Store::open(&call.config.root)?;
+fn existing(call: &mut LocalCall) -> Outcome<Option<Cloud>> {
+    let store = Cloud::open(&call.config.root)?;
     if let Some(store) = &store {
         sweep(call, store)?;
     }
     Ok(store)
 }
 
-fn sweep(call: &mut LocalCall, store: &Store) -> Outcome<()> {
+fn sweep(call: &mut LocalCall, store: &Cloud) -> Outcome<()> {
     match store.sweep()? {
         0 => {}
         swept => call.log(format_args!("removed {swept} leftovers of calls that were killed")),
@@ -191,7 +191,7 @@ fn sweep(call: &mut LocalCall, store: &Store) -> Outcome<()> {
 /// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
 fn deleting(
     call: &mut LocalCall,
-    delete: impl FnOnce(&mut LocalCall, &Store) -> Outcome<()>,
+    delete: impl FnOnce(&mut LocalCall, &Cloud) -> Outcome<()>,
 ) -> Outcome<Value> {
     let Some(store) = existing(call)? else {
         let root = call.config.root.display().to_string();
@@ -203,11 +203,11 @@ fn deleting(
     Ok(Value::Null)
 }
 
-fn has(call: &LocalCall, mut arguments: Arguments, resource: Resource) -> Outcome<Value> {
+fn has(call: &LocalCall, mut arguments: Arguments, resource: ObjectKind) -> Outcome<Value> {
     let Ok(cid) = arguments.cid(resource)? else { return Ok(json!(false)) };
-    let Some(store) = Store::open(&call.config.root)? else { return Ok(json!(false)) };
+    let Some(store) = Cloud::open(&call.config.root)? else { return Ok(json!(false)) };
     Ok(json!(match resource {
-        Resource::Disk => disk::exists(&store, &cid)?,
+        ObjectKind::Disk => disk::exists(&store, &cid)?,
         _ => store.has(&cid)?,
     }))
 }

@@ -14,7 +14,7 @@ use super::boot::{SETTINGS, USER_DATA};
 use super::cid::Cid;
 use super::disk;
 use super::rpc::LocalCall;
-use super::store::StoreLock;
+use super::store::ObjectLock;
 use super::vm;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, Outcome};
@@ -32,7 +32,7 @@ pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: H
             Ok(false)
         }
         Some(registry) => {
-            registry.client()?.put(vm.as_str(), &settings).map_err(failed)?;
+            registry.client()?.put(vm.as_str(), &settings).map_err(agent_settings_error)?;
             let data =
                 json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
             write_json(&staged.join(USER_DATA), &data)?;
@@ -49,30 +49,32 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
         call.log(format_args!("settings of VM '{vm}' stay in the registry: no registry is configured"));
         return;
     };
-    if let Err(failure) = registry.client().and_then(|client| client.delete(vm.as_str()).map_err(failed)) {
+    if let Err(failure) =
+        registry.client().and_then(|client| client.delete(vm.as_str()).map_err(agent_settings_error))
+    {
         call.log(format_args!("settings of VM '{vm}' stay in the registry: {failure}"));
     }
 }
 
 /// Adds an attached disk with its hint to the settings of a VM.
-pub(super) fn add_disk(call: &LocalCall, held: &StoreLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn add_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Removes a disk from the settings of a VM.
-pub(super) fn remove_disk(call: &LocalCall, held: &StoreLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
 
 /// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
-fn change(call: &LocalCall, held: &StoreLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
+fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
-        let settings = client.get(vm.as_str()).map_err(failed)?;
+        let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
         let mut settings = settings.ok_or_else(|| {
             CpiFailure::cloud(format!(
                 "the registry has no settings of VM '{vm}', although the VM was created with them: recreate \
@@ -80,7 +82,7 @@ fn change(call: &LocalCall, held: &StoreLock, vm: &Cid, change: impl FnOnce(&mut
             ))
         })?;
         change(persistent_disks(&mut settings)?);
-        return client.put(vm.as_str(), &settings).map_err(failed);
+        return client.put(vm.as_str(), &settings).map_err(agent_settings_error);
     }
     let path = held.path.join(SETTINGS);
     let mut settings: Hash = read_json(&path)?.ok_or_else(|| {
@@ -144,7 +146,7 @@ fn replace_inside(vm_dir: &Path, text: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn failed(error: base::Error) -> CpiFailure {
+fn agent_settings_error(error: base::Error) -> CpiFailure {
     CpiFailure::cloud(error.chain().join(": "))
 }
 

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::cid::{Cid, Resource};
+use super::cid::{Cid, ObjectKind};
 use super::copy::copy_tree;
 use super::disk;
 use super::rpc::LocalCall;
-use super::store::Store;
+use super::store::Cloud;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
 /// needs a consistent copy stops the jobs first.
-pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Cloud, disk: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(store, &held, disk).map_err(CpiFailure::before_any_effect)?;
-    let cid = Resource::Snapshot.new_cid();
+    let cid = ObjectKind::Snapshot.new_cid();
     let staged = store.stage(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;
     let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
@@ -27,7 +27,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, disk: &Cid, metadata: 
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::cid::{Cid, Resource};
+use super::cid::{Cid, ObjectKind};
 use super::copy::copy_tree;
 use super::rpc::LocalCall;
-use super::store::Store;
+use super::store::Cloud;
 use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::write_json;
@@ -20,7 +20,7 @@ pub(super) const IMAGE: &str = "image";
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
 pub(super) fn create(
     call: &mut LocalCall,
-    store: &Store,
+    store: &Cloud,
     image: &Path,
     cloud_properties: Hash,
 ) -> Outcome<Value> {
@@ -28,7 +28,7 @@ pub(super) fn create(
         CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
             .before_any_effect()
     })?;
-    let cid = Resource::Stemcell.new_cid();
+    let cid = ObjectKind::Stemcell.new_cid();
     let staged = store.stage(&cid)?;
     let target = staged.path.join(IMAGE);
     if metadata.is_dir() {
@@ -49,7 +49,7 @@ pub(super) fn create(
 }
 
 /// `delete_stemcell`. VMs of the stemcell are independent of it.
-pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
     match store.hold(cid)? {
         Some(held) => store.discard(cid, held),
         None => {

@@ -14,32 +14,32 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::cid::{Cid, Resource};
+use super::cid::{Cid, ObjectKind};
 use super::launch;
 use super::vm;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::{private_dir, read_json};
 use crate::cpi::process::ProcessIdentity;
 use base::files;
-use base::files::PLACE_ID;
+use base::files::ID_FILE;
 use base::files::durable::sync_parent;
 
 /// The open cloud. Its shared lock keeps other calls from removing the root.
-pub(super) struct Store {
+pub(super) struct Cloud {
     root: PathBuf,
     lock: File,
 }
 
 /// A directory that this process has locked exclusively.
-pub(super) struct StoreLock {
+pub(super) struct ObjectLock {
     pub path: PathBuf,
     _lock: File,
 }
 
-impl Store {
+impl Cloud {
     /// Opens the cloud in `root`, an absolute path. Returns `None` if the directory does not exist.
-    pub(super) fn open(root: &Path) -> Outcome<Option<Store>> {
-        let open = || -> io::Result<Option<Store>> {
+    pub(super) fn open(root: &Path) -> Outcome<Option<Cloud>> {
+        let open = || -> io::Result<Option<Cloud>> {
             loop {
                 let lock = match File::open(root) {
                     Ok(lock) => lock,
@@ -49,7 +49,7 @@ impl Store {
                 lock.lock_shared()?;
                 // Another call may have removed the directory before it was locked.
                 if is_same(&lock, root)? {
-                    return Ok(Some(Store { root: root.to_owned(), lock }));
+                    return Ok(Some(Cloud { root: root.to_owned(), lock }));
                 }
             }
         };
@@ -58,12 +58,12 @@ impl Store {
     }
 
     /// Opens the cloud, and creates it if it does not exist.
-    pub(super) fn make(root: &Path) -> Outcome<Store> {
+    pub(super) fn make(root: &Path) -> Outcome<Cloud> {
         loop {
             private_dir(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
-            if let Some(store) = Store::open(root)? {
+            if let Some(store) = Cloud::open(root)? {
                 store.identify().map_err(|error| {
                     CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
@@ -74,12 +74,12 @@ impl Store {
 
     /// Gives the cloud an id that identifies it to its users, unless it has one.
     fn identify(&self) -> io::Result<()> {
-        let path = self.root.join(PLACE_ID);
+        let path = self.root.join(ID_FILE);
         if path.exists() {
             return Ok(());
         }
         let id = uuid::Uuid::new_v4().to_string();
-        let temporary = self.root.join(format!("{PLACE_ID}.{id}"));
+        let temporary = self.root.join(format!("{ID_FILE}.{id}"));
         fs::write(&temporary, format!("{id}\n"))?;
         // Another call may create the id at the same time; the first one takes precedence.
         match renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE) {
@@ -92,7 +92,7 @@ impl Store {
     /// Removes the id if nothing else is left.
     fn forget_id(&self) {
         let Ok(names) = names(&self.root) else { return };
-        if names.iter().all(|name| name.starts_with(PLACE_ID)) {
+        if names.iter().all(|name| name.starts_with(ID_FILE)) {
             for name in names {
                 let _ = fs::remove_file(self.root.join(name));
             }
@@ -125,27 +125,27 @@ impl Store {
     }
 
     /// Returns the CIDs of all objects of one type.
-    pub(super) fn list(&self, resource: Resource) -> Outcome<Vec<Cid>> {
+    pub(super) fn list(&self, resource: ObjectKind) -> Outcome<Vec<Cid>> {
         let path = self.root.join(resource.directory());
         Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
     }
 
     /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
-    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<StoreLock>> {
+    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<ObjectLock>> {
         hold(&self.path(cid), false)
             .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Locks an object, or fails with "not found".
-    pub(super) fn require(&self, cid: &Cid) -> Outcome<StoreLock> {
+    pub(super) fn require(&self, cid: &Cid) -> Outcome<ObjectLock> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.
-    pub(super) fn stage(&self, cid: &Cid) -> Outcome<StoreLock> {
+    pub(super) fn stage(&self, cid: &Cid) -> Outcome<ObjectLock> {
         let path = self.staging().join(cid.as_str());
-        let make = || -> io::Result<StoreLock> {
+        let make = || -> io::Result<ObjectLock> {
             loop {
                 private_dir(&self.staging())?;
                 DirBuilder::new().mode(0o700).create(&path)?;
@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Moves a staged directory to its place. The object exists from then on.
-    pub(super) fn publish(&self, cid: &Cid, staged: StoreLock) -> Outcome<StoreLock> {
+    pub(super) fn publish(&self, cid: &Cid, staged: ObjectLock) -> Outcome<ObjectLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
             private_dir(&self.root.join(cid.resource().directory()))?;
@@ -169,11 +169,11 @@ impl Store {
         publish().map_err(|error| {
             CpiFailure::io(format_args!("moving '{}' to '{}'", staged.path.display(), path.display()), error)
         })?;
-        Ok(StoreLock { path, _lock: staged._lock })
+        Ok(ObjectLock { path, _lock: staged._lock })
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(super) fn discard(&self, cid: &Cid, held: StoreLock) -> Outcome<()> {
+    pub(super) fn discard(&self, cid: &Cid, held: ObjectLock) -> Outcome<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -186,7 +186,7 @@ impl Store {
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(super) fn sweep_one(&self, staged: StoreLock) -> Outcome<()> {
+    pub(super) fn sweep_one(&self, staged: ObjectLock) -> Outcome<()> {
         self.clear(&staged.path)
     }
 
@@ -234,7 +234,7 @@ impl Store {
             return;
         }
         // A directory that is not empty, or cannot be removed, stays.
-        for resource in Resource::ALL {
+        for resource in ObjectKind::ALL {
             let _ = fs::remove_dir(self.root.join(resource.directory()));
         }
         let _ = fs::remove_dir(self.staging());
@@ -265,7 +265,7 @@ pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
 
 /// Locks a directory. Returns `None` if it does not exist. With `now`, also returns `None` if another process
 /// holds the lock.
-fn hold(path: &Path, now: bool) -> io::Result<Option<StoreLock>> {
+fn hold(path: &Path, now: bool) -> io::Result<Option<ObjectLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -281,7 +281,7 @@ fn hold(path: &Path, now: bool) -> io::Result<Option<StoreLock>> {
         lock.lock()?;
     }
     // The previous holder may have moved the directory.
-    Ok(is_same(&lock, path)?.then(|| StoreLock { path: path.to_owned(), _lock: lock }))
+    Ok(is_same(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), _lock: lock }))
 }
 
 /// Returns true if `path` is the directory that was opened.
@@ -302,9 +302,9 @@ mod tests {
     fn staged_objects_are_invisible_and_leftovers_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
-        assert!(Store::open(&root).unwrap().is_none());
-        let store = Store::make(&root).unwrap();
-        let cid = Resource::Disk.new_cid();
+        assert!(Cloud::open(&root).unwrap().is_none());
+        let store = Cloud::make(&root).unwrap();
+        let cid = ObjectKind::Disk.new_cid();
         let staged = store.stage(&cid).unwrap();
         assert!(!store.has(&cid).unwrap());
         assert_eq!(store.sweep().unwrap(), 0, "it is locked");
@@ -324,10 +324,10 @@ mod tests {
     fn root_is_kept_while_in_use_or_not_empty() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
-        let other = Store::make(&root).unwrap();
-        Store::make(&root).unwrap().tidy();
+        let other = Cloud::make(&root).unwrap();
+        Cloud::make(&root).unwrap().tidy();
         assert!(root.exists());
-        let cid = Resource::Stemcell.new_cid();
+        let cid = ObjectKind::Stemcell.new_cid();
         let staged = other.stage(&cid).unwrap();
         other.publish(&cid, staged).unwrap();
         other.tidy();
@@ -338,11 +338,11 @@ mod tests {
     #[test]
     fn disks_of_half_made_vms_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::make(&dir.path().join("cloud")).unwrap();
-        let disk = Resource::Disk.new_cid();
+        let store = Cloud::make(&dir.path().join("cloud")).unwrap();
+        let disk = ObjectKind::Disk.new_cid();
         let staged = store.stage(&disk).unwrap();
         drop(store.publish(&disk, staged).unwrap());
-        let left = store.staging().join(Resource::Vm.new_cid().as_str());
+        let left = store.staging().join(ObjectKind::Vm.new_cid().as_str());
         let device = left.join(vm::DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
@@ -354,9 +354,9 @@ mod tests {
     #[test]
     fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::make(&dir.path().join("cloud")).unwrap();
-        let left = store.staging().join(Resource::Vm.new_cid().as_str());
-        let device = left.join(vm::DEVICES).join(Resource::Disk.new_cid().as_str());
+        let store = Cloud::make(&dir.path().join("cloud")).unwrap();
+        let left = store.staging().join(ObjectKind::Vm.new_cid().as_str());
+        let device = left.join(vm::DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
         assert!(store.sweep().is_err());
         assert!(device.exists());

@@ -15,12 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cid::{Cid, Resource};
+use super::cid::{Cid, ObjectKind};
 use super::copy::copy_tree;
 use super::disk;
 use super::launch;
 use super::rpc::LocalCall;
-use super::store::{self, Store, StoreLock};
+use super::store::{self, Cloud, ObjectLock};
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
 use crate::cpi::args::{Arguments, Hash, type_name};
@@ -33,7 +33,7 @@ use base::files;
 pub(super) const DEVICES: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS: &str = "process.json";
-const DOCUMENT: &str = "vm.json";
+const DOCUMENT_NAME: &str = "vm.json";
 /// The time that init and the agent have to end before they are killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -67,7 +67,7 @@ struct VmRecord {
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: VmRequest) -> Outcome<Value> {
+pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> Outcome<Value> {
     let (namespace, networks, stemcell) = (|| -> Outcome<_> {
         let namespace = network::namespace(&wanted.cloud_properties)?;
         let listener = call.config.agent.listener()?;
@@ -80,7 +80,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: VmRequest) -> 
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
-    let cid = Resource::Vm.new_cid();
+    let cid = ObjectKind::Vm.new_cid();
     let staged = store.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -110,7 +110,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: VmRequest) -> 
             ntp: &call.config.ntp,
         })?;
         document.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
-        write_json(&staged.path.join(DOCUMENT), &document)?;
+        write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
         boot(call, &staged, namespace.as_deref())
     })();
     if let Err(failure) = created {
@@ -126,7 +126,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Store, wanted: VmRequest) -> 
 }
 
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
-pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<()> {
+pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
     let Some(held) = store.hold(cid)? else {
         let what = if halt_lost(store, cid)? { "its processes are ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {what}"));
@@ -146,7 +146,7 @@ pub(super) fn delete(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
 }
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
-pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<Value> {
+pub(super) fn reboot(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     halt(&held)?;
     // On a real machine these directories are in memory.
@@ -164,30 +164,30 @@ pub(super) fn reboot(call: &mut LocalCall, store: &Store, cid: &Cid) -> Outcome<
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(store: &Store, cid: &Cid, metadata: Hash) -> Outcome<Value> {
+pub(super) fn set_metadata(store: &Cloud, cid: &Cid, metadata: Hash) -> Outcome<Value> {
     let held = store.require(cid)?;
     let document = VmRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT), &document)?;
+    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
 }
 
-fn document(held: &StoreLock, cid: &Cid) -> Outcome<VmRecord> {
-    read_json(&held.path.join(DOCUMENT))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT);
+fn document(held: &ObjectLock, cid: &Cid) -> Outcome<VmRecord> {
+    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
+        let path = held.path.join(DOCUMENT_NAME);
         CpiFailure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
     })
 }
 
 /// Returns true if the VM was created with its agent's settings in the registry.
-pub(super) fn settings_are_in_registry(held: &StoreLock) -> Outcome<bool> {
-    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT))?.is_some_and(|known| known.settings_in_registry))
+pub(super) fn settings_are_in_registry(held: &ObjectLock) -> Outcome<bool> {
+    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT_NAME))?.is_some_and(|known| known.settings_in_registry))
 }
 
 /// `get_disks`: returns the CIDs of the attached disks.
-pub(super) fn disks(store: &Store, cid: &Cid) -> Outcome<Value> {
+pub(super) fn disks(store: &Cloud, cid: &Cid) -> Outcome<Value> {
     let held = store.require(cid)?;
     let names = store::names(&held.path.join(DEVICES))?;
-    Ok(json!(names.into_iter().filter(|name| Resource::Disk.parse(name).is_some()).collect::<Vec<_>>()))
+    Ok(json!(names.into_iter().filter(|name| ObjectKind::Disk.parse(name).is_some()).collect::<Vec<_>>()))
 }
 
 /// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
@@ -218,7 +218,7 @@ pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 /// Returns true if the running VM has mounted the attached disk.
-pub(super) fn mounts(held: &StoreLock, disk: &Cid) -> Outcome<bool> {
+pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> Outcome<bool> {
     let Some(process) = read_json::<ProcessIdentity>(&held.path.join(PROCESS))? else { return Ok(false) };
     let running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !running {
@@ -247,16 +247,16 @@ pub(super) fn stop(process: &ProcessIdentity) -> Outcome<()> {
 }
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
-pub(super) fn return_disks(store: &Store, vm: &Path) -> Outcome<()> {
+pub(super) fn return_disks(store: &Cloud, vm: &Path) -> Outcome<()> {
     for name in store::names(&vm.join(DEVICES))? {
-        if let Some(cid) = Resource::Disk.parse(&name) {
+        if let Some(cid) = ObjectKind::Disk.parse(&name) {
             disk::give_back(store, &device(vm, &cid), &cid)?;
         }
     }
     Ok(())
 }
 
-fn halt(held: &StoreLock) -> Outcome<()> {
+fn halt(held: &ObjectLock) -> Outcome<()> {
     match read_json::<ProcessIdentity>(&held.path.join(PROCESS))? {
         Some(process) => stop(&process),
         None => Ok(()),
@@ -265,7 +265,7 @@ fn halt(held: &StoreLock) -> Outcome<()> {
 
 /// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand. The
 /// command line of init still names the directory. Returns true if such processes existed.
-fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
+fn halt_lost(store: &Cloud, cid: &Cid) -> Outcome<bool> {
     let directories = [store.path(cid), store.staged_path(cid)];
     let names_it = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == 0).skip(1);
@@ -288,7 +288,7 @@ fn halt_lost(store: &Store, cid: &Cid) -> Outcome<bool> {
 }
 
 /// Boots the VM in this directory and records its init.
-fn boot(call: &mut LocalCall, held: &StoreLock, namespace: Option<&Path>) -> Outcome<()> {
+fn boot(call: &mut LocalCall, held: &ObjectLock, namespace: Option<&Path>) -> Outcome<()> {
     let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
@@ -314,7 +314,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
     for (name, network) in &mut networks {
         let given = type_name(network);
         let Value::Object(network) = network else {
-            return Err(CpiFailure::call(format!(
+            return Err(CpiFailure::invalid_call(format!(
                 "create_vm: network '{name}' must be a hash, {given} given"
             )));
         };
@@ -329,7 +329,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
             }
             "vip" => {}
             _ => {
-                return Err(CpiFailure::call(format!(
+                return Err(CpiFailure::invalid_call(format!(
                     "create_vm: network '{name}' must be of type manual, dynamic or vip"
                 )));
             }
@@ -342,7 +342,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
 fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
     let ip = ip.and_then(Value::as_str).unwrap_or_default();
     let address: IpAddr = ip.parse().map_err(|_| {
-        CpiFailure::call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
+        CpiFailure::invalid_call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
     })?;
     TcpListener::bind((address, 0)).map(drop).map_err(|error| {
         creation_failed(format!(

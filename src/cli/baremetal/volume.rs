@@ -9,7 +9,7 @@ use super::pairs;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::{Error, Result};
-use ironic::{Client, Collection, Filter, Object, Patch};
+use ironic::{Client, Collection, ListOptions, Object, Patch};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum VolumeCommand {
@@ -115,11 +115,11 @@ fn sort_key(text: &str) -> std::result::Result<(String, bool), String> {
 }
 
 impl Listing {
-    pub(super) fn filter(&self) -> Result<Filter> {
+    pub(super) fn filter(&self) -> Result<ListOptions> {
         if self.sort.len() > 1 && self.marker.is_some() {
             return Err(Error::usage("--marker cannot be combined with several fields in --sort"));
         }
-        Ok(Filter {
+        Ok(ListOptions {
             arguments: Vec::new(),
             detail: self.long,
             fields: self.fields.clone(),

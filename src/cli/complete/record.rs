@@ -3,7 +3,7 @@
 use super::typed::TypedCommandLine;
 use base::encoding;
 use engine::protocol::ResourceKind;
-use engine::records::{self, Overview};
+use engine::records::{self, StateOverview};
 use engine::state::{self, Resource, Storage};
 use time::OffsetDateTime;
 
@@ -20,7 +20,7 @@ impl DescribedName {
 }
 
 impl TypedCommandLine {
-    fn record(&self) -> Option<Overview> {
+    fn record(&self) -> Option<StateOverview> {
         // A state in a bucket is too slow for completion.
         records::show(&Storage::from(self.state()?.as_path())).ok()
     }
@@ -44,10 +44,13 @@ impl TypedCommandLine {
     pub(super) fn calls(&self) -> Vec<DescribedName> {
         let Some(record) = self.record() else { return Vec::new() };
         let open = record.open_calls.iter().map(|call| {
-            DescribedName::new(call.request_id.as_str(), format!("{}, {}", call.method, call.why))
+            DescribedName::new(call.request_id.as_str(), format!("{}, {}", call.method, call.reason))
         });
-        let suspects = record.suspects.iter().map(|one| {
-            DescribedName::new(one.request_id.as_str(), format!("may have created {}", one.looks_like))
+        let suspects = record.suspects.iter().map(|suspect| {
+            DescribedName::new(
+                suspect.request_id.as_str(),
+                format!("may have created {}", suspect.description),
+            )
         });
         open.chain(suspects).collect()
     }
@@ -71,12 +74,12 @@ impl TypedCommandLine {
         let disks = record.disks.iter().filter_map(|disk| disk.cpi.clone());
         let stemcells = record.stemcells.iter().filter_map(|stemcell| stemcell.cpi.clone());
         let snapshots = record.snapshots.iter().filter_map(|snapshot| snapshot.cpi.clone());
-        let undeleted = record.undeleted.iter().filter_map(|one| one.resource.cpi().map(str::to_owned));
+        let undeleted = record.undeleted.iter().filter_map(|known| known.resource.cpi().map(str::to_owned));
         vm.chain(disks).chain(stemcells).chain(snapshots).chain(undeleted).collect()
     }
 }
 
-fn recorded_resources(record: &Overview, kind: ResourceKind) -> Vec<DescribedName> {
+fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<DescribedName> {
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let used = |yes: bool| if yes { ", in use" } else { "" };
     match kind {
@@ -85,7 +88,7 @@ fn recorded_resources(record: &Overview, kind: ResourceKind) -> Vec<DescribedNam
                 let instance = vm.instance.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
                 DescribedName::new(vm.cid.as_str(), format!("VM{instance}{}", of(vm.cpi.as_deref())))
             });
-            let earlier = record.undeleted.iter().map(|one| &one.resource);
+            let earlier = record.undeleted.iter().map(|undeleted| &undeleted.resource);
             let earlier = earlier.filter(|resource| matches!(resource, Resource::Vm(_)));
             vm.chain(earlier.map(|vm| DescribedName::new(vm.cid(), format!("to be deleted{}", of(vm.cpi())))))
                 .collect()

@@ -16,7 +16,7 @@ use crate::cli::{env_file, paths as cli_paths};
 use base::encryption::Encryption;
 use engine::cpi::Method;
 use engine::protocol::ResourceKind;
-use manifest::vars_store::Store;
+use manifest::vars_store::VarsStore;
 
 const YAML: &[&str] = &["yml", "yaml"];
 const TARBALLS: &[&str] = &["tgz", "gz"];
@@ -126,8 +126,8 @@ fn matching_candidates(word: &OsStr, texts: impl IntoIterator<Item = String>) ->
 /// Returns the names that begin with the typed word, with their descriptions.
 fn described_candidates(word: &OsStr, named: Vec<DescribedName>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
-    let matching = named.into_iter().filter(|one| one.name.starts_with(word));
-    matching.map(|one| CompletionCandidate::new(one.name).help(Some(one.description.into()))).collect()
+    let matching = named.into_iter().filter(|value| value.name.starts_with(word));
+    matching.map(|value| CompletionCandidate::new(value.name).help(Some(value.description.into()))).collect()
 }
 
 /// Returns the CPIs of the configuration, then those of recorded resources.
@@ -177,6 +177,6 @@ fn store_or_name(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandid
 
 /// Returns the variables of a vars store.
 fn stored_variables(typed: &TypedCommandLine) -> Vec<String> {
-    let store = typed.store().and_then(|path| Store::open(&path, &Encryption::default()).ok());
-    store.iter().flat_map(Store::iter).map(|(name, _)| name.to_owned()).collect()
+    let store = typed.store().and_then(|path| VarsStore::open(&path, &Encryption::default()).ok());
+    store.iter().flat_map(VarsStore::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -74,8 +74,8 @@ impl CallArgs {
             }
         };
         advise(session, &method, versions, &arguments);
-        let called = prepared.watched(session, &format!("Calling {method}"), |bench, watching| {
-            conformance::call(bench, &method, &arguments, versions, watching)
+        let called = prepared.watched(session, &format!("Calling {method}"), |cpi, watching| {
+            conformance::call(cpi, &method, &arguments, versions, watching)
         })?;
         let exit_code = u8::from(!called.success);
         match session.globals.json() {

@@ -11,7 +11,7 @@ use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use crate::cli::{paths, reference};
 use crate::conformance::check::{
-    CheckContext, CheckSettings, Deviation, LeftoverLogPlace, Report, StemcellImage, Verdict, junit,
+    CheckContext, CheckSettings, Deviation, LeftoverLogLocation, Report, StemcellImage, Verdict, junit,
 };
 use crate::conformance::{self, AnswerSource};
 use base::files::durable::write_atomically;
@@ -99,17 +99,17 @@ impl CheckArgs {
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");
-        let environment = &prepared.run_context.environment;
+        let environment = &prepared.run_context.run;
         let directory = reference::CPI_CHECK.path()?;
-        let notes = LeftoverLogPlace { directory: &directory, cpi: &prepared.identity };
+        let notes = LeftoverLogLocation { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
-            notes: Some(notes).filter(|_| matches!(prepared.bench.source, AnswerSource::Program(_))),
+            notes: Some(notes).filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
             interrupted: &|| environment.interrupted(),
             interrupted_twice: &|| environment.interrupted_twice(),
         };
-        let report = conformance::check(&prepared.bench, &settings, &context)?;
+        let report = conformance::check(&prepared.cpi, &settings, &context)?;
         match report.passed() {
             true => stage.finish(),
             false => drop(stage),
@@ -139,29 +139,29 @@ impl CheckArgs {
         prepared: &PreparedCpi,
         stemcell: Option<&Path>,
     ) -> Result<CheckSettings> {
-        if let Some(recorded) = prepared.bench.source.recorded_settings() {
+        if let Some(recorded) = prepared.cpi.source.recorded_settings() {
             return serde_json::from_value(recorded).map_err(|error| {
                 Error::invalid(format!("reading the settings in '{}' failed", prepared.name))
                     .with_source(error)
             });
         }
-        if let AnswerSource::Transcript(_) = prepared.bench.source {
+        if let AnswerSource::Transcript(_) = prepared.cpi.source {
             return Err(Error::invalid(format!("'{}' is not a transcript of a `cpi check`", prepared.name))
                 .with_hint("monopile cpi check --record FILE writes one"));
         }
-        let life = prepared.opened.as_ref().and_then(|opened| opened.life.as_ref());
-        let stemcell = match (life, stemcell) {
-            (Some(life), _) => Some(life.stemcell.clone()),
+        let vm_and_disk = prepared.opened.as_ref().and_then(|opened| opened.vm_and_disk.as_ref());
+        let stemcell = match (vm_and_disk, stemcell) {
+            (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = cpis::open_stemcell(&prepared.run_context.environment, path, &stage)?;
+                let opened = cpis::open_stemcell(&prepared.run_context.run, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }
             (None, None) => None,
         };
-        let vm = life.map(|life| &life.deployment.vm);
-        let disk = life.and_then(|life| life.deployment.disk.as_ref());
+        let vm = vm_and_disk.map(|vm_and_disk| &vm_and_disk.deployment.vm);
+        let disk = vm_and_disk.and_then(|vm_and_disk| vm_and_disk.deployment.disk.as_ref());
         let given = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
             Some(text) => hash(flag, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),

@@ -14,14 +14,14 @@ use engine::resources::{self, ListedCpi};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 }
 
 impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (mut on, run_context) = begin(&self.on, false, session, "cpi-list")?;
+        let (mut on, run_context) = begin(&self.target, false, session, "cpi-list")?;
         on.inputs.discard_generated = true;
-        let listed = resources::cpis(&on, &run_context.environment)?;
+        let listed = resources::cpis(&on, &run_context.run)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json() {
             true => CommandResult::json(&listed)?,

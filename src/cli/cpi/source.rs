@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
-use crate::cli::session::{RunContext, Session};
+use crate::cli::session::{PreparedRun, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeObserver, FinishedCall, Recorder};
 use base::files::input;
@@ -73,12 +73,12 @@ pub(super) struct SourceArgs {
 
 /// A CPI ready for calls.
 pub(super) struct PreparedCpi {
-    pub(super) bench: CpiUnderTest,
+    pub(super) cpi: CpiUnderTest,
     /// The name that is shown.
     pub(super) name: String,
     /// An identity that is the same in later runs.
     pub(super) identity: String,
-    pub(super) run_context: RunContext,
+    pub(super) run_context: PreparedRun,
     /// The CPI of the manifest, if any.
     pub(super) opened: Option<OpenedCpi>,
     /// `--cpi-api-version`.
@@ -96,12 +96,12 @@ impl SourceArgs {
         self.flags.manifest_of_env_file()
     }
 
-    /// Prepares the CPI. With `life`, also prepares the properties of a VM and a disk.
+    /// Prepares the CPI. With `needs_vm_and_disk`, also prepares the properties of a VM and a disk.
     pub(super) fn open(
         &self,
         session: &Session,
         manifest: Option<&PathBuf>,
-        life: bool,
+        needs_vm_and_disk: bool,
         stemcell: Option<&Path>,
     ) -> Result<PreparedCpi> {
         let home = paths::home();
@@ -111,19 +111,19 @@ impl SourceArgs {
             None => PathBuf::new(),
         };
         let run_context = session.run_context(state.clone(), None, false)?;
-        let environment = &run_context.environment;
+        let environment = &run_context.run;
         let (mut context, mut director_uuid) = (Map::new(), None);
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
                 // The VM is created with the generated values, so they are kept.
-                inputs.discard_generated = !life;
+                inputs.discard_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
                     inputs,
                     templates: self.templates.into(),
                     cpi: self.cpi_name.clone(),
-                    life,
+                    needs_vm_and_disk,
                     stemcell: stemcell.map(Path::to_owned),
                 };
                 let cpi = cpis::open_cpi(&request, environment)?;
@@ -142,14 +142,14 @@ impl SourceArgs {
             (None, Some(path), _) => {
                 if let Some(text) = &self.context {
                     context = hash("--context", text)?;
-                    manifest::learn_properties(&context, &session.redactor);
+                    manifest::register_property_secrets(&context, &session.redactor);
                 }
                 name = path.display().to_string();
                 identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
                 source = AnswerSource::Program(Executable {
                     program: expand(path)?,
                     arguments: self.path_args.clone(),
-                    environment: environment.variables.clone(),
+                    env_vars: environment.env_vars.clone(),
                 });
                 opened = None;
             }
@@ -167,10 +167,10 @@ impl SourceArgs {
         }
         let record = self.record.as_ref().map(|path| Recorder::create(&expand(path)?, &session.redactor));
         let recorder = record.transpose()?;
-        if let (Some(recorder), false) = (&recorder, life) {
+        if let (Some(recorder), false) = (&recorder, needs_vm_and_disk) {
             recorder.begin(&Value::Null)?;
         }
-        let bench = CpiUnderTest {
+        let cpi_under_test = CpiUnderTest {
             source,
             context,
             director_uuid: director_uuid.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
@@ -178,21 +178,21 @@ impl SourceArgs {
             redactor: session.redactor.clone(),
             limit: self.timeout,
         };
-        if let Some(life) = opened.as_mut().and_then(|opened| opened.life.as_mut()) {
+        if let Some(vm_and_disk) = opened.as_mut().and_then(|opened| opened.vm_and_disk.as_mut()) {
             // Requests name the image by an absolute path.
-            life.stemcell.image = paths::absolute(&life.stemcell.image)?;
+            vm_and_disk.stemcell.image = paths::absolute(&vm_and_disk.stemcell.image)?;
         }
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret, so the identity is a digest.
         let identity = hex::encode(Sha256::digest(identity));
-        Ok(PreparedCpi { bench, name, identity, run_context, opened, highest_api_version })
+        Ok(PreparedCpi { cpi: cpi_under_test, name, identity, run_context, opened, highest_api_version })
     }
 }
 
 impl PreparedCpi {
     /// Returns true if the recorded transcript is complete, and warns otherwise.
     pub(super) fn is_recording_complete(&self, session: &Session) -> bool {
-        match self.bench.recorder.as_ref().and_then(Recorder::problem) {
+        match self.cpi.recorder.as_ref().and_then(Recorder::problem) {
             Some(error) => {
                 session.reporter.warn(format!("the transcript is incomplete: {}", error.chain().join(": ")));
                 false
@@ -209,13 +209,13 @@ impl PreparedCpi {
         ask: impl FnOnce(&CpiUnderTest, &ExchangeObserver<'_>) -> Result<FinishedCall>,
     ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
-        let environment = &self.run_context.environment;
+        let environment = &self.run_context.run;
         let watching = ExchangeObserver {
             on_log: &|line| stage.log_line(line),
             give_up: &|| environment.interrupted_twice(),
-            limit: self.bench.limit,
+            limit: self.cpi.limit,
         };
-        let called = ask(&self.bench, &watching)?;
+        let called = ask(&self.cpi, &watching)?;
         match called.success {
             true => stage.finish(),
             false => drop(stage),

@@ -68,7 +68,7 @@ struct Content {
     vars_store: Option<PathBuf>,
     state: Option<PathBuf>,
     ops_files: Vec<PathBuf>,
-    preset: EnvFileVariables,
+    env_file_variables: EnvFileVariables,
     /// Flags by name, such as `cpi-timeout`.
     flags: Vec<Flag>,
     /// The keys of the file in their order.
@@ -138,7 +138,7 @@ impl EnvFile {
     /// Adds ops files and variables before those of the command line.
     pub(super) fn add_below(&self, inputs: &mut Inputs) {
         inputs.ops_files.splice(0..0, self.content.ops_files.iter().cloned());
-        inputs.preset = self.content.preset.clone();
+        inputs.env_file_variables = self.content.env_file_variables.clone();
     }
 
     /// Returns the manifest that the file names.

@@ -55,7 +55,7 @@ const FLAGS: [(&str, ValueShape); 23] = [
 ];
 
 /// The maximum size of an env file, in bytes.
-pub(in crate::cli) const LIMIT: u64 = 1 << 20;
+pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
 /// The keys that are not flags.
 const KEYS: [&str; 9] = [
@@ -73,13 +73,15 @@ const KEYS: [&str; 9] = [
 /// Reads an open env file. Relative paths in it start at the real directory of the file.
 pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
     let path = opened.shown.as_path();
-    let bytes = input::read_file(&opened.file, LIMIT).map_err(|error| match error.kind() {
+    let bytes = input::read_file(&opened.file, MAX_ENV_FILE_BYTES).map_err(|error| match error.kind() {
         std::io::ErrorKind::IsADirectory => {
             Error::invalid(format!("env file '{}' is a directory", path.display()))
         }
-        std::io::ErrorKind::FileTooLarge => {
-            Error::invalid(format!("env file '{}' is larger than {} MiB", path.display(), LIMIT >> 20))
-        }
+        std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
+            "env file '{}' is larger than {} MiB",
+            path.display(),
+            MAX_ENV_FILE_BYTES >> 20
+        )),
         _ => Error::io(format!("reading env file '{}'", path.display()), error),
     })?;
     let text = String::from_utf8(bytes)
@@ -174,17 +176,17 @@ impl Reader {
             "state" => self.content.state = self.path_or_url(name, value),
             "vars_store" => self.content.vars_store = self.path(name, value),
             "ops_files" => self.content.ops_files = self.paths(name, value),
-            "vars_files" => self.content.preset.vars_files = self.paths(name, value),
-            "vars_exec" => self.content.preset.vars_exec = self.programs(name, value),
+            "vars_files" => self.content.env_file_variables.vars_files = self.paths(name, value),
+            "vars_exec" => self.content.env_file_variables.vars_exec = self.programs(name, value),
             "vars_env" => {
-                self.content.preset.vars_env =
+                self.content.env_file_variables.vars_env =
                     self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
             }
-            "vars" => self.content.preset.vars = self.hash(name, value),
+            "vars" => self.content.env_file_variables.vars = self.hash(name, value),
             // This is `var_files`, the remaining one of `KEYS`.
             _ => {
                 let files = self.hash(name, value);
-                self.content.preset.var_files = files
+                self.content.env_file_variables.var_files = files
                     .into_iter()
                     .filter_map(|(variable, path)| Some((variable, self.path(name, &path)?)))
                     .collect();

@@ -21,7 +21,7 @@ use manifest::Inputs;
 use yaml::Node;
 
 /// The largest number of files, and of servers, that are shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN_ENTRIES: usize = 20;
 
 /// Returns true if the operator has allowed this file with this content.
 pub(super) fn is_allowed(file: &EnvFile) -> bool {
@@ -103,13 +103,13 @@ pub(super) fn description(file: &EnvFile) -> String {
     let root = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
         // Programs are always shown: other items must not hide them.
-        let most = if verb == "run" { usize::MAX } else { SHOWN };
+        let most = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
         lines.extend(items.iter().take(most).map(|item| format!("  {verb} {}", clean_line(item))));
         if let Some(more) = items.len().checked_sub(most).filter(|more| *more > 0) {
             lines.push(format!("  {verb} {more} more"));
         }
     };
-    let variables = file.content.preset.vars_exec.iter();
+    let variables = file.content.env_file_variables.vars_exec.iter();
     let mut runs: BTreeSet<String> =
         variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
     match &root {
@@ -166,11 +166,12 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
     jobs.extend(provider.and_then(|provider| provider.get("templates")?.as_seq()).unwrap_or_default());
     for job in jobs {
         let release = text(job, "release");
-        let url = releases.iter().find(|one| text(one, "name") == release).map(|one| text(one, "url"));
+        let url =
+            releases.iter().find(|known| text(known, "name") == release).map(|known| text(known, "url"));
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
         found.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
-    let named = |flag: &str| file.content.flags.iter().find(|one| one.name == flag);
+    let named = |flag: &str| file.content.flags.iter().find(|known| known.name == flag);
     if let Some(config) = named("cpi-config") {
         let path = config.values.first().map(|path| path.to_string_lossy().into_owned());
         found.insert(format!("the CPIs of '{}'", path.unwrap_or_default()));
@@ -184,11 +185,11 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
 /// Returns the files and variables that the env file reads.
 fn files(file: &EnvFile) -> BTreeSet<String> {
     let content = &file.content;
-    let preset = &content.preset;
+    let env_file_variables = &content.env_file_variables;
     let paths = (content.manifest.iter().chain(&content.vars_store).chain(&content.state))
         .chain(&content.ops_files)
-        .chain(&preset.vars_files)
-        .chain(preset.var_files.iter().map(|(_, path)| path));
+        .chain(&env_file_variables.vars_files)
+        .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
     let mut found: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
     for flag in &content.flags {
@@ -198,7 +199,9 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
             found.extend(flag.values.iter().map(|value| format!("'{}'", value.to_string_lossy())));
         }
     }
-    found.extend(preset.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")));
+    found.extend(
+        env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),
+    );
     found
 }
 
@@ -210,7 +213,7 @@ fn servers(root: &Node) -> BTreeSet<String> {
     let releases = list("releases").iter().filter_map(|release| release.get("url"));
     let pools = list("resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
     let stemcells = list("stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
-    let urls = releases.chain(pools).chain(stemcells).chain(provider.and_then(|one| one.get("mbus")));
+    let urls = releases.chain(pools).chain(stemcells).chain(provider.and_then(|known| known.get("mbus")));
     let tunnel = provider.and_then(|one| one.get("ssh_tunnel")?.get("host")?.as_str());
     urls.filter_map(|url| host(url.as_str()?)).chain(tunnel.map(str::to_owned)).collect()
 }

@@ -26,7 +26,7 @@ pub(crate) struct AttachDiskArgs {
 impl AttachDiskArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "attach-disk")?;
-        let request = AttachDiskRequest { on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::attach_disk(&request, &run_context.environment).map(CommandResult::Summary)
+        let request = AttachDiskRequest { target_environment: on, disk: self.disk, cpi: self.cpi.cpi };
+        resources::attach_disk(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

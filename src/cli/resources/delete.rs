@@ -28,7 +28,8 @@ impl DeleteArgs {
         let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", what.name().to_lowercase());
         let (on, run_context) = self.change.begin(session, &command)?;
-        let request = DeleteRequest { on, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
-        resources::delete(&request, &run_context.environment).map(CommandResult::Summary)
+        let request =
+            DeleteRequest { target_environment: on, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
+        resources::delete(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

@@ -26,7 +26,11 @@ pub(crate) struct DeleteStemcellArgs {
 impl DeleteStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "delete-stemcell")?;
-        let request = DeleteRequest { on, target: DeleteTarget::Stemcell(self.stemcell), cpi: self.cpi };
-        resources::delete(&request, &run_context.environment).map(CommandResult::Summary)
+        let request = DeleteRequest {
+            target_environment: on,
+            target: DeleteTarget::Stemcell(self.stemcell),
+            cpi: self.cpi,
+        };
+        resources::delete(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

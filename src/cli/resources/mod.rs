@@ -11,7 +11,7 @@ use clap::{Args, ValueHint};
 
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
-use super::session::{RunContext, Session};
+use super::session::{PreparedRun, Session};
 use base::Result;
 use engine::resources::TargetEnvironment;
 
@@ -26,7 +26,7 @@ pub(super) use views::{ListView, ViewArgs};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ChangeArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     #[command(flatten)]
     open_calls: OpenCallsArgs,
@@ -42,25 +42,25 @@ pub(super) struct OfCpiArgs {
 
 /// Begins the run of a command and returns its environment.
 pub(super) fn begin(
-    on: &EnvironmentArgs,
+    target: &EnvironmentArgs,
     forget_open_calls: bool,
     session: &Session,
     command: &str,
-) -> Result<(TargetEnvironment, RunContext)> {
+) -> Result<(TargetEnvironment, PreparedRun)> {
     session.keep_log(command);
-    let (inputs, run_context) = on.begin(session, false)?;
+    let (inputs, run_context) = target.begin(session, false)?;
     let on = TargetEnvironment {
         inputs,
-        templates: on.templates.into(),
-        cpi_api_version: on.cpi_api_version(),
+        templates: target.templates.into(),
+        cpi_api_version: target.cpi_api_version(),
         forget_open_calls,
     };
     Ok((on, run_context))
 }
 
 impl ChangeArgs {
-    fn begin(&self, session: &Session, command: &str) -> Result<(TargetEnvironment, RunContext)> {
-        begin(&self.on, self.open_calls.forget_open_calls, session, command)
+    fn begin(&self, session: &Session, command: &str) -> Result<(TargetEnvironment, PreparedRun)> {
+        begin(&self.target, self.open_calls.forget_open_calls, session, command)
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct TakeSnapshotArgs {
 impl TakeSnapshotArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "take-snapshot")?;
-        let request = TakeSnapshotRequest { on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::take_snapshot(&request, &run_context.environment).map(CommandResult::Summary)
+        let request = TakeSnapshotRequest { target_environment: on, disk: self.disk, cpi: self.cpi.cpi };
+        resources::take_snapshot(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

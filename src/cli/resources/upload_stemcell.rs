@@ -47,7 +47,7 @@ impl UploadStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (on, run_context) = self.change.begin(session, "upload-stemcell")?;
         let request = UploadStemcellRequest {
-            on,
+            target_environment: on,
             url: self.stemcell,
             sha1: self.sha1,
             directory: paths::absolute(Path::new("."))?,
@@ -55,6 +55,6 @@ impl UploadStemcellArgs {
             cpis: self.cpis,
             fix: self.fix,
         };
-        resources::upload_stemcell(&request, &run_context.environment).map(CommandResult::Summary)
+        resources::upload_stemcell(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

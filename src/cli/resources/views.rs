@@ -27,12 +27,12 @@ pub(crate) enum ListView {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
-    place: StateLocationArgs,
+    location: StateLocationArgs,
 }
 
 impl ViewArgs {
     pub(in crate::cli) fn run(self, session: &Session, view: ListView) -> Result<CommandResult> {
-        view.show(session, &session.storage(&self.place.path()?)?)
+        view.show(session, &session.storage(&self.location.path()?)?)
     }
 }
 
@@ -79,8 +79,13 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
         return CommandResult::json(&listed);
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at"]);
-    for one in listed {
-        table.row([one.cid.to_string(), one.disk.to_string(), one.cpi.unwrap_or_default(), one.created_at]);
+    for listed_resource in listed {
+        table.row([
+            listed_resource.cid.to_string(),
+            listed_resource.disk.to_string(),
+            listed_resource.cpi.unwrap_or_default(),
+            listed_resource.created_at,
+        ]);
     }
     Ok(print_table(&table, session))
 }
@@ -91,15 +96,15 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
         return CommandResult::json(&listed);
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
-    for one in listed {
-        let note = one.undeleted.map(|said| format!("to be deleted: {said}")).unwrap_or_default();
+    for listed_resource in listed {
+        let note = listed_resource.undeleted.map(|said| format!("to be deleted: {said}")).unwrap_or_default();
         table.row([
-            one.name,
-            one.version,
-            one.cid.to_string(),
-            one.cpi.unwrap_or_default(),
-            yes_or_no(one.in_use),
-            yes_or_no(one.kept),
+            listed_resource.name,
+            listed_resource.version,
+            listed_resource.cid.to_string(),
+            listed_resource.cpi.unwrap_or_default(),
+            yes_or_no(listed_resource.in_use),
+            yes_or_no(listed_resource.kept),
             note,
         ]);
     }

@@ -26,7 +26,7 @@ use engine::state::{self, Version};
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {
     #[command(flatten)]
-    place: StateLocationArgs,
+    location: StateLocationArgs,
 
     /// Keep the current state as a version
     #[arg(long, conflicts_with = "restore")]
@@ -47,19 +47,19 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
-            let versions = state::versions(&session.storage(&self.place.path()?)?.resolved()?)?;
+            let versions = state::versions(&session.storage(&self.location.path()?)?.resolved()?)?;
             let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.json() {
                 true => CommandResult::json(&listed),
                 false => Ok(CommandResult::Output(versions_table(&listed, &session.layout()).into_bytes())),
             };
         }
-        let run_context = self.place.run_context(session, "state-backup")?;
+        let run_context = self.location.run_context(session, "state-backup")?;
         let summary = match &self.restore {
-            Some(version) => records::restore(&run_context.environment, version, &mut |request| {
+            Some(version) => records::restore(&run_context.run, version, &mut |request| {
                 self.consent.confirm(session, request)
             }),
-            None => records::keep_version(&run_context.environment),
+            None => records::keep_version(&run_context.run),
         };
         summary.map(CommandResult::Summary)
     }
@@ -84,7 +84,7 @@ impl From<Version> for ListedVersion {
         let state = version.state.unwrap_or_default();
         ListedVersion {
             version: version.name,
-            path: version.place,
+            path: version.location,
             written: encoding::rfc3339(OffsetDateTime::from(version.written)),
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),

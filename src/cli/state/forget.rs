@@ -23,7 +23,7 @@ use engine::records::{self, ConsentRequest, Forgettable};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
-    place: StateLocationArgs,
+    location: StateLocationArgs,
 
     #[command(flatten)]
     record: RecordArgs,
@@ -89,9 +89,9 @@ impl RecordArgs {
 
 impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let run_context = self.place.run_context(session, "state-forget")?;
+        let run_context = self.location.run_context(session, "state-forget")?;
         let what = self.record.forgettable(self.cpi)?;
         let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
-        records::forget(&run_context.environment, &what, agree).map(CommandResult::Summary)
+        records::forget(&run_context.run, &what, agree).map(CommandResult::Summary)
     }
 }

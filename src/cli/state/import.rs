@@ -26,7 +26,7 @@ use engine::records::{self, ImportedStemcell};
           "stemcells"]).required(true).multiple(true))]
 pub(super) struct ImportArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     /// Import this VM
     #[arg(long, value_name = "CID", value_parser = cid::<VmKind>())]
@@ -54,18 +54,18 @@ pub(super) struct ImportArgs {
 impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("state-import");
-        let (inputs, mut run_context) = self.on.begin(session, false)?;
-        self.agent.apply(&mut run_context.environment);
+        let (inputs, mut run_context) = self.target.begin(session, false)?;
+        self.agent.apply(&mut run_context.run);
         let request = records::ImportRequest {
             inputs,
             vm: self.vm,
             disk: self.disk,
             stemcells: self.stemcells,
             stemcell_api_version: self.stemcell_api_version,
-            templates: self.on.templates.into(),
-            cpi_api_version: self.on.cpi_api_version(),
+            templates: self.target.templates.into(),
+            cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };
-        records::import(&request, &run_context.environment).map(CommandResult::Summary)
+        records::import(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

@@ -8,7 +8,7 @@ use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
-use engine::records::{self, Overview, ShownCall};
+use engine::records::{self, ShownCall, StateOverview};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
@@ -18,7 +18,7 @@ use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
-    place: StateLocationArgs,
+    location: StateLocationArgs,
 
     /// List only records of this kind, with more columns
     #[arg(long, value_enum, value_name = "KIND")]
@@ -27,7 +27,7 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let storage = session.storage(&self.place.path()?)?;
+        let storage = session.storage(&self.location.path()?)?;
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
@@ -41,15 +41,16 @@ impl ShowArgs {
 
 /// Describes an open call.
 pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
-    let by = call.by.as_ref().map(|by| format!(", started by {by}")).unwrap_or_default();
+    let by = call.holder.as_ref().map(|by| format!(", started by {by}")).unwrap_or_default();
     format!("`{}` of {}{by}: its outcome is not recorded", call.method, call.target)
 }
 
-fn overview_text(overview: &Overview, layout: &Layout) -> String {
+fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
-        let mark = overview.undeleted.iter().find(|one| one.resource == *resource);
-        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.said)).unwrap_or_default()
+        let mark = overview.undeleted.iter().find(|undeleted| undeleted.resource == *resource);
+        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.failed_at, mark.cpi_message))
+            .unwrap_or_default()
     };
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let mut table = Table::new(["Kind", "CID", "In use", "Details"]);
@@ -61,7 +62,7 @@ fn overview_text(overview: &Overview, layout: &Layout) -> String {
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
         table.row(["VM".to_owned(), vm.cid.to_string(), used(true), details.join(", ")]);
     }
-    let earlier = overview.undeleted.iter().map(|one| &one.resource);
+    let earlier = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
     for earlier in earlier.filter(|resource| matches!(resource, Resource::Vm(_))) {
         let details = format!("{}{}", of(earlier.cpi()), mark(earlier));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
@@ -97,7 +98,7 @@ fn overview_text(overview: &Overview, layout: &Layout) -> String {
             group.cpi_answers().join("; ")
         );
         let what = match group.suspects() {
-            [one] => format!("failed call for a {}", one.what),
+            [undeleted] => format!("failed call for a {}", undeleted.what),
             several => format!("{} failed calls for a {}", several.len(), several[0].what),
         };
         table.row([what, String::new(), String::new(), details]);

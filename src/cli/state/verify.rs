@@ -15,7 +15,7 @@ use engine::inspection::CheckRequest;
 #[derive(Debug, Clone, Args)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
-    on: EnvironmentArgs,
+    target: EnvironmentArgs,
 
     #[command(flatten)]
     wait: AgentTimeoutArgs,
@@ -27,14 +27,14 @@ pub(super) struct VerifyArgs {
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
-        let (inputs, mut run_context) = self.on.begin(session, false)?;
-        self.agent.apply(&mut run_context.environment);
+        let (inputs, mut run_context) = self.target.begin(session, false)?;
+        self.agent.apply(&mut run_context.run);
         let request = CheckRequest {
             inputs,
-            templates: self.on.templates.into(),
-            cpi_api_version: self.on.cpi_api_version(),
+            templates: self.target.templates.into(),
+            cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };
-        cloud_check::report(&request, &run_context.environment, session)
+        cloud_check::report(&request, &run_context.run, session)
     }
 }

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::ledger::{Resource, ResourceKind};
+use super::ledger::{CreatedResource, LedgerKind};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
 use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
@@ -15,7 +15,7 @@ use engine::cpi::{CpiErrorKind, Method};
 const NEVER_WAS: &str = "monopile-never-was";
 
 /// Checks methods after `delete_vm`.
-pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Resource, disk: Option<&Resource>) {
+pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&CreatedResource>) {
     if run.ledger.has(vm) {
         return;
     }
@@ -42,7 +42,7 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &Resource, disk: Option<&Resourc
 }
 
 /// Checks methods after `delete_disk`, while the VM exists.
-pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Resource>, disk: Option<&Resource>) {
+pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&CreatedResource>, disk: Option<&CreatedResource>) {
     let Some(disk) = disk else { return };
     let cid = || json!(disk.cid);
     run.check("delete_disk again", |step| expect_deletion_of_missing(step, disk));
@@ -68,7 +68,7 @@ pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&Resource>, disk: Optio
 }
 
 /// Checks methods after `delete_stemcell`.
-pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Resource) {
+pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
     if run.ledger.has(stemcell) {
         return;
     }
@@ -81,8 +81,8 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &Resource) {
 
 /// Checks methods with CIDs that no CPI creates.
 pub(super) fn never_existing(run: &mut Run<'_>) {
-    for kind in [ResourceKind::Vm, ResourceKind::Disk] {
-        let resource = Resource { kind, cid: NEVER_WAS.to_owned() };
+    for kind in [LedgerKind::Vm, LedgerKind::Disk] {
+        let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.has() {
             run.check(&format!("{has} with an unknown CID"), |step| expect_gone(step, &resource));
         }
@@ -93,7 +93,7 @@ pub(super) fn never_existing(run: &mut Run<'_>) {
 }
 
 /// Expects `false` or the error for a missing resource.
-fn expect_gone(step: &mut Step<'_, '_>, resource: &Resource) -> CheckOutcome {
+fn expect_gone(step: &mut Step<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
     let Some(method) = resource.kind.has() else { return Ok(()) };
     step.expect_present(method)?;
     match step.call(method, &[json!(resource.cid)])? {
@@ -103,12 +103,12 @@ fn expect_gone(step: &mut Step<'_, '_>, resource: &Resource) -> CheckOutcome {
             step.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
-        Response::Refused(refusal) => step.refused(method, refusal),
+        Response::Refused(refusal) => step.note_refusal(method, refusal),
         Response::Unusable => fail("no answer"),
     }
 }
 
-fn expect_deletion_of_missing(step: &mut Step<'_, '_>, resource: &Resource) -> CheckOutcome {
+fn expect_deletion_of_missing(step: &mut Step<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
     let expected: Vec<&str> = resource.kind.not_found().into_iter().collect();
     expect_success_or_not_found(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
 }
@@ -154,7 +154,7 @@ fn expect_type(
     match response {
         Response::Refused(refusal) if expected.iter().any(|kind| is(&refusal, kind)) => Ok(()),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            step.refused(method, refusal)
+            step.note_refusal(method, refusal)
         }
         // A CPI without disk support need not look for the disk.
         Response::Refused(refusal) if is(&refusal, "NotSupported") => {

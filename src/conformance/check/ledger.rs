@@ -14,22 +14,22 @@ use engine::cpi::Method;
 /// A kind of resource, in the order of deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ResourceKind {
+pub(super) enum LedgerKind {
     Snapshot,
     Vm,
     Disk,
     Stemcell,
 }
 
-impl ResourceKind {
+impl LedgerKind {
     /// Returns the kind of resource that this method creates.
-    pub(super) fn made_by(method: Method) -> Option<ResourceKind> {
+    pub(super) fn made_by(method: Method) -> Option<LedgerKind> {
         match method {
-            Method::CreateStemcell => Some(ResourceKind::Stemcell),
-            Method::CreateVm => Some(ResourceKind::Vm),
+            Method::CreateStemcell => Some(LedgerKind::Stemcell),
+            Method::CreateVm => Some(LedgerKind::Vm),
             // `update_disk` may replace the disk.
-            Method::CreateDisk | Method::UpdateDisk => Some(ResourceKind::Disk),
-            Method::SnapshotDisk => Some(ResourceKind::Snapshot),
+            Method::CreateDisk | Method::UpdateDisk => Some(LedgerKind::Disk),
+            Method::SnapshotDisk => Some(LedgerKind::Snapshot),
             _ => None,
         }
     }
@@ -37,54 +37,54 @@ impl ResourceKind {
     /// Returns the name of the kind.
     pub(super) fn name(self) -> &'static str {
         match self {
-            ResourceKind::Snapshot => "snapshot",
-            ResourceKind::Vm => "vm",
-            ResourceKind::Disk => "disk",
-            ResourceKind::Stemcell => "stemcell",
+            LedgerKind::Snapshot => "snapshot",
+            LedgerKind::Vm => "vm",
+            LedgerKind::Disk => "disk",
+            LedgerKind::Stemcell => "stemcell",
         }
     }
 
     /// Returns the method that deletes such a resource.
     pub(super) fn delete(self) -> Method {
         match self {
-            ResourceKind::Snapshot => Method::DeleteSnapshot,
-            ResourceKind::Vm => Method::DeleteVm,
-            ResourceKind::Disk => Method::DeleteDisk,
-            ResourceKind::Stemcell => Method::DeleteStemcell,
+            LedgerKind::Snapshot => Method::DeleteSnapshot,
+            LedgerKind::Vm => Method::DeleteVm,
+            LedgerKind::Disk => Method::DeleteDisk,
+            LedgerKind::Stemcell => Method::DeleteStemcell,
         }
     }
 
     /// Returns the method that reports existence.
     pub(super) fn has(self) -> Option<Method> {
         match self {
-            ResourceKind::Vm => Some(Method::HasVm),
-            ResourceKind::Disk => Some(Method::HasDisk),
-            ResourceKind::Snapshot | ResourceKind::Stemcell => None,
+            LedgerKind::Vm => Some(Method::HasVm),
+            LedgerKind::Disk => Some(Method::HasDisk),
+            LedgerKind::Snapshot | LedgerKind::Stemcell => None,
         }
     }
 
     /// Returns the error type for a missing resource.
     pub(super) fn not_found(self) -> Option<&'static str> {
         match self {
-            ResourceKind::Vm => Some("VMNotFound"),
-            ResourceKind::Disk => Some("DiskNotFound"),
-            ResourceKind::Stemcell => Some("StemcellNotFound"),
-            ResourceKind::Snapshot => None,
+            LedgerKind::Vm => Some("VMNotFound"),
+            LedgerKind::Disk => Some("DiskNotFound"),
+            LedgerKind::Stemcell => Some("StemcellNotFound"),
+            LedgerKind::Snapshot => None,
         }
     }
 }
 
 /// A created resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Resource {
-    pub(super) kind: ResourceKind,
+pub(super) struct CreatedResource {
+    pub(super) kind: LedgerKind,
     pub(super) cid: String,
 }
 
 /// The resources that a run created and has not deleted.
 #[derive(Debug, Default)]
 pub(super) struct ResourceLedger {
-    resources: Vec<Resource>,
+    resources: Vec<CreatedResource>,
     /// Calls that may have created a resource with an unknown CID.
     doubtful: Vec<LeftBehind>,
     deleted: usize,
@@ -134,8 +134,8 @@ impl ResourceLedger {
     }
 
     /// Records the resource that a result of any shape names.
-    pub(super) fn record_resource(&mut self, kind: ResourceKind, result: &Value) -> Option<Resource> {
-        let resource = Resource { kind, cid: any_cid(result)? };
+    pub(super) fn record_resource(&mut self, kind: LedgerKind, result: &Value) -> Option<CreatedResource> {
+        let resource = CreatedResource { kind, cid: any_cid(result)? };
         if !self.resources.contains(&resource) {
             self.resources.push(resource.clone());
             self.note(|leftover_log| leftover_log.record_resource(&resource));
@@ -144,12 +144,12 @@ impl ResourceLedger {
     }
 
     /// Returns true while the resource may exist.
-    pub(super) fn has(&self, resource: &Resource) -> bool {
+    pub(super) fn has(&self, resource: &CreatedResource) -> bool {
         self.resources.contains(resource)
     }
 
     /// Removes a resource that is certainly gone.
-    pub(super) fn record_deletion(&mut self, resource: &Resource) {
+    pub(super) fn record_deletion(&mut self, resource: &CreatedResource) {
         let before = self.resources.len();
         self.resources.retain(|known| known != resource);
         if self.resources.len() < before {
@@ -159,14 +159,14 @@ impl ResourceLedger {
     }
 
     /// Records that a call may have created a resource with an unknown CID.
-    pub(super) fn record_doubtful(&mut self, kind: ResourceKind, why: String) {
+    pub(super) fn record_doubtful(&mut self, kind: LedgerKind, why: String) {
         self.doubtful.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
     }
 
     /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
     /// older ones.
-    pub(super) fn to_delete(&self) -> Vec<Resource> {
-        let mut resources: Vec<Resource> = self.resources.iter().rev().cloned().collect();
+    pub(super) fn to_delete(&self) -> Vec<CreatedResource> {
+        let mut resources: Vec<CreatedResource> = self.resources.iter().rev().cloned().collect();
         resources.sort_by_key(|resource| resource.kind);
         resources
     }
@@ -223,19 +223,19 @@ mod tests {
     fn resources_are_deleted_after_their_users() {
         let mut ledger = ResourceLedger::default();
         for (kind, cid) in [
-            (ResourceKind::Stemcell, "s"),
-            (ResourceKind::Disk, "d1"),
-            (ResourceKind::Vm, "v"),
-            (ResourceKind::Disk, "d2"),
-            (ResourceKind::Snapshot, "n"),
-            (ResourceKind::Disk, "d2"),
+            (LedgerKind::Stemcell, "s"),
+            (LedgerKind::Disk, "d1"),
+            (LedgerKind::Vm, "v"),
+            (LedgerKind::Disk, "d2"),
+            (LedgerKind::Snapshot, "n"),
+            (LedgerKind::Disk, "d2"),
         ] {
             ledger.record_resource(kind, &json!(cid));
         }
         let order: Vec<String> = ledger.to_delete().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
-        ledger.record_deletion(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        ledger.record_deletion(&Resource { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&CreatedResource { kind: LedgerKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&CreatedResource { kind: LedgerKind::Vm, cid: "v".to_owned() });
         assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
     }
 }

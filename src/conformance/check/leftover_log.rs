@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Resource;
+use super::ledger::CreatedResource;
 use base::files::Locked;
 use base::{Error, Result};
 
@@ -22,8 +22,8 @@ enum Line {
     Begun { cpi: String },
     Asked { method: String, request_id: String },
     Answered { request_id: String },
-    Made(Resource),
-    Gone(Resource),
+    Made(CreatedResource),
+    Gone(CreatedResource),
 }
 
 /// The leftover log of one run.
@@ -37,7 +37,7 @@ pub(super) struct LeftoverLog {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Leftovers {
     /// Resources that were not deleted.
-    pub(super) resources: Vec<Resource>,
+    pub(super) resources: Vec<CreatedResource>,
     /// Calls without an answer: method and request id.
     pub(super) unanswered: Vec<(String, String)>,
 }
@@ -83,12 +83,12 @@ impl LeftoverLog {
     }
 
     /// Records a created resource.
-    pub(super) fn record_resource(&mut self, resource: &Resource) -> Result<()> {
+    pub(super) fn record_resource(&mut self, resource: &CreatedResource) -> Result<()> {
         self.line(&Line::Made(resource.clone()))
     }
 
     /// Records that a resource is gone.
-    pub(super) fn record_deletion(&mut self, resource: &Resource) -> Result<()> {
+    pub(super) fn record_deletion(&mut self, resource: &CreatedResource) -> Result<()> {
         self.line(&Line::Gone(resource.clone()))
     }
 
@@ -114,7 +114,7 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last one.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
-    if !matches!(next(), Some(Line::Begun { cpi: begun }) if begun == cpi) {
+    if !matches!(next(), Some(Line::Begun { cpi: started }) if started == cpi) {
         return false;
     }
     while let Some(line) = next() {
@@ -131,11 +131,11 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::ResourceKind;
+    use super::super::ledger::LedgerKind;
     use super::*;
 
-    fn resource(cid: &str) -> Resource {
-        Resource { kind: ResourceKind::Disk, cid: cid.to_owned() }
+    fn resource(cid: &str) -> CreatedResource {
+        CreatedResource { kind: LedgerKind::Disk, cid: cid.to_owned() }
     }
 
     #[test]

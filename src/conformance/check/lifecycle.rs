@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::ids;
-use super::ledger::Resource;
+use super::ledger::CreatedResource;
 use super::run::Run;
 use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
 use crate::conformance::cpi_under_test::Versions;
@@ -52,7 +52,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     ids::never_existing(run);
 }
 
-fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<Resource> {
+fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<CreatedResource> {
     let Some(image) = run.settings.stemcell.clone() else {
         run.check("create_stemcell", |_| Err::<(), _>(CheckStop::Skipped("no stemcell is given".to_owned())));
         return None;
@@ -82,7 +82,7 @@ pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) 
 /// The checks under one contract.
 struct LifecycleCheck<'r, 'a> {
     run: &'r mut Run<'a>,
-    stemcell: Option<Resource>,
+    stemcell: Option<CreatedResource>,
     contract: Contract,
     /// The check in which the VM was lost.
     lost_in: Option<String>,
@@ -95,18 +95,18 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn run(mut self) {
         let vm = self.create_vm();
         let disk = self.create_disk(vm.as_ref());
-        let both = vm.clone().zip(disk.clone());
-        self.attach(both.as_ref());
+        let vm_and_disk = vm.clone().zip(disk.clone());
+        self.attach(vm_and_disk.as_ref());
         self.snapshot(disk.as_ref());
         self.reboot(vm.as_ref());
-        self.detach(both.as_ref());
+        self.detach(vm_and_disk.as_ref());
         let disk = self.resize(disk);
         self.at_once(vm.as_ref());
         let spare = self.create_spare();
         let present = vm.as_ref().filter(|_| self.lost_in.is_none());
         ids::deleted_disk(self.run, present, spare.as_ref());
-        let both = vm.clone().zip(disk.clone());
-        self.delete_vm(vm.as_ref(), both.as_ref());
+        let vm_and_disk = vm.clone().zip(disk.clone());
+        self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
             ids::deleted_vm(self.run, vm, disk.as_ref());
         }
@@ -118,7 +118,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn check_vm<G: ?Sized>(
         &mut self,
         name: &str,
-        vm: Option<&Resource>,
+        vm: Option<&CreatedResource>,
         on: Option<&G>,
         skip_reason: &str,
         body: impl FnOnce(&mut Step<'_, 'a>, &G) -> CheckOutcome,
@@ -153,7 +153,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
-    fn create_vm(&mut self) -> Option<Resource> {
+    fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
         let (_, made) = self.run.check_making("create_vm", |step| {
             let Some(stemcell) = stemcell else {
@@ -174,7 +174,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm
     }
 
-    fn create_disk(&mut self, vm: Option<&Resource>) -> Option<Resource> {
+    fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
         let (_, made) =
             self.run.check_making("create_disk", |step| create_disk(step, vm.map(|vm| vm.cid.as_str())));
         let disk = made.into_iter().next_back();
@@ -183,14 +183,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
         disk
     }
 
-    fn attach(&mut self, both: Option<&(Resource, Resource)>) {
-        let vm = both.map(|(vm, _)| vm);
+    fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
+        let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first = None;
-        self.check_vm("attach_disk", vm, both, NO_VM, |step, (vm, disk)| {
+        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
             first = Some(step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
-        self.check_vm("attach_disk again", vm, both, NO_VM, |step, (vm, disk)| {
+        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
             match step.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 Response::Result(result) => {
                     let answer = step.reading(Method::AttachDisk, &result)?;
@@ -213,10 +213,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             Ok(())
         });
-        self.check_vm("get_disks", vm, both, NO_VM, |step, (vm, disk)| {
+        self.check_vm("get_disks", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
             expect_attached_disks(step, vm, &[&disk.cid])
         });
-        self.check_vm("set_disk_metadata", vm, both.map(|(_, disk)| disk), NO_DISK, |step, disk| {
+        self.check_vm("set_disk_metadata", vm, vm_and_disk.map(|(_, disk)| disk), NO_DISK, |step, disk| {
             for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
                 step.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
             }
@@ -224,7 +224,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
     }
 
-    fn snapshot(&mut self, disk: Option<&Resource>) {
+    fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost = self.lost();
         let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
             _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
@@ -239,7 +239,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.run.check_of("delete_snapshot", snapshot.as_ref(), none, |step, snapshot| step.delete(snapshot));
     }
 
-    fn reboot(&mut self, vm: Option<&Resource>) {
+    fn reboot(&mut self, vm: Option<&CreatedResource>) {
         self.check_vm("reboot_vm", vm, vm, NO_VM, |step, vm| {
             step.answer(Method::RebootVm, &[json!(vm.cid)])?;
             match step.has(vm)? {
@@ -255,18 +255,18 @@ impl<'a> LifecycleCheck<'_, 'a> {
         }
     }
 
-    fn detach(&mut self, both: Option<&(Resource, Resource)>) {
-        let vm = both.map(|(vm, _)| vm);
-        let arguments = |(vm, disk): &(Resource, Resource)| [json!(vm.cid), json!(disk.cid)];
-        self.check_vm("detach_disk", vm, both, NO_VM, |step, both| {
-            step.answer(Method::DetachDisk, &arguments(both))?;
-            match expect_attached_disks(step, &both.0, &[]) {
+    fn detach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
+        let vm = vm_and_disk.map(|(vm, _)| vm);
+        let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
+        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM, |step, vm_and_disk| {
+            step.answer(Method::DetachDisk, &arguments(vm_and_disk))?;
+            match expect_attached_disks(step, &vm_and_disk.0, &[]) {
                 Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
-        self.check_vm("detach_disk again", vm, both, NO_VM, |step, both| {
-            match step.call(Method::DetachDisk, &arguments(both))? {
+        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |step, vm_and_disk| {
+            match step.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 Response::Result(_) => Ok(()),
                 Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
@@ -285,7 +285,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Returns the disk after the checks, because an update may replace it.
-    fn resize(&mut self, disk: Option<Resource>) -> Option<Resource> {
+    fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
         self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, |step, disk| {
             step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
@@ -308,7 +308,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Makes several calls to the CPI at once, as the director does.
-    fn at_once(&mut self, vm: Option<&Resource>) {
+    fn at_once(&mut self, vm: Option<&CreatedResource>) {
         let lost = self.lost();
         let run = &mut *self.run;
         let count = run.settings.at_once.max(2);
@@ -327,13 +327,13 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             Ok(())
         });
-        let mut distinct: Vec<Resource> = Vec::new();
+        let mut distinct: Vec<CreatedResource> = Vec::new();
         for disk in disks {
             if !distinct.contains(&disk) {
                 distinct.push(disk);
             }
         }
-        let each = |resources: &[Resource]| {
+        let each = |resources: &[CreatedResource]| {
             resources.iter().map(|resource| vec![json!(resource.cid)]).collect::<Vec<_>>()
         };
         let none = "there are no disks";
@@ -359,7 +359,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
     }
 
-    fn create_spare(&mut self) -> Option<Resource> {
+    fn create_spare(&mut self) -> Option<CreatedResource> {
         // A director that has no VM for the disk sends null as the VM's CID.
         self.run.check("create_disk with null as the VM", |step| {
             let mut arguments = disk_arguments(step, None);
@@ -378,13 +378,17 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Deletes the VM with its disk attached, which is the usual case. The disk must survive.
-    fn delete_vm(&mut self, vm: Option<&Resource>, both: Option<&(Resource, Resource)>) {
+    fn delete_vm(
+        &mut self,
+        vm: Option<&CreatedResource>,
+        vm_and_disk: Option<&(CreatedResource, CreatedResource)>,
+    ) {
         self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |step, vm| {
-            if let Some((vm, disk)) = both {
+            if let Some((vm, disk)) = vm_and_disk {
                 step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }
             step.delete(vm)?;
-            match both.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
+            match vm_and_disk.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
                 Some(false) => fail("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
@@ -407,7 +411,7 @@ fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> CheckOutcome {
 fn expect_success(step: &mut Step<'_, '_>, method: Method, response: Response) -> CheckOutcome {
     match response {
         Response::Result(result) => step.reading(method, &result).map(drop),
-        Response::Refused(refusal) => step.refused(method, refusal),
+        Response::Refused(refusal) => step.note_refusal(method, refusal),
         Response::Unusable => fail(format!("`{method}` gave no usable answer")),
     }
 }
@@ -425,7 +429,11 @@ fn expect_all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Va
 }
 
 /// Expects the CPI to report the existence of a resource as `expected`.
-pub(super) fn expect_existence(step: &mut Step<'_, '_>, resource: &Resource, expected: bool) -> CheckOutcome {
+pub(super) fn expect_existence(
+    step: &mut Step<'_, '_>,
+    resource: &CreatedResource,
+    expected: bool,
+) -> CheckOutcome {
     let Some(method) = resource.kind.has() else { return Ok(()) };
     match step.answer(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == expected => Ok(()),
@@ -434,7 +442,7 @@ pub(super) fn expect_existence(step: &mut Step<'_, '_>, resource: &Resource, exp
 }
 
 /// Expects exactly these disks to be attached.
-fn expect_attached_disks(step: &mut Step<'_, '_>, vm: &Resource, expected: &[&str]) -> CheckOutcome {
+fn expect_attached_disks(step: &mut Step<'_, '_>, vm: &CreatedResource, expected: &[&str]) -> CheckOutcome {
     let Answer::Disks(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
     if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());

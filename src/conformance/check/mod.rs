@@ -72,7 +72,7 @@ pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
     /// The place of the leftover log.
-    pub notes: Option<LeftoverLogPlace<'a>>,
+    pub notes: Option<LeftoverLogLocation<'a>>,
     /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
     /// are deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
@@ -82,7 +82,7 @@ pub struct CheckContext<'a> {
 
 /// The place of the leftover log of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct LeftoverLogPlace<'a> {
+pub struct LeftoverLogLocation<'a> {
     /// The directory, which is created if it is missing.
     pub directory: &'a Path,
     /// A stable name of the CPI.
@@ -90,11 +90,11 @@ pub struct LeftoverLogPlace<'a> {
 }
 
 /// Runs all checks.
-pub fn check(bench: &CpiUnderTest, settings: &CheckSettings, context: &CheckContext<'_>) -> Result<Report> {
-    if let Some(recorder) = &bench.recorder {
+pub fn check(cpi: &CpiUnderTest, settings: &CheckSettings, context: &CheckContext<'_>) -> Result<Report> {
+    if let Some(recorder) = &cpi.recorder {
         recorder.begin(settings)?;
     }
-    let mut run = Run::begin(bench, settings, context)?;
+    let mut run = Run::begin(cpi, settings, context)?;
     rpc::check(&mut run);
     lifecycle::check(&mut run);
     run.end()

@@ -40,7 +40,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     run.check("current_vm_id", |step| match step.call(Method::CurrentVmId, &[])? {
         Response::Result(result) => step.reading(Method::CurrentVmId, &result).map(drop),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            step.refused(Method::CurrentVmId, refusal)
+            step.note_refusal(Method::CurrentVmId, refusal)
         }
         // This machine may be outside the cloud.
         Response::Refused(refusal) => {
@@ -65,7 +65,7 @@ fn info(run: &mut Run<'_>) {
                 first = Some(info);
             }
             Response::Refused(refusal) => {
-                step.refused::<()>(Method::Info, refusal)?;
+                step.note_refusal::<()>(Method::Info, refusal)?;
             }
             Response::Unusable => return fail("`info` gave no usable answer"),
         }

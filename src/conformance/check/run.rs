@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ledger::{Resource, ResourceLedger};
+use super::ledger::{CreatedResource, ResourceLedger};
 use super::report::{Check, Counts, Deviation, LeftBehind, Report, Verdict, timings};
 use super::step::{CheckOutcome, CheckStop, Step};
 use super::{CheckContext, CheckSettings};
@@ -12,7 +12,7 @@ use engine::cpi::{Info, Method};
 
 /// A conformance run.
 pub(super) struct Run<'a> {
-    pub(super) bench: &'a CpiUnderTest,
+    pub(super) cpi: &'a CpiUnderTest,
     pub(super) settings: &'a CheckSettings,
     pub(super) context: &'a CheckContext<'a>,
     pub(super) ledger: ResourceLedger,
@@ -32,7 +32,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Begins a run, and takes over the resources of killed runs.
     pub(super) fn begin(
-        bench: &'a CpiUnderTest,
+        cpi: &'a CpiUnderTest,
         settings: &'a CheckSettings,
         context: &'a CheckContext<'a>,
     ) -> Result<Self> {
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
             ));
         }
         Ok(Run {
-            bench,
+            cpi,
             settings,
             context,
             ledger,
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
         &mut self,
         name: &str,
         body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
-    ) -> (Option<T>, Vec<Resource>) {
+    ) -> (Option<T>, Vec<CreatedResource>) {
         if self.is_over() {
             return (None, Vec::new());
         }
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
         &mut self,
         name: &str,
         body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
-    ) -> (Option<T>, Vec<Resource>) {
+    ) -> (Option<T>, Vec<CreatedResource>) {
         let stage = self.context.stage.reporter().stage(format!("{}: {name}", self.group));
         let mut step = Step {
             run: self,
@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
             // A dropped stage counts as failed.
             Verdict::Fail => drop(stage),
         }
-        let hide = |reason: &String| self.bench.redactor.show(reason);
+        let hide = |reason: &String| self.cpi.redactor.clean_and_redact(reason);
         let reasons = reasons.iter().map(hide).collect();
         self.checks.push(Check {
             group: self.group.clone(),
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         left.extend_from_slice(self.ledger.doubtful());
         self.ledger.end();
         for left in &mut left {
-            left.why = self.bench.redactor.show(&left.why);
+            left.why = self.cpi.redactor.clean_and_redact(&left.why);
         }
         let interrupted = (self.context.interrupted)();
         match broken {
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
                 name: "run the CPI".to_owned(),
                 result: Verdict::Fail,
                 deviation: Some(Deviation::Violation),
-                reasons: vec![self.bench.redactor.show(&error.chain().join(": "))],
+                reasons: vec![self.cpi.redactor.clean_and_redact(&error.chain().join(": "))],
                 duration: Duration::ZERO,
             }),
             None => {}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::CheckSettings;
-use super::ledger::{Resource, ResourceKind};
+use super::ledger::{CreatedResource, LedgerKind};
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
 use crate::conformance::exchange::{Exchange, ExchangeObserver, ProcessEnd};
@@ -69,7 +69,7 @@ pub(super) struct Step<'r, 'a> {
     pub(super) notes: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
-    pub(super) made: Vec<Resource>,
+    pub(super) made: Vec<CreatedResource>,
 }
 
 impl Step<'_, '_> {
@@ -79,13 +79,13 @@ impl Step<'_, '_> {
     }
 
     /// Returns the resources that the check has created so far.
-    pub(super) fn made(&self) -> &[Resource] {
+    pub(super) fn made(&self) -> &[CreatedResource] {
         &self.made
     }
 
     /// Builds a request of any method with the current versions.
     pub(super) fn request(&self, method: &str, arguments: &[Value]) -> Vec<u8> {
-        self.run.bench.request(method, arguments, self.run.versions).to_string().into_bytes()
+        self.run.cpi.request(method, arguments, self.run.versions).to_string().into_bytes()
     }
 
     /// Adds a remark, shown if the check passes.
@@ -139,8 +139,8 @@ impl Step<'_, '_> {
 
     /// Builds the request of a call, and records a creating call in the leftover log.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
-        let request = self.run.bench.request(method.name(), arguments, self.run.versions);
-        if ResourceKind::made_by(method).is_some() {
+        let request = self.run.cpi.request(method.name(), arguments, self.run.versions);
+        if LedgerKind::made_by(method).is_some() {
             self.run.ledger.record_call(method, request_id(&request))?;
         }
         Ok(request.to_string().into_bytes())
@@ -148,7 +148,7 @@ impl Step<'_, '_> {
 
     fn wait(&self, pause: Duration) {
         // A transcript needs no pause.
-        if matches!(self.run.bench.source, AnswerSource::Program(_)) {
+        if matches!(self.run.cpi.source, AnswerSource::Program(_)) {
             let end = std::time::Instant::now() + pause;
             while std::time::Instant::now() < end && (self.run.context.interrupted)().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
@@ -185,7 +185,7 @@ impl Step<'_, '_> {
         let reply = reply::read(&exchange);
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
-            if let Some(kind) = ResourceKind::made_by(method) {
+            if let Some(kind) = LedgerKind::made_by(method) {
                 self.enter(kind, method, &exchange, &reply);
             }
         }
@@ -213,7 +213,7 @@ impl Step<'_, '_> {
         }
     }
 
-    fn enter(&mut self, kind: ResourceKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
+    fn enter(&mut self, kind: LedgerKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
         let result = match (&reply.content, &reply.beside) {
             (ReplyBody::Result(result), _) => Some(result),
             (_, beside) => beside.as_ref(),
@@ -241,7 +241,7 @@ impl Step<'_, '_> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
             Response::Result(result) => self.reading(method, &result),
-            Response::Refused(refusal) => self.refused(method, refusal),
+            Response::Refused(refusal) => self.note_refusal(method, refusal),
             Response::Unusable => fail(format!("`{method}` gave no usable answer")),
         }
     }
@@ -250,7 +250,7 @@ impl Step<'_, '_> {
     pub(super) fn reading(&mut self, method: Method, result: &Value) -> CheckOutcome<Answer> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
-        match CheckedAnswer::of(method, terms, result) {
+        match CheckedAnswer::parse(method, terms, result) {
             Ok(CheckedAnswer { answer, remark }) => {
                 if let Some(remark) = remark {
                     self.problem(remark);
@@ -262,7 +262,7 @@ impl Step<'_, '_> {
     }
 
     /// Fails or skips the check after a refused call.
-    pub(super) fn refused<T>(&mut self, method: Method, refusal: Refusal) -> CheckOutcome<T> {
+    pub(super) fn note_refusal<T>(&mut self, method: Method, refusal: Refusal) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.absent.push(method);
             return self.expect_present(method).and_then(|()| fail("not implemented"));
@@ -294,7 +294,7 @@ impl Step<'_, '_> {
     }
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
-    pub(super) fn has(&mut self, resource: &Resource) -> CheckOutcome<Option<bool>> {
+    pub(super) fn has(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.has() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(there)) => Ok(Some(there)),
@@ -305,13 +305,13 @@ impl Step<'_, '_> {
     }
 
     /// Deletes a resource and checks that it is gone.
-    pub(super) fn delete(&mut self, resource: &Resource) -> CheckOutcome {
+    pub(super) fn delete(&mut self, resource: &CreatedResource) -> CheckOutcome {
         self.answer(resource.kind.delete(), &[json!(resource.cid)])?;
         self.remove_if_gone(resource)
     }
 
     /// Removes a resource from the ledger, unless the CPI reports that it still exists.
-    pub(super) fn remove_if_gone(&mut self, resource: &Resource) -> CheckOutcome {
+    pub(super) fn remove_if_gone(&mut self, resource: &CreatedResource) -> CheckOutcome {
         if self.has(resource)? == Some(true) {
             return fail(format!("'{}' still exists", resource.cid));
         }
@@ -321,7 +321,7 @@ impl Step<'_, '_> {
 
     /// Deletes a resource at the end of the run. Accepts answers of any form, because only the absence of the
     /// resource counts.
-    pub(super) fn delete_for_good(&mut self, resource: &Resource) -> CheckOutcome {
+    pub(super) fn delete_for_good(&mut self, resource: &CreatedResource) -> CheckOutcome {
         let method = resource.kind.delete();
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
@@ -363,13 +363,13 @@ fn request_id(request: &Value) -> &str {
 
 /// Runs the CPI once. Malformed requests have a short timeout.
 fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
-    let redactor = &run.bench.redactor;
+    let redactor = &run.cpi.redactor;
     let on_log = |line: &str| {
-        let line = redactor.show_line(line);
+        let line = redactor.clean_and_redact_line(line);
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(line);
     };
-    let limit = if ordinary { run.bench.limit } else { run.bench.limit.min(REFUSAL_LIMIT) };
-    run.bench
+    let limit = if ordinary { run.cpi.limit } else { run.cpi.limit.min(REFUSAL_LIMIT) };
+    run.cpi
         .exchange(input, &ExchangeObserver { on_log: &on_log, give_up: run.context.interrupted_twice, limit })
 }

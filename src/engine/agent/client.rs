@@ -35,7 +35,7 @@ pub struct AgentTimeouts {
     pub stall: Duration,
     /// The timeout for a message that cleans up after a signal. It is short, because the operator waits for
     /// the end of the run.
-    pub parting: Duration,
+    pub cleanup: Duration,
     /// The timeout for a message that looks for a VM that is not on record. Usually none exists.
     pub search: Duration,
 }
@@ -46,7 +46,7 @@ pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     message: Duration::from_secs(60),
     digest: Duration::from_secs(600),
     stall: Duration::from_secs(60),
-    parting: Duration::from_secs(1),
+    cleanup: Duration::from_secs(1),
     search: Duration::from_secs(3),
 };
 /// The minimum size of an upload that sends `Expect: 100-continue`, in bytes.
@@ -58,7 +58,7 @@ const PROTOCOL: u32 = 3;
 const LOST_POLLS: u32 = 10;
 
 /// Returns the signal that interrupted the run, if any.
-type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
+type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ pub struct Agent {
     /// The index of the client whose credentials the agent accepted last.
     current: Arc<AtomicUsize>,
     reply_to: String,
-    interrupted: Interrupted,
+    interrupted: SignalCheck,
     clock: Clock,
     limits: AgentTimeouts,
 }
@@ -103,7 +103,7 @@ impl Backoff {
 }
 
 impl AuthenticatedClient {
-    fn new(endpoint: &AgentEndpoint, interrupted: &Interrupted, limits: AgentTimeouts) -> Self {
+    fn new(endpoint: &AgentEndpoint, interrupted: &SignalCheck, limits: AgentTimeouts) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -139,7 +139,7 @@ impl AuthenticatedClient {
 impl Agent {
     /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `interrupted` returns
     /// the signal that ends the run, and `clock` measures the waits for the agent.
-    pub fn new(endpoint: AgentEndpoint, reply_to: &str, interrupted: Interrupted, clock: Clock) -> Self {
+    pub fn new(endpoint: AgentEndpoint, reply_to: &str, interrupted: SignalCheck, clock: Clock) -> Self {
         Self::with_limits(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
     }
 
@@ -147,7 +147,7 @@ impl Agent {
     pub(super) fn with_limits(
         endpoint: AgentEndpoint,
         reply_to: &str,
-        interrupted: Interrupted,
+        interrupted: SignalCheck,
         clock: Clock,
         limits: AgentTimeouts,
     ) -> Self {
@@ -220,7 +220,7 @@ impl Agent {
             .header("Authorization", &current.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
-            .map_err(|error| self.failed(method, limit, error))?;
+            .map_err(|error| self.request_error(method, limit, error))?;
         self.check_status(method, response.status().as_u16())?;
         let mut body = Vec::new();
         let mut reader = response.into_body().into_with_config().limit(ANSWER_LIMIT).reader();
@@ -243,11 +243,11 @@ impl Agent {
     pub(super) fn clean_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {
-                let AgentTimeouts { parting, .. } = self.limits;
-                let limits = AgentTimeouts { connect: parting, message: parting, ..self.limits };
+                let AgentTimeouts { cleanup, .. } = self.limits;
+                let limits = AgentTimeouts { connect: cleanup, message: cleanup, ..self.limits };
                 let (endpoint, clock) = (self.endpoint.clone(), self.clock.clone());
                 let agent = Self::with_limits(endpoint, &self.reply_to, Arc::new(|| None), clock, limits);
-                agent.perform_until(method, arguments, Some(Instant::now() + parting)).map(drop)
+                agent.perform_until(method, arguments, Some(Instant::now() + cleanup)).map(drop)
             }
             outcome => outcome.map(drop),
         }
@@ -314,15 +314,15 @@ impl Agent {
         timeout: Duration,
         on_problem: &mut dyn FnMut(String),
     ) -> Result<(), AgentError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut reported = String::new();
         loop {
             // Even with a timeout of 0, leave time to connect and to answer.
-            let left = timeout.saturating_sub(begun.elapsed()).max(self.limits.connect * 2);
+            let left = timeout.saturating_sub(started.elapsed()).max(self.limits.connect * 2);
             match self.send_within(left.min(self.limits.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
-                Err(error) if error.is_transient() && begun.elapsed() < timeout => {
+                Err(error) if error.is_transient() && started.elapsed() < timeout => {
                     if let Some(signal) = (self.interrupted)() {
                         return Err(AgentError::Interrupted { signal });
                     }
@@ -366,7 +366,7 @@ impl Agent {
         }
         let outcome = request
             .send(ureq::SendBody::from_reader(&mut reader))
-            .map_err(|error| self.failed("put blob", self.limits.digest, error))
+            .map_err(|error| self.request_error("put blob", self.limits.digest, error))
             .and_then(|response| self.check_status("put blob", response.status().as_u16()));
         drop(sending);
         match outcome {
@@ -403,7 +403,7 @@ impl Agent {
             .build()
             .header("Authorization", &self.current_client().authorization)
             .call()
-            .map_err(|error| self.failed("get blob", self.limits.message, error))?;
+            .map_err(|error| self.request_error("get blob", self.limits.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
         let length = io::copy(&mut body, into).map_err(|error| {
@@ -444,7 +444,7 @@ impl Agent {
     }
 
     /// Returns the error of a request. `answer` is the timeout for the answer.
-    fn failed(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
+    fn request_error(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.interrupted)() {
             return AgentError::Interrupted { signal };
         }
@@ -495,7 +495,7 @@ impl Agent {
         other: impl FnOnce(io::Error) -> AgentError,
     ) -> AgentError {
         match ureq::Error::from(error) {
-            error @ ureq::Error::Timeout(_) => self.failed(method, limit, error),
+            error @ ureq::Error::Timeout(_) => self.request_error(method, limit, error),
             error => match (self.interrupted)() {
                 Some(signal) => AgentError::Interrupted { signal },
                 None => other(error.into_io()),

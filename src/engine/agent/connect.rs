@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use super::identity::ForeignAgent;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
 /// Returns the address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
-pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> Result<AgentEndpoint> {
+pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
     let mut endpoint = match ca {
-        None if environment.insecure_agent => {
-            environment.reporter.warn(
+        None if run.insecure_agent => {
+            run.reporter.warn(
                 "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
                  accepted as the agent, and gets its password (--insecure-agent)",
             );
-            AgentEndpoint::unverified(&provider.mbus, &environment.redactor)
+            AgentEndpoint::unverified(&provider.mbus, &run.redactor)
         }
-        ca => AgentEndpoint::new(&provider.mbus, ca, &environment.redactor),
+        ca => AgentEndpoint::new(&provider.mbus, ca, &run.redactor),
     }?;
     // Earlier values are optional, so invalid ones are no error.
     for PreviousAgent { mbus, ca, certificate } in &provider.previous {
-        match AgentEndpoint::new(mbus, ca.as_deref(), &environment.redactor) {
+        match AgentEndpoint::new(mbus, ca.as_deref(), &run.redactor) {
             Ok(previous) => endpoint.add_previous(previous.with_known_certificate(certificate.as_deref())),
             Err(error) => tracing::info!(%error, "earlier credentials of the agent are ignored"),
         }
@@ -33,39 +33,29 @@ pub(crate) fn endpoint(environment: &Environment, provider: &CloudProvider) -> R
 }
 
 /// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.
-pub(crate) fn connect(environment: &Environment, endpoint: AgentEndpoint, state: &State) -> Agent {
-    with_limits(environment, endpoint, state, AGENT_TIMEOUTS)
+pub(crate) fn connect(run: &RunContext, endpoint: AgentEndpoint, state: &State) -> Agent {
+    with_limits(run, endpoint, state, AGENT_TIMEOUTS)
 }
 
 /// Like [`connect`], with a timeout for each message, including the connection.
 pub(crate) fn connect_within(
-    environment: &Environment,
+    run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
     limit: Duration,
 ) -> Agent {
-    with_limits(
-        environment,
-        endpoint,
-        state,
-        AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS },
-    )
+    with_limits(run, endpoint, state, AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS })
 }
 
-fn with_limits(
-    environment: &Environment,
-    endpoint: AgentEndpoint,
-    state: &State,
-    limits: AgentTimeouts,
-) -> Agent {
-    let signalled = environment.clone();
+fn with_limits(run: &RunContext, endpoint: AgentEndpoint, state: &State, limits: AgentTimeouts) -> Agent {
+    let signalled = run.clone();
     let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
-    Agent::with_limits(endpoint, &state.director_id, interrupted, environment.clock.clone(), limits)
+    Agent::with_limits(endpoint, &state.director_id, interrupted, run.clock.clone(), limits)
 }
 
 /// Waits for the agent of the VM on record, checks its id, and returns a client.
 pub(crate) fn contact(
-    environment: &Environment,
+    run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
     timeout: Duration,
@@ -75,8 +65,8 @@ pub(crate) fn contact(
             Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
         );
     };
-    let agent = connect(environment, endpoint, state);
-    let waiting = environment.reporter.stage(format!("Waiting for the agent on VM {vm}"));
+    let agent = connect(run, endpoint, state);
+    let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
     ForeignAgent::check(&agent, state)?;
     waiting.finish();

@@ -25,8 +25,8 @@ impl fmt::Display for ForeignAgent {
 
 impl ForeignAgent {
     /// Returns the agent that gave this answer to `get_state`, unless its id is the expected one.
-    fn in_answer(seen: &Value, expected: &str) -> Option<Self> {
-        let id = id(seen);
+    fn in_answer(agent_state: &Value, expected: &str) -> Option<Self> {
+        let id = id(agent_state);
         (id != expected).then(|| ForeignAgent { id: id.to_owned() })
     }
 
@@ -45,8 +45,8 @@ impl ForeignAgent {
     }
 
     /// Like [`Self::check`], for this answer to `get_state`.
-    pub(crate) fn check_answer(seen: &Value, agent: &Agent, state: &State) -> base::Result<()> {
-        match state.vm().and_then(|vm| Self::in_answer(seen, &vm.agent_id)) {
+    pub(crate) fn check_answer(agent_state: &Value, agent: &Agent, state: &State) -> base::Result<()> {
+        match state.vm().and_then(|vm| Self::in_answer(agent_state, &vm.agent_id)) {
             None => Ok(()),
             Some(foreign) => Err(foreign.error(agent, state)),
         }
@@ -74,8 +74,8 @@ impl ForeignAgent {
 }
 
 /// Returns the id in the answer to `get_state`, or an empty string.
-pub(crate) fn id(seen: &Value) -> &str {
-    seen.get("agent_id").and_then(Value::as_str).unwrap_or_default()
+pub(crate) fn id(agent_state: &Value) -> &str {
+    agent_state.get("agent_id").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the hint for a suspect whose agent answers.
@@ -85,6 +85,6 @@ pub(crate) fn suspect_hint(suspect: &Suspect) -> String {
          command again",
         suspect.how_to_find(),
         suspect.request_id,
-        suspect.said
+        suspect.cpi_message
     )
 }

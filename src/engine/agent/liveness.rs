@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// does not answer, or answers with another id. Without an id on record, any agent counts as the VM's own.
 pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut reported = false;
     loop {
         match agent.get_state() {
@@ -27,7 +27,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
             Err(error @ AgentError::Interrupted { .. }) => return Err(error),
             Err(_) => return Ok(false),
         }
-        if begun.elapsed() >= DELETION_GRACE {
+        if started.elapsed() >= DELETION_GRACE {
             return Ok(true);
         }
         if !reported {

@@ -175,16 +175,16 @@ impl Agent {
         Ok(listed.iter().filter_map(|cid| cid.parse().ok()).collect())
     }
 
-    /// Copies the data of the mounted disk to the disk that was attached last. Calls `begun` with the id of
-    /// the task, so that another run can wait for it.
+    /// Copies the data of the mounted disk to the disk that was attached last. Calls `on_start` with the id
+    /// of the task, so that another run can wait for it.
     pub fn migrate_disk<E: From<AgentError>>(
         &self,
-        begun: impl FnOnce(&str) -> Result<(), E>,
+        on_start: impl FnOnce(&str) -> Result<(), E>,
     ) -> Result<(), E> {
         const METHOD: &str = "migrate_disk";
         let value = self.send(METHOD, json!([]))?;
         if let Some(task) = running_task(&value) {
-            begun(task)?;
+            on_start(task)?;
         }
         self.follow(METHOD, value, None)?;
         Ok(())
@@ -241,9 +241,9 @@ impl Agent {
     /// Drains the jobs before they stop. A job with dynamic drain is asked again after the time that it
     /// returned, until it is done; older agents leave this to their caller. Drain scripts that still run
     /// after `timeout` are stopped.
-    pub fn drain(&self, before: StopReason<'_>, timeout: Duration) -> Result<DrainOutcome, AgentError> {
+    pub fn drain(&self, reason: StopReason<'_>, timeout: Duration) -> Result<DrainOutcome, AgentError> {
         let deadline = Instant::now() + timeout;
-        let mut arguments = match before {
+        let mut arguments = match reason {
             StopReason::Update(spec) => json!(["update", spec]),
             StopReason::Stop | StopReason::DeleteVm | StopReason::DeleteDeployment => json!(["shutdown", {}]),
         };
@@ -312,8 +312,8 @@ mod tests {
 
     #[test]
     fn pre_stop_scripts_get_the_next_states() {
-        let next_states = |before: StopReason<'_>| {
-            let states = before.next_states();
+        let next_states = |reason: StopReason<'_>| {
+            let states = reason.next_states();
             ["VM", "INSTANCE", "DEPLOYMENT"].map(|what| states[format!("BOSH_{what}_NEXT_STATE")].clone())
         };
         assert_eq!(next_states(StopReason::Stop), ["keep", "keep", "keep"]);

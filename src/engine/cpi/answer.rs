@@ -99,7 +99,7 @@ impl From<Answer> for CheckedAnswer {
 
 impl CheckedAnswer {
     /// Reads the result of a method. The error describes why it cannot be used.
-    pub fn of(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
+    pub fn parse(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.answer(terms.api_version);
         let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
@@ -237,8 +237,8 @@ fn created_vm(pair: &[Value]) -> Option<CreatedVm> {
 /// Shows a value in an error.
 fn show_value(value: &Value) -> String {
     /// The maximum length of a shown value, in bytes.
-    const LIMIT: usize = 200;
-    shorten(&value.to_string(), LIMIT).into_owned()
+    const MAX_SHOWN_BYTES: usize = 200;
+    shorten(&value.to_string(), MAX_SHOWN_BYTES).into_owned()
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
     const V2: Terms = Terms { api_version: 2, contract: Contract::V2, builtin: false };
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
-        match CheckedAnswer::of(Method::CreateVm, terms, &result) {
+        match CheckedAnswer::parse(Method::CreateVm, terms, &result) {
             Ok(CheckedAnswer { answer: Answer::Vm(vm), remark }) => Some((vm, remark.is_some())),
             Ok(other) => panic!("{other:?}"),
             Err(_) => None,
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn disk_hints_need_api_version_2() {
         let hint =
-            |terms, result| CheckedAnswer::of(Method::AttachDisk, terms, &result).map(|read| read.answer);
+            |terms, result| CheckedAnswer::parse(Method::AttachDisk, terms, &result).map(|read| read.answer);
         assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(DiskHint::new(&json!("/dev/sdb")))));
         assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(DiskHint::new(&json!({"lun": "0"})))));
         assert_eq!(hint(V2, json!(null)), Ok(Answer::Hint(None)));
@@ -332,16 +332,17 @@ mod tests {
             (Method::ResizeDisk, 8),
             (Method::SetVmMetadata, 8),
         ] {
-            let fits = samples.iter().filter(|sample| CheckedAnswer::of(method, V2, sample).is_ok()).count();
+            let fits =
+                samples.iter().filter(|sample| CheckedAnswer::parse(method, V2, sample).is_ok()).count();
             assert_eq!(fits, taken, "{method}");
         }
         let network = json!(["net", {"range": "10.0.0.0/24"}, {}]);
         assert!(matches!(
-            CheckedAnswer::of(Method::CreateNetwork, V2, &network).unwrap().answer,
+            CheckedAnswer::parse(Method::CreateNetwork, V2, &network).unwrap().answer,
             Answer::Network(id, ..) if id == "net"
         ));
         let huge = Value::String("x".repeat(1 << 20));
-        assert!(CheckedAnswer::of(Method::HasVm, V2, &huge).unwrap_err().len() < 1000);
+        assert!(CheckedAnswer::parse(Method::HasVm, V2, &huge).unwrap_err().len() < 1000);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct CpiSettings {
 /// A CPI whose `info` is known.
 #[derive(Debug, Clone)]
 pub struct Cpi {
-    setup: CpiSettings,
+    settings: CpiSettings,
     info: Info,
 }
 
@@ -79,11 +79,11 @@ pub enum StopWaiting {
 
 impl Cpi {
     /// Asks the CPI for its `info`, which is its first call of the run.
-    pub fn connect(setup: CpiSettings, watch: &mut CallObserver<'_>) -> Result<Self, CpiError> {
-        let mut cpi = Cpi::without_info(setup);
+    pub fn connect(settings: CpiSettings, observer: &mut CallObserver<'_>) -> Result<Self, CpiError> {
+        let mut cpi = Cpi::without_info(settings);
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
-        let files = scratch_files(&cpi.setup.scratch, &call.request_id)?;
-        match cpi.exchange(&call, files, watch) {
+        let files = scratch_files(&cpi.settings.scratch, &call.request_id)?;
+        match cpi.exchange(&call, files, observer) {
             Ok(Answer::Info(info)) => cpi.info = info,
             Ok(_) => {}
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {}
@@ -94,8 +94,8 @@ impl Cpi {
     }
 
     /// Returns a CPI of API version 1 that is not asked for its `info`.
-    pub(crate) fn without_info(setup: CpiSettings) -> Self {
-        Cpi { setup, info: Info { api_version: 1, stemcell_formats: None } }
+    pub(crate) fn without_info(settings: CpiSettings) -> Self {
+        Cpi { settings, info: Info { api_version: 1, stemcell_formats: None } }
     }
 
     /// Returns the CPI's `info`.
@@ -105,7 +105,7 @@ impl Cpi {
 
     /// Returns the API version of requests.
     pub fn api_version(&self) -> u32 {
-        let highest = self.setup.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
+        let highest = self.settings.highest_api_version.unwrap_or(HIGHEST_API_VERSION);
         self.info.api_version.min(HIGHEST_API_VERSION).min(highest)
     }
 
@@ -116,13 +116,13 @@ impl Cpi {
 
     /// Returns the terms by which an answer is read.
     pub fn terms(&self, stemcell_api_version: Option<u32>) -> Terms {
-        Terms { builtin: self.setup.builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
+        Terms { builtin: self.settings.builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
     }
 
     /// Makes a call that changes nothing, or whose effect need not be recorded.
-    pub fn ask(&self, call: &CpiRequest, watch: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
-        let files = scratch_files(&self.setup.scratch, &call.request_id)?;
-        self.call(call, files, watch)
+    pub fn ask(&self, call: &CpiRequest, observer: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
+        let files = scratch_files(&self.settings.scratch, &call.request_id)?;
+        self.call(call, files, observer)
     }
 
     /// Makes a call that writes its answer and log into these files.
@@ -130,12 +130,12 @@ impl Cpi {
         &self,
         call: &CpiRequest,
         files: OutputFiles,
-        watch: &mut CallObserver<'_>,
+        observer: &mut CallObserver<'_>,
     ) -> Result<Answer, CpiError> {
         call.method
             .check_arguments(HIGHEST_API_VERSION, &call.arguments)
             .map_err(|problem| CpiError::NotSent { method: call.method, problem })?;
-        self.exchange(call, files, watch)
+        self.exchange(call, files, observer)
     }
 
     /// Returns the request as the CPI reads it. `info` carries no `api_version`, because its answer reports
@@ -146,8 +146,8 @@ impl Cpi {
             method: call.method.name(),
             arguments: &call.arguments[..carried],
             api_version: Some(self.api_version()).filter(|_| call.method != Method::Info),
-            properties: &self.setup.context,
-            director_uuid: &self.setup.director_uuid,
+            properties: &self.settings.context,
+            director_uuid: &self.settings.director_uuid,
             request_id: &call.request_id,
             stemcell_api_version: call.stemcell_api_version,
         };
@@ -175,13 +175,13 @@ impl Cpi {
         &self,
         call: &CpiRequest,
         files: OutputFiles,
-        watch: &mut CallObserver<'_>,
+        observer: &mut CallObserver<'_>,
     ) -> Result<Answer, CpiError> {
         let (method, request_id) = (call.method, &call.request_id);
         let request = self.request(call);
         tracing::debug!("External CPI request: {}", self.without_secrets(request.clone()));
         let text = request.to_string();
-        match self.setup.executable.run(text.as_bytes(), files, &mut *watch.on_log, &*watch.stop)? {
+        match self.settings.executable.run(text.as_bytes(), files, &mut *observer.on_log, &*observer.stop)? {
             ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
@@ -189,7 +189,7 @@ impl Cpi {
                 Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))
             }
             ProcessOutcome::Answer { bytes, mut log, status } => {
-                log.add_answer(&bytes, &mut *watch.on_log);
+                log.add_answer(&bytes, &mut *observer.on_log);
                 let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
                 let (ok, request_id) = (answer.is_ok(), request_id.as_str());
                 tracing::debug!(%method, request_id, ok, ?status, "the CPI answered");
@@ -213,7 +213,7 @@ pub fn read_answer(
         }
         error
     })?;
-    let CheckedAnswer { answer, remark } = CheckedAnswer::of(method, terms, &result)
+    let CheckedAnswer { answer, remark } = CheckedAnswer::parse(method, terms, &result)
         .map_err(|problem| CpiError::no_answer(method, request_id, problem))?;
     if let Some(remark) = remark {
         tracing::warn!(request_id = request_id.as_str(), "the CPI violates the contract: {remark}");
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     fn cpi(said: u32, cap: Option<u32>) -> Cpi {
-        let executable = Executable { program: "cpi".into(), arguments: Vec::new(), environment: Vec::new() };
+        let executable = Executable { program: "cpi".into(), arguments: Vec::new(), env_vars: Vec::new() };
         let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
         let setup = CpiSettings {
             executable,
@@ -236,7 +236,7 @@ mod tests {
             highest_api_version: cap,
             builtin: false,
         };
-        Cpi { setup, info: Info { api_version: said, stemcell_formats: None } }
+        Cpi { settings: setup, info: Info { api_version: said, stemcell_formats: None } }
     }
 
     #[test]
@@ -311,10 +311,10 @@ mod tests {
     fn empty_cids_are_never_sent() {
         let directory = tempfile::tempdir().unwrap();
         let mut cpi = cpi(2, None);
-        cpi.setup.scratch = directory.path().to_owned();
+        cpi.settings.scratch = directory.path().to_owned();
         let call = CpiRequest::new(Method::DeleteVm, vec![json!("")], None);
-        let mut watch = CallObserver { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
-        let error = cpi.ask(&call, &mut watch).unwrap_err();
+        let mut observer = CallObserver { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
+        let error = cpi.ask(&call, &mut observer).unwrap_err();
         assert!(matches!(error, CpiError::NotSent { .. }), "{error}");
     }
 }

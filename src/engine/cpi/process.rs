@@ -28,7 +28,7 @@ pub struct Executable {
     /// Its arguments.
     pub arguments: Vec<String>,
     /// Its whole environment.
-    pub environment: Vec<(String, String)>,
+    pub env_vars: Vec<(String, String)>,
 }
 
 /// The files for the answer and the log of a call.
@@ -70,7 +70,7 @@ impl Executable {
         command
             .args(&self.arguments)
             .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.env_vars.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(answer))
             .stderr(Stdio::from(log));

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::source::{LocatedCpi, PlaceSource};
+use super::source::{LocatedCpi, LocationSource};
 use crate::cpi::install::InstalledPackages;
 use crate::cpi::{
     Answer, CallObserver, Cpi, CpiError, CpiErrorKind, CpiRequest, CpiSettings, Method, OutputFiles,
     StopWaiting,
 };
-use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::protocol::{Contract, Terms, VmCid};
-use crate::state::{CurrentPlace, Resource};
+use crate::run_context::{RunContext, signals};
+use crate::state::{CurrentLocation, Resource};
 use base::events::Stage;
 use base::timing::{Activity, ActivityTimer};
 use base::{Error, Result};
@@ -30,15 +30,15 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const MAX_HELD_BACK_LINES: usize = 10_000;
 
 /// A CPI that has answered `info`.
-pub(crate) struct Connection<'a> {
-    environment: &'a Environment,
+pub(crate) struct CpiConnection<'a> {
+    run: &'a RunContext,
     /// The CPI's name; `None` for the default CPI.
     name: Option<String>,
     cpi: Cpi,
     /// The API version of the stemcell that calls refer to.
     stemcell_api_version: u32,
     /// The place of its resources.
-    place: PlaceSource,
+    location: LocationSource,
     /// Keeps the CPI's packages in place while it is in use.
     _installed: Option<Arc<InstalledPackages>>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Connection<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It exists.
-    There,
+    Exists,
     /// It does not exist.
     Gone,
     /// The CPI does not know, for this reason.
@@ -61,12 +61,7 @@ pub(crate) struct Retries(u32);
 impl Retries {
     /// Returns true if the CPI marks the error as retryable and the limit is not reached. Announces the retry
     /// and pauses first.
-    pub(crate) fn allow(
-        &mut self,
-        environment: &Environment,
-        stage: &Stage,
-        error: &CpiError,
-    ) -> Result<bool> {
+    pub(crate) fn allow(&mut self, run: &RunContext, stage: &Stage, error: &CpiError) -> Result<bool> {
         let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
         if self.0 == RETRIES {
             return Ok(false);
@@ -79,18 +74,18 @@ impl Retries {
             RETRIES + 1,
             pause.as_secs()
         ));
-        signals::pause(environment, pause)?;
+        signals::pause(run, pause)?;
         Ok(true)
     }
 }
 
-impl<'a> Connection<'a> {
+impl<'a> CpiConnection<'a> {
     /// Asks the CPI for `info`. `highest` limits the API version, and every call names
     /// `stemcell_api_version`.
     pub(crate) fn open(
-        environment: &'a Environment,
+        run: &'a RunContext,
         name: Option<&str>,
-        (located, place): (LocatedCpi, PlaceSource),
+        (located, location): (LocatedCpi, LocationSource),
         director_uuid: &str,
         highest: Option<u32>,
         stemcell_api_version: u32,
@@ -99,24 +94,24 @@ impl<'a> Connection<'a> {
         let setup = CpiSettings {
             executable: located.executable,
             director_uuid: director_uuid.to_owned(),
-            scratch: environment.paths.work.clone(),
+            scratch: run.paths.work.clone(),
             context: located.context,
             highest_api_version: highest,
             builtin: located.builtin,
         };
         let mut retries = Retries::default();
         loop {
-            signals::check(environment)?;
+            signals::check(run)?;
             let connected = {
-                let _calling = count_and_measure(environment);
-                Cpi::connect(setup.clone(), &mut watch(environment, stage))
+                let _calling = count_and_measure(run);
+                Cpi::connect(setup.clone(), &mut observer(run, stage))
             };
             let cpi = match connected {
                 Ok(cpi) => cpi,
-                Err(error) if retries.allow(environment, stage, &error)? => continue,
+                Err(error) if retries.allow(run, stage, &error)? => continue,
                 Err(error) if highest == Some(1) && was_answered(&error) => {
                     let who = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
-                    environment.reporter.note(format!(
+                    run.reporter.note(format!(
                         "{who}{error}; continuing with API version 1 and contract v1 (--cpi-api-version 1)"
                     ));
                     Cpi::without_info(setup)
@@ -133,12 +128,12 @@ impl<'a> Connection<'a> {
                     });
                 }
             };
-            return Ok(Connection {
-                environment,
+            return Ok(CpiConnection {
+                run,
                 name: name.map(str::to_owned),
                 cpi,
                 stemcell_api_version,
-                place,
+                location,
                 _installed: located.installed,
             });
         }
@@ -151,12 +146,12 @@ impl<'a> Connection<'a> {
 
     /// Returns the scratch directory of the run, which the CPI may read.
     pub(crate) fn scratch(&self) -> &Path {
-        &self.environment.paths.work
+        &self.run.paths.work
     }
 
     /// Returns the place of its resources.
-    pub(crate) fn place(&self) -> Result<CurrentPlace> {
-        self.place.current()
+    pub(crate) fn location(&self) -> Result<CurrentLocation> {
+        self.location.current()
     }
 
     /// Returns the CPI's name; `None` for the default CPI.
@@ -191,11 +186,11 @@ impl<'a> Connection<'a> {
         files: OutputFiles,
         stage: &Stage,
     ) -> Result<Answer, CpiError> {
-        let _calling = count_and_measure(self.environment);
+        let _calling = count_and_measure(self.run);
         // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
         // back until the redactor knows them.
         let mut held = VecDeque::new();
-        let mut watching = watch(self.environment, stage);
+        let mut watching = observer(self.run, stage);
         if call.method != Method::AttachDisk {
             return self.cpi.call(call, files, &mut watching);
         }
@@ -208,9 +203,9 @@ impl<'a> Connection<'a> {
         let outcome = self.cpi.call(call, files, &mut watching);
         drop(watching);
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
-            prepare::redact_hint(self.environment, hint);
+            prepare::redact_hint(self.run, hint);
         }
-        held.iter().for_each(|line| show_log_line(self.environment, stage, line));
+        held.iter().for_each(|line| show_log_line(self.run, stage, line));
         outcome
     }
 
@@ -223,14 +218,14 @@ impl<'a> Connection<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         let mut retries = Retries::default();
         loop {
-            signals::check(self.environment)?;
+            signals::check(self.run)?;
             let call = self.prepare(method, arguments.clone());
             let outcome = {
-                let _calling = count_and_measure(self.environment);
-                self.cpi.ask(&call, &mut watch(self.environment, stage))
+                let _calling = count_and_measure(self.run);
+                self.cpi.ask(&call, &mut observer(self.run, stage))
             };
             match outcome {
-                Err(error) if retries.allow(self.environment, stage, &error)? => {}
+                Err(error) if retries.allow(self.run, stage, &error)? => {}
                 outcome => return Ok(outcome),
             }
         }
@@ -261,7 +256,7 @@ impl<'a> Connection<'a> {
             }
         };
         match self.ask(stage, method, vec![json!(resource.cid())])? {
-            Ok(Answer::Boolean(true)) => Ok(Presence::There),
+            Ok(Answer::Boolean(true)) => Ok(Presence::Exists),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
             Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` returned {other:?}"))),
             Err(error) if error.kind() == Some(&not_found) => Ok(Presence::Gone),
@@ -299,23 +294,23 @@ fn was_answered(error: &CpiError) -> bool {
 }
 
 /// Counts a CPI call and measures its duration.
-fn count_and_measure(environment: &Environment) -> ActivityTimer<'_> {
-    environment.clock.count(|counts| counts.cpi_calls += 1);
-    environment.clock.measure(Activity::Cpi)
+fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
+    run.clock.count(|counts| counts.cpi_calls += 1);
+    run.clock.measure(Activity::Cpi)
 }
 
 /// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait.
-fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> CallObserver<'w> {
-    let begun = Instant::now();
+fn observer<'w>(run: &'w RunContext, stage: &'w Stage) -> CallObserver<'w> {
+    let started = Instant::now();
     CallObserver {
-        on_log: Box::new(move |line: &str| show_log_line(environment, stage, line)),
+        on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
-            let timeout = environment.cpi_timeout.filter(|timeout| begun.elapsed() >= *timeout);
-            let stop = signals::interrupted_twice(environment)
+            let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
+            let stop = signals::interrupted_twice(run)
                 .map(StopWaiting::Signal)
                 .or(timeout.map(StopWaiting::Timeout));
             if stop.is_some() {
-                environment.left_at_work.store(true, Ordering::SeqCst);
+                run.left_at_work.store(true, Ordering::SeqCst);
             }
             stop
         }),
@@ -323,8 +318,8 @@ fn watch<'w>(environment: &'w Environment, stage: &'w Stage) -> CallObserver<'w>
 }
 
 /// Shows a line of a CPI's log, and writes it to the log of the run.
-pub(crate) fn show_log_line(environment: &Environment, stage: &Stage, line: &str) {
-    let line = environment.redactor.show_line(line);
+pub(crate) fn show_log_line(run: &RunContext, stage: &Stage, line: &str) {
+    let line = run.redactor.clean_and_redact_line(line);
     tracing::debug!(target: "cpi", "{line}");
     stage.log_line(line);
 }

@@ -1,11 +1,11 @@
 //! The stemcell formats that CPIs accept.
 
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use base::{Error, Result};
 
 /// Checks that the CPI accepts the stemcell, if both declare their formats.
 pub(crate) fn check_formats(
-    environment: &Environment,
+    run: &RunContext,
     name: Option<&str>,
     cpi: Option<&[String]>,
     stemcell: &[String],
@@ -25,7 +25,7 @@ pub(crate) fn check_formats(
             .with_hint("use the stemcell for this IaaS"))
         }
         (None, Some(name)) => {
-            environment.reporter.note(format!(
+            run.reporter.note(format!(
                 "CPI '{name}' does not say which stemcell formats it accepts; uploading this one"
             ));
             Ok(())

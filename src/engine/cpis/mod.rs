@@ -1,7 +1,7 @@
 //! The CPIs of a run: found through the manifest and the CPI config, installed, and asked for `info`.
 //!
-//! Uses `environment`, `cpi`, `registry`, `prepare` and `jobs`. Entry points: [`Cpis`], all CPIs of a
-//! manifest; [`Connection`], one that has answered `info`; [`check_az`] and [`rename`], which compare the
+//! Uses `run_context`, `cpi`, `registry`, `prepare` and `jobs`. Entry points: [`Cpis`], all CPIs of a
+//! manifest; [`CpiConnection`], one that has answered `info`; [`check_az`] and [`rename`], which compare the
 //! names in the manifest and the state; [`open_cpi()`] for commands that need a CPI but no state lock.
 
 mod connection;
@@ -11,7 +11,7 @@ mod open;
 mod set;
 mod source;
 
-pub(crate) use connection::{Connection, Presence, Retries, name_cpi, show_log_line};
+pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, rename};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};

@@ -1,7 +1,7 @@
 //! The names of CPIs in the manifest, the CPI config and the state: checks that they match, and applies
 //! `migrated_from`.
 
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use crate::state::{Change, State, Store};
 use base::text::listed;
 use base::{Error, Result};
@@ -66,13 +66,11 @@ pub(crate) fn apply_migrated_from(config: Option<&CpiConfig>, state: &State) -> 
 }
 
 /// Applies `migrated_from` to the state durably, without a CPI call.
-pub(crate) fn rename(environment: &Environment, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
+pub(crate) fn rename(run: &RunContext, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
     for change in apply_migrated_from(config, store.state())?.1 {
         if let Change::CpiRenamed { from, to } = &change {
             let from = cpi_label(from.as_deref());
-            environment
-                .reporter
-                .note(format!("the resources of {from} now belong to CPI '{to}' (`migrated_from`)"));
+            run.reporter.note(format!("the resources of {from} now belong to CPI '{to}' (`migrated_from`)"));
         }
         store.commit(change)?;
     }
@@ -105,7 +103,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Resource, Snapshot, SnapshotHandle};
+    use crate::state::{Resource, SnapshotHandle, SnapshotRecord};
 
     fn config(text: &str) -> CpiConfig {
         CpiConfig::parse(&yaml::load(text, std::path::Path::new("cpis.yml")).unwrap()).unwrap()
@@ -116,7 +114,7 @@ mod tests {
         let cid = "snap-1".parse().unwrap();
         let cpi = cpi.map(str::to_owned);
         let (disk, created_at, unknown) = ("disk-1".parse().unwrap(), String::new(), serde_json::Map::new());
-        state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
+        state.apply(Change::SnapshotCreated(SnapshotRecord { cid, cpi, disk, created_at, unknown })).unwrap();
         state
     }
 

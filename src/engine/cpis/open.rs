@@ -9,10 +9,10 @@ use super::names;
 use super::source::{CpiSources, LocatedCpi, OwnedCpiInputs};
 use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
-use crate::environment::Environment;
 use crate::prepare::{self, obtain};
 use crate::protocol::VmCid;
 use crate::registry::CallRegistry;
+use crate::run_context::RunContext;
 use crate::state::State;
 use artifact::{self, Source, Stemcell};
 use base::Result;
@@ -30,7 +30,7 @@ pub struct OpenCpiRequest {
     /// `--cpi`: the name of the CPI. The default is that of the availability zone, or the default CPI.
     pub cpi: Option<String>,
     /// True if the inputs of `create_vm` and `create_disk` are also needed.
-    pub life: bool,
+    pub needs_vm_and_disk: bool,
     /// `--stemcell`: a stemcell in place of the manifest's.
     pub stemcell: Option<PathBuf>,
 }
@@ -48,7 +48,7 @@ pub struct OpenedCpi {
     /// The version of the stemcell on record.
     pub stemcell_api_version: Option<u32>,
     /// The inputs of `create_vm` and `create_disk`, if requested.
-    pub life: Option<VmAndDiskInputs>,
+    pub vm_and_disk: Option<VmAndDiskInputs>,
     /// The registry of contract v1, which CPI calls need.
     _registry: Option<CallRegistry>,
     _installed: Option<Arc<InstalledPackages>>,
@@ -63,11 +63,11 @@ pub struct VmAndDiskInputs {
 }
 
 /// Finds or installs the CPI of a manifest. Takes no lock and does not write the state.
-pub fn open_cpi(request: &OpenCpiRequest, environment: &Environment) -> Result<OpenedCpi> {
-    let opening = environment.reporter.stage("Preparing the CPI");
-    let state = State::read(&environment.paths.state)?;
-    let loaded = prepare::load(environment, &request.inputs)?;
-    let cpi_parts = OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &opening)?;
+pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi> {
+    let opening = run.reporter.stage("Preparing the CPI");
+    let state = State::read(&run.paths.state)?;
+    let loaded = prepare::load(run, &request.inputs)?;
+    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &opening)?;
     let provider = &cpi_parts.provider;
     let az = match &request.cpi {
         Some(_) => None,
@@ -80,25 +80,25 @@ pub fn open_cpi(request: &OpenCpiRequest, environment: &Environment) -> Result<O
         None => None,
     };
     let manifest = &request.inputs.manifest;
-    let life = match request.life {
+    let vm_and_disk = match request.needs_vm_and_disk {
         false => None,
         true => {
             let deployment = loaded.deployment()?;
             let stemcell = match &request.stemcell {
-                Some(path) => open_stemcell(environment, path, &opening)?,
+                Some(path) => open_stemcell(run, path, &opening)?,
                 None => {
                     let directory = manifest.parent().unwrap_or(std::path::Path::new("."));
-                    prepare::open_stemcell(environment, &deployment.stemcell, directory, &opening)?
+                    prepare::open_stemcell(run, &deployment.stemcell, directory, &opening)?
                 }
             };
             Some(VmAndDiskInputs { deployment, stemcell })
         }
     };
-    let sources = CpiSources::find(environment, cpi_parts.parts())?;
+    let sources = CpiSources::find(run, cpi_parts.parts())?;
     let LocatedCpi { executable, context, installed, .. } = sources.locate(name, &opening)?;
     let registry = match &provider.registry {
-        Some(config) if request.life => {
-            Some(CallRegistry::start(config, environment.paths.work.join("registry.json").as_path().into())?)
+        Some(config) if request.needs_vm_and_disk => {
+            Some(CallRegistry::start(config, run.paths.work.join("registry.json").as_path().into())?)
         }
         _ => None,
     };
@@ -109,16 +109,16 @@ pub fn open_cpi(request: &OpenCpiRequest, environment: &Environment) -> Result<O
         director_uuid: state.as_ref().map(|state| state.director_id.clone()),
         deployed_vm: state.as_ref().and_then(|state| state.vm_cid().cloned()),
         stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),
-        life,
+        vm_and_disk,
         _registry: registry,
         _installed: installed,
     })
 }
 
 /// Unpacks a local stemcell into the scratch directory.
-pub fn open_stemcell(environment: &Environment, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
+pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
-    let directory = environment.paths.work.join("stemcell");
+    let directory = run.paths.work.join("stemcell");
     obtain::create_directory(&directory)?;
     let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
     unpacking.finish();

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::connection::Connection;
-use super::source::{CpiInputs, CpiSources, LocatedCpi, PlaceSource};
-use crate::environment::Environment;
-use crate::state::{CpiPlace, CurrentPlace, Resource, State};
+use super::connection::CpiConnection;
+use super::source::{CpiInputs, CpiSources, LocatedCpi, LocationSource};
+use crate::run_context::RunContext;
+use crate::state::{CpiLocation, CurrentLocation, Resource, State};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -17,38 +17,43 @@ type CpiName = Option<String>;
 
 /// The CPIs of a run, found, installed and connected as needed.
 pub(crate) struct Cpis<'a> {
-    environment: &'a Environment,
+    run: &'a RunContext,
     sources: CpiSources<'a>,
     director_uuid: String,
     /// `--cpi-api-version`.
     highest: Option<u32>,
     /// The places of the VM, disks and snapshots on record, one per CPI.
-    places: Vec<CpiPlace>,
+    locations: Vec<CpiLocation>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<CpiName, u32>,
     located: RefCell<BTreeMap<CpiName, LocatedCpi>>,
-    open: RefCell<BTreeMap<CpiName, Rc<Connection<'a>>>>,
+    open: RefCell<BTreeMap<CpiName, Rc<CpiConnection<'a>>>>,
 }
 
 impl<'a> Cpis<'a> {
     /// Finds the CPIs without installing or asking any. Calls refer to the stemcells on record.
     pub(crate) fn find(
-        environment: &'a Environment,
-        parts: CpiInputs<'a>,
+        run: &'a RunContext,
+        inputs: CpiInputs<'a>,
         state: &State,
         highest: Option<u32>,
     ) -> Result<Self> {
-        let sources = CpiSources::find(environment, parts)?;
+        let sources = CpiSources::find(run, inputs)?;
         let stemcell_api_versions =
             sources.names().map(|name| (name.map(str::to_owned), state.stemcell_api_version(name))).collect();
         let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
         let used: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
-        let places =
-            state.monopile.places.iter().filter(|place| used.contains(&place.cpi)).cloned().collect();
+        let locations = state
+            .monopile
+            .locations
+            .iter()
+            .filter(|location| used.contains(&location.cpi))
+            .cloned()
+            .collect();
         Ok(Cpis {
-            environment,
+            run,
             sources,
-            places,
+            locations,
             director_uuid: state.director_id.clone(),
             highest,
             stemcell_api_versions,
@@ -75,28 +80,28 @@ impl<'a> Cpis<'a> {
         let mut names = names_of(state.resources());
         names.insert(name.map(str::to_owned));
         names.iter().try_for_each(|name| {
-            self.check_place(name.as_deref())?;
+            self.check_location(name.as_deref())?;
             self.sources.check(name.as_deref(), stage)
         })
     }
 
     /// Returns a connected CPI. The first use asks it for `info` as a part of `stage`.
-    pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<Connection<'a>>> {
+    pub(crate) fn connect(&self, name: Option<&str>, stage: &Stage) -> Result<Rc<CpiConnection<'a>>> {
         let key = name.map(str::to_owned);
         if let Some(open) = self.open.borrow().get(&key) {
             return Ok(Rc::clone(open));
         }
-        self.check_place(name)?;
+        self.check_location(name)?;
         let located = self.located.borrow_mut().remove(&key);
         let located = match located {
             Some(located) => located,
             None => self.sources.locate(name, stage)?,
         };
         let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
-        let connection = Connection::open(
-            self.environment,
+        let connection = CpiConnection::open(
+            self.run,
             name,
-            (located, self.sources.place(name)?),
+            (located, self.sources.location(name)?),
             &self.director_uuid,
             self.highest,
             stemcell_api_version,
@@ -108,11 +113,11 @@ impl<'a> Cpis<'a> {
     }
 
     /// Like [`Self::connect`], with a stage of its own.
-    pub(crate) fn get(&self, name: Option<&str>) -> Result<Rc<Connection<'a>>> {
+    pub(crate) fn get(&self, name: Option<&str>) -> Result<Rc<CpiConnection<'a>>> {
         if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
             return Ok(Rc::clone(open));
         }
-        let asking = self.environment.reporter.stage(info_stage_name(name));
+        let asking = self.run.reporter.stage(info_stage_name(name));
         let connection = self.connect(name, &asking)?;
         asking.finish();
         Ok(connection)
@@ -129,15 +134,15 @@ impl<'a> Cpis<'a> {
     }
 
     /// Fails if a built-in CPI uses another directory than the one with the VM and disks on record.
-    fn check_place(&self, name: Option<&str>) -> Result<()> {
-        let known = self.places.iter().find(|place| place.cpi.as_deref() == name);
-        let Some(known) = known.and_then(|place| place.id.as_deref()) else { return Ok(()) };
+    fn check_location(&self, name: Option<&str>) -> Result<()> {
+        let known = self.locations.iter().find(|location| location.cpi.as_deref() == name);
+        let Some(known) = known.and_then(|location| location.id.as_deref()) else { return Ok(()) };
         // Otherwise another CPI has become the default one.
-        let place = self.sources.place(name)?;
-        let PlaceSource::Directory(root) = &place else { return Ok(()) };
-        let found = match place.current()? {
-            CurrentPlace::Directory(Some(id)) if id == known => return Ok(()),
-            CurrentPlace::Directory(Some(id)) => format!("has the id {id}"),
+        let location = self.sources.location(name)?;
+        let LocationSource::Directory(root) = &location else { return Ok(()) };
+        let found = match location.current()? {
+            CurrentLocation::Directory(Some(id)) if id == known => return Ok(()),
+            CurrentLocation::Directory(Some(id)) => format!("has the id {id}"),
             _ => "does not exist or has no id".to_owned(),
         };
         Err(Error::invalid(format!(

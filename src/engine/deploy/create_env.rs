@@ -5,10 +5,10 @@ use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
 use crate::cpis::{self, Presence, check_formats, info_stage_name};
-use crate::effects::{Executor, Registry};
-use crate::environment::{Environment, lock, signals};
+use crate::effects::{Executor, RunRegistry};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
+use crate::run_context::{RunContext, lock, signals};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
@@ -18,62 +18,61 @@ use base::{Error, ErrorKind, Result};
 pub fn create_env(
     request: &CreateEnvRequest,
     saved_plan: Option<&PlanReport>,
-    environment: &Environment,
+    context: &RunContext,
 ) -> Result<String> {
-    let mut store = lock::open(environment, "create-env")?;
-    environment.reporter.state(store.storage());
-    legacy_state::take_over(environment, &request.inputs, &mut store)?;
-    recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
-    suspects::report(environment, store.state());
+    let mut store = lock::open(context, "create-env")?;
+    context.reporter.state(store.storage());
+    legacy_state::take_over(context, &request.inputs, &mut store)?;
+    recovery::settle_open_calls(context, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(context, store.state());
 
-    let validating = environment.reporter.stage("Validating");
+    let validating = context.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(environment, inputs, store.state(), *overrides, &validating)?;
+    let prepared = prepare::prepare(context, inputs, store.state(), *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    cpis::rename(environment, prepared.cpis.as_ref(), &mut store)?;
-    let mut draft = DraftPlan::create(environment, request, prepared, store.state())?;
-    let mut plan_report = PlanReport::of(&draft, store.state(), None, &environment.paths.state);
+    cpis::rename(context, prepared.cpis.as_ref(), &mut store)?;
+    let mut draft = DraftPlan::create(context, request, prepared, store.state())?;
+    let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &context.paths.state);
     if let Some(saved_plan) = saved_plan {
         saved_plan.check(&plan_report)?;
     }
-    environment.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+    context.reporter.planned(plan_report.headline(), plan_report.steps.clone());
     let nothing_to_do = draft.has_nothing_to_do();
     let unreachable = draft.unreachable.take();
     if nothing_to_do {
         validating.finish();
-        draft.prepared.forget_previous(environment, &request.inputs);
+        draft.prepared.forget_previous(context, &request.inputs);
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{seen}"));
     }
     let prepared = &draft.prepared;
     let provider = &prepared.deployment.cloud_provider;
     let cpi = prepared.deployment.cpi();
-    let opened = prepared.open(environment, &validating)?;
-    let renderer = templates::renderer_of(environment, request.templates)?;
+    let opened = prepared.open(context, &validating)?;
+    let renderer = templates::renderer_of(context, request.templates)?;
     let (mut run, cpis) =
-        validate(environment, request, &draft, (&opened, &renderer), store.state(), &validating)?;
+        validate(context, request, &draft, (&opened, &renderer), store.state(), &validating)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
-    plan_report.packages =
-        draft.plan.deploys().then(|| run.packages.count_by_source(&environment.paths.cache));
-    environment.reporter.show_plan(plan_report.text());
+    plan_report.packages = draft.plan.deploys().then(|| run.packages.count_by_source(&context.paths.cache));
+    context.reporter.show_plan(plan_report.text());
     if saved_plan.is_none() {
-        confirm_plan(environment, &draft, store.state())?;
+        confirm_plan(context, &draft, store.state())?;
     }
-    signals::check(environment)?;
+    signals::check(context)?;
 
-    let connecting = environment.reporter.stage(info_stage_name(cpi));
+    let connecting = context.reporter.stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
-    check_formats(environment, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    check_formats(context, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = connection.contract();
     connecting.finish();
     cpis.get_all_of(store.state())?;
-    let mut executor = Executor::new(environment, cpis, store);
+    let mut executor = Executor::new(context, cpis, store);
 
     let mut plan = draft.plan.clone();
     if let Some(agent) = unreachable {
         let vm = super::vm::handle(&executor)?;
-        let asking = environment.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        let asking = context.reporter.stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
         if presence != Presence::Gone {
@@ -86,24 +85,24 @@ pub fn create_env(
                 )
                 .with_hint("to skip this check, run the same command with --no-verify"));
         }
-        environment.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
+        context.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
-        environment.reporter.planned(
+        context.reporter.planned(
             format!("Create a VM: VM {vm} does not exist any more"),
             plan.announced(&prepared.deployment.instance()),
         );
     }
     let served = contract_served(executor.state(), cpi, contract);
     run.teardown.registry =
-        Registry::start(environment, provider, &prepared.manifest_path, served, &mut executor)?;
+        RunRegistry::start(context, provider, &prepared.manifest_path, served, &mut executor)?;
     run.take_steps(&plan, &mut executor, contract)?;
-    prepared.forget_previous(environment, &request.inputs);
+    prepared.forget_previous(context, &request.inputs);
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 
 /// Asks the operator at a terminal to confirm a plan that stops running jobs or deletes existing resources.
-fn confirm_plan(environment: &Environment, draft: &DraftPlan, state: &State) -> Result<()> {
-    let Some(confirm) = &environment.confirm else { return Ok(()) };
+fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()> {
+    let Some(confirm) = &run.confirm else { return Ok(()) };
     if !draft.plan.interrupts() {
         return Ok(());
     }

@@ -6,9 +6,9 @@ use super::request::DeleteEnvRequest;
 use super::run::Teardown;
 use crate::agent::{StopReason, endpoint};
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
-use crate::effects::{Effect, Executor, Registry};
-use crate::environment::{Environment, lock};
+use crate::effects::{Effect, Executor, RunRegistry};
 use crate::recovery::{self, legacy_state, suspects};
+use crate::run_context::{RunContext, lock};
 use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
 use base::text;
@@ -35,21 +35,21 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
 /// Removes a state without records. A state with suspects stays, because only it records them. With `ask`,
 /// the operator may agree to drop them.
 fn conclude(
-    environment: &Environment,
+    run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
     done: &str,
     ask: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
-        suspects::check_suspected_vm(environment, &endpoint(environment, provider)?, store.state())?;
-        if !(ask && suspects::ask_to_forget(environment, &mut store)?) {
-            let ids = store.state().monopile.suspects.iter().map(|one| one.request_id.as_str());
+        suspects::check_suspected_vm(run, &endpoint(run, provider)?, store.state())?;
+        if !(ask && suspects::ask_to_forget(run, &mut store)?) {
+            let ids = store.state().monopile.suspects.iter().map(|suspect| suspect.request_id.as_str());
             return Ok(format!(
                 "{done}; the state was kept, because failed calls may have created something (requests {}): \
                  see `monopile state show`. To drop the records: `{}`, then run the same command again",
                 ids.collect::<Vec<_>>().join(", "),
-                suspects::forget_command(environment)
+                suspects::forget_command(run)
             ));
         }
     }
@@ -90,9 +90,9 @@ pub fn deletions(storage: &Storage, manifest: &Path) -> Result<Option<Deletions>
 }
 
 /// Deletes the environment and returns a summary in one sentence.
-pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Result<String> {
-    let mut store = lock::open(environment, "delete-env")?;
-    legacy_state::take_over(environment, &request.inputs, &mut store)?;
+pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
+    let mut store = lock::open(run, "delete-env")?;
+    legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
         if request.allow_missing {
             return Ok("No deployment state file found: nothing to delete".to_owned());
@@ -102,19 +102,19 @@ pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Resu
             .with_hint("if the state file is elsewhere, name it with --state FILE")
             .with_hint("to accept that there is none, pass --allow-missing"));
     }
-    environment.reporter.state(store.storage());
-    recovery::settle_open_calls(environment, &request.inputs, &mut store, request.forget_open_calls)?;
-    suspects::report(environment, store.state());
+    run.reporter.state(store.storage());
+    recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(run, store.state());
 
-    let validating = environment.reporter.stage("Validating");
-    let loaded = prepare::load_to_delete(environment, &request.inputs, store.state())?;
+    let validating = run.reporter.stage("Validating");
+    let loaded = prepare::load_to_delete(run, &request.inputs, store.state())?;
     let provider = loaded.provider()?;
-    cpis::rename(environment, loaded.cpis()?.as_ref(), &mut store)?;
+    cpis::rename(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
-        environment.reporter.planned("Nothing to delete", Vec::new());
+        run.reporter.planned("Nothing to delete", Vec::new());
         validating.finish();
-        return conclude(environment, &provider, store, "Nothing was left to delete", true);
+        return conclude(run, &provider, store, "Nothing was left to delete", true);
     }
     if !request.confirmed {
         return Err(Error::new(
@@ -123,11 +123,10 @@ pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Resu
         )
         .with_hint("run the same command again"));
     }
-    environment.reporter.planned("Delete everything on record", plan.announced(""));
-    let vouched = endpoint(environment, &provider)?;
-    let cpi_parts =
-        OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let cpis = Cpis::find(environment, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
+    run.reporter.planned("Delete everything on record", plan.announced(""));
+    let vouched = endpoint(run, &provider)?;
+    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpis = Cpis::find(run, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
@@ -135,17 +134,12 @@ pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Resu
     // The CPI of the VM comes first.
     let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
     let contract = cpis.get(first.as_deref())?.contract();
-    let mut executor = Executor::new(environment, cpis, store);
+    let mut executor = Executor::new(run, cpis, store);
 
-    let mut teardown = Teardown::new(
-        environment,
-        vouched,
-        request.stopping,
-        StopReason::DeleteDeployment,
-        request.agent_timeout,
-    );
+    let mut teardown =
+        Teardown::new(run, vouched, request.stopping, StopReason::DeleteDeployment, request.agent_timeout);
     teardown.registry =
-        Registry::start(environment, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
+        RunRegistry::start(run, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
     let failures = teardown.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
@@ -153,7 +147,7 @@ pub fn delete_env(request: &DeleteEnvRequest, environment: &Environment) -> Resu
         return Err(error);
     }
     if kept.is_empty() {
-        return conclude(environment, &provider, store, "Deleted the environment", false);
+        return conclude(run, &provider, store, "Deleted the environment", false);
     }
     Ok(format!(
         "Deleted the environment, but the CPI could not confirm that {} is gone: it stays on record. To \

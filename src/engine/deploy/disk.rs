@@ -9,7 +9,7 @@ use super::vm;
 use crate::agent::{Agent, ForeignAgent};
 use crate::effects::{Effect, Executor};
 use crate::protocol::{Contract, Unnamed};
-use crate::state::{AgentTask, Change, Disk, DiskHandle};
+use crate::state::{AgentTask, Change, DiskHandle, DiskRecord};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -20,13 +20,13 @@ pub(super) fn create(
     executor: &mut Executor<'_>,
     spec: &DiskSpec,
     az: Option<&str>,
-    why: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<DiskHandle> {
     let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
     let vm = vm::handle(executor)?;
-    let record = Disk {
+    let record = DiskRecord {
         id: id.clone(),
         cid: Unnamed,
         size: spec.size,
@@ -38,11 +38,10 @@ pub(super) fn create(
         unknown: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
-    executor.perform(&creating, why, &Effect::CreateDisk { record }, arguments)?;
-    let made =
-        executor.state().disks.iter().find(|disk| disk.id == id).map(Disk::handle).ok_or_else(|| {
-            Error::environment("the CPI answered `create_disk` with the CID of a disk already on record")
-        })?;
+    executor.perform(&creating, reason, &Effect::CreateDisk { record }, arguments)?;
+    let made = executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
+        || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
+    )?;
     creating.finish();
     Ok(made)
 }
@@ -54,14 +53,14 @@ pub(crate) fn attach(
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
-    why: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
     let attaching =
         stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    executor.perform(&attaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    executor.perform(&attaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
     wait_again(timeout, executor, agent, &attaching)?;
@@ -108,14 +107,14 @@ pub(super) fn detach(
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
-    why: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
     let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
-    executor.perform(&detaching, why, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     wait_again(run.agent_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())

@@ -4,11 +4,11 @@ use super::liveness::{self, Liveness, UnreachableAgent};
 use super::mbus_certificate;
 use super::request::CreateEnvRequest;
 use crate::agent::AgentEndpoint;
-use crate::environment::Environment;
 use crate::plan::{self, Plan, PlanOptions, Strategy};
 use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
-use crate::state::{Disk, State};
+use crate::run_context::RunContext;
+use crate::state::{DiskRecord, State};
 use base::Result;
 
 /// A plan with its inputs.
@@ -24,7 +24,7 @@ pub(super) struct DraftPlan {
 impl DraftPlan {
     /// Makes the plan, and asks the VM's agent if the plan depends on it. Changes nothing.
     pub(super) fn create(
-        environment: &Environment,
+        run: &RunContext,
         request: &CreateEnvRequest,
         prepared: PreparedDeployment,
         state: &State,
@@ -39,7 +39,7 @@ impl DraftPlan {
         if let Some(certificate) = &prepared.mbus_certificate {
             mbus_certificate::check(certificate, &endpoint)?;
         }
-        suspects::check_suspected_vm(environment, &endpoint, state)?;
+        suspects::check_suspected_vm(run, &endpoint, state)?;
         let plan = Plan::default();
         let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };
         draft.plan(state)?;
@@ -47,13 +47,9 @@ impl DraftPlan {
             true => draft.plan.updates_in_place(),
             false => request.verify,
         };
-        match looks
-            .then(|| liveness::check_liveness(environment, &draft.endpoint, state))
-            .transpose()?
-            .flatten()
-        {
+        match looks.then(|| liveness::check_liveness(run, &draft.endpoint, state)).transpose()?.flatten() {
             Some(Liveness::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
-                environment.reporter.warn(format!(
+                run.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
                      creates a new VM"
                 ));
@@ -66,12 +62,12 @@ impl DraftPlan {
                     && state.update_failed()
                     && request.strategy == Strategy::Auto =>
             {
-                draft.options.update_left = Some(jobs);
+                draft.options.jobs_after_failed_update = Some(jobs);
                 draft.plan(state)?;
             }
             Some(Liveness::Unreachable(agent)) if draft.plan.updates_in_place() => {
-                environment.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
-                draft.options.agent_is_silent =
+                run.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
+                draft.options.unusable_agent =
                     Some(format!("its agent {}: {}", agent.trouble(), agent.error));
                 draft.plan(state)?;
             }
@@ -97,7 +93,7 @@ impl DraftPlan {
     }
 
     /// Returns the disk that a move to another CPI or zone would leave behind with its data.
-    pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s Disk> {
+    pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
         let releases = self.prepared.release_identities();
         plan::disk_left_behind(state, &self.prepared.desired(&releases))
     }

@@ -2,7 +2,7 @@
 
 use super::request::OLD_AGENT_TIMEOUT;
 use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect};
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use crate::state::State;
 use base::{Error, Result};
 
@@ -34,13 +34,13 @@ impl UnreachableAgent {
 
 /// Asks the agent of the VM on record for its id and the state of its jobs. Returns `None` if there is no VM.
 pub(super) fn check_liveness(
-    environment: &Environment,
+    run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &State,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
-    let looking = environment.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
-    let agent = connect(environment, endpoint.clone(), state);
+    let looking = run.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
+    let agent = connect(run, endpoint.clone(), state);
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),

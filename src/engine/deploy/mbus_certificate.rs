@@ -19,7 +19,7 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint) -> 
 }
 
 fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, now: UnixTime) -> Error {
-    let MbusCertificate { place, stored, .. } = certificate;
+    let MbusCertificate { location: place, stored, .. } = certificate;
     let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{place}`) {problem}"));
     let rotate = match stored {
         Some((store, name)) => format!("monopile vars rotate {} {name}", store.display()),

@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
-use crate::environment::Environment;
 use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::{legacy_state, suspects};
+use crate::run_context::RunContext;
 use crate::state::{State, Storage};
 use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
@@ -19,7 +19,7 @@ use base::text;
 use base::{Error, Result};
 
 /// The newest format of a saved plan that this version reads, and the format that it writes.
-const FORMAT: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// The maximum number of changed leaves of the manifest that are listed for the operator.
 const CHANGES: usize = 20;
@@ -103,9 +103,10 @@ pub struct PlanChange {
 struct PlanInputs {
     /// SHA-256 of the state.
     state: String,
-    /// The name of the state, see [`place_name`]. Empty in plans of earlier versions.
+    /// The name of the state, see [`state_name`]. Empty in plans of earlier versions.
     #[serde(default)]
-    place: String,
+    #[serde(rename = "place")]
+    state_name: String,
     /// SHA-512 of the interpolated manifest.
     manifest: String,
     /// The digests of stemcell and releases.
@@ -114,54 +115,52 @@ struct PlanInputs {
 
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
 /// and calls no CPI.
-pub fn plan_env(request: &CreateEnvRequest, environment: &Environment) -> Result<PlanReport> {
-    let path = &environment.paths.state;
-    environment.reporter.state(path);
+pub fn plan_env(request: &CreateEnvRequest, context: &RunContext) -> Result<PlanReport> {
+    let path = &context.paths.state;
+    context.reporter.state(path);
     let state = match State::read(path)? {
         Some(state) => state,
         None => match legacy_state::read(&request.inputs.manifest)? {
             Some((file, state)) => {
-                environment
-                    .reporter
-                    .note(format!("create-env will convert the old state '{}'", file.display()));
+                context.reporter.note(format!("create-env will convert the old state '{}'", file.display()));
                 state
             }
             None => State::new(),
         },
     };
-    suspects::report(environment, &state);
-    let validating = environment.reporter.stage("Validating");
+    suspects::report(context, &state);
+    let validating = context.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(environment, inputs, &state, *overrides, &validating)?;
+    let prepared = prepare::prepare(context, inputs, &state, *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
-    let draft = DraftPlan::create(environment, request, prepared, &state)?;
+    let draft = DraftPlan::create(context, request, prepared, &state)?;
     let mut supply = None;
     if !draft.has_nothing_to_do() {
-        let opened = draft.prepared.open(environment, &validating)?;
-        let renderer = templates::renderer_of(environment, request.templates)?;
-        let (run, cpis) = validate(environment, request, &draft, (&opened, &renderer), &state, &validating)?;
+        let opened = draft.prepared.open(context, &validating)?;
+        let renderer = templates::renderer_of(context, request.templates)?;
+        let (run, cpis) = validate(context, request, &draft, (&opened, &renderer), &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
-        supply = draft.plan.deploys().then(|| run.packages.count_by_source(&environment.paths.cache));
+        supply = draft.plan.deploys().then(|| run.packages.count_by_source(&context.paths.cache));
     }
     validating.finish();
-    Ok(PlanReport::of(&draft, &state, supply, path))
+    Ok(PlanReport::from_draft(&draft, &state, supply, path))
 }
 
 impl PlanReport {
     /// Describes a draft plan.
-    pub(super) fn of(
+    pub(super) fn from_draft(
         draft: &DraftPlan,
         state: &State,
         packages: Option<PackageCounts>,
-        place: &Storage,
+        storage: &Storage,
     ) -> Self {
         let plan = &draft.plan;
         let known = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
         let changes = known.map(|known| differences(known, &draft.prepared.leaves));
         PlanReport {
-            format: FORMAT,
+            format: FORMAT_VERSION,
             deployment: draft.prepared.deployment.name.clone(),
             action: action(draft, state),
             steps: plan.announced(&draft.prepared.deployment.instance()),
@@ -174,8 +173,8 @@ impl PlanReport {
             unchecked: draft.prepared.unchecked.clone(),
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),
-            interruption_ms: plan.interruption(durations).map(milliseconds),
-            basis: PlanInputs::of(draft, state, place),
+            interruption_ms: plan.downtime(durations).map(milliseconds),
+            basis: PlanInputs::of(draft, state, storage),
         }
     }
 
@@ -290,9 +289,10 @@ impl PlanReport {
         let plan_report: PlanReport =
             serde_json::from_str(text).map_err(|error| unreadable().with_source(error))?;
         match plan_report.format {
-            FORMAT => Ok(plan_report),
-            other => Err(unreadable()
-                .with_source(format!("it has format {other}, but this version reads format {FORMAT}"))),
+            FORMAT_VERSION => Ok(plan_report),
+            other => Err(unreadable().with_source(format!(
+                "it has format {other}, but this version reads format {FORMAT_VERSION}"
+            ))),
         }
     }
 
@@ -310,11 +310,14 @@ impl PlanReport {
             ))
             .with_note("nothing was changed")
             .with_hint("pass the manifest for which the plan was made")),
-            () if !self.basis.place.is_empty() && self.basis.place != now.basis.place => Err(Error::invalid(
-                format!("the plan is for the state '{}', not for '{}'", self.basis.place, now.basis.place),
-            )
-            .with_note("nothing was changed")
-            .with_hint("pass the state for which the plan was made: --state FILE")),
+            () if !self.basis.state_name.is_empty() && self.basis.state_name != now.basis.state_name => {
+                Err(Error::invalid(format!(
+                    "the plan is for the state '{}', not for '{}'",
+                    self.basis.state_name, now.basis.state_name
+                ))
+                .with_note("nothing was changed")
+                .with_hint("pass the state for which the plan was made: --state FILE"))
+            }
             () if self.basis.manifest != now.basis.manifest => moved("the manifest or a variable changed"),
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
             () if self.basis.state != now.basis.state => moved("the state changed"),
@@ -326,9 +329,9 @@ impl PlanReport {
 
 /// Returns the name of a state in a plan: its URL, or its file name. A pipeline may use a plan in another
 /// directory than the one in which it was made.
-fn place_name(place: &Storage) -> String {
-    let path = place.place();
-    match (place.is_shared(), path.file_name()) {
+fn state_name(storage: &Storage) -> String {
+    let path = storage.location();
+    match (storage.is_shared(), path.file_name()) {
         (false, Some(name)) => name.to_string_lossy().into_owned(),
         _ => path.display().to_string(),
     }
@@ -360,7 +363,7 @@ fn milliseconds(duration: Duration) -> u64 {
 }
 
 impl PlanInputs {
-    fn of(draft: &DraftPlan, state: &State, place: &Storage) -> Self {
+    fn of(draft: &DraftPlan, state: &State, storage: &Storage) -> Self {
         let prepared = &draft.prepared;
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
@@ -369,7 +372,7 @@ impl PlanInputs {
         let bytes = if written { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         PlanInputs {
             state: hex::encode(Sha256::digest(bytes)),
-            place: place_name(place),
+            state_name: state_name(storage),
             manifest: prepared.manifest_sha.clone(),
             artifacts,
         }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::agent::{Agent, contact, endpoint};
-use crate::environment::{Environment, lock};
 use crate::jobs::Jobs;
 use crate::prepare;
+use crate::run_context::{RunContext, lock};
 use crate::state::Store;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
@@ -20,27 +20,22 @@ pub(super) struct ReachableEnvironment {
 
 impl ReachableEnvironment {
     /// Finds the VM on record and waits until its own agent answers.
-    pub(super) fn reach(
-        environment: &Environment,
-        inputs: &Inputs,
-        command: &str,
-        timeout: Duration,
-    ) -> Result<Self> {
-        let store = lock::open(environment, command)?;
+    pub(super) fn reach(run: &RunContext, inputs: &Inputs, command: &str, timeout: Duration) -> Result<Self> {
+        let store = lock::open(run, command)?;
         if !store.exists() {
             return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
                 .with_hint("if the state file is elsewhere, name it with --state FILE"));
         }
-        environment.reporter.state(store.storage());
-        let validating = environment.reporter.stage("Validating");
-        let loaded = prepare::load(environment, inputs)?;
+        run.reporter.state(store.storage());
+        let validating = run.reporter.stage("Validating");
+        let loaded = prepare::load(run, inputs)?;
         let deployment = loaded.deployment()?;
         let provider = &deployment.cloud_provider;
-        let endpoint = endpoint(environment, provider)?;
+        let endpoint = endpoint(run, provider)?;
         validating.finish();
 
         let state = store.state();
-        let agent = contact(environment, endpoint, state, timeout)?;
+        let agent = contact(run, endpoint, state, timeout)?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment {
             deployment,
@@ -51,7 +46,7 @@ impl ReachableEnvironment {
     }
 
     /// Returns the jobs on the VM.
-    pub(super) fn jobs<'j>(&'j self, environment: &'j Environment) -> Jobs<'j> {
-        Jobs { environment, agent: &self.agent, instance: self.instance.clone() }
+    pub(super) fn jobs<'j>(&'j self, run: &'j RunContext) -> Jobs<'j> {
+        Jobs { run, agent: &self.agent, instance: self.instance.clone() }
     }
 }

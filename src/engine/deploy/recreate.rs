@@ -2,16 +2,16 @@
 
 use super::create_env::create_env;
 use super::request::CreateEnvRequest;
-use crate::environment::Environment;
-use crate::environment::lock::no_state;
+use crate::run_context::RunContext;
+use crate::run_context::lock::no_state;
 use crate::state::State;
 use crate::{cpis, prepare};
 use base::{Error, Result};
 use manifest::Inputs;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
-pub fn recreate(request: &CreateEnvRequest, environment: &Environment) -> Result<String> {
-    let storage = environment.paths.state.resolved()?;
+pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
+    let storage = run.paths.state.resolved()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
     if state.current_manifest_sha.is_empty() {
         return Err(Error::invalid(
@@ -20,32 +20,31 @@ pub fn recreate(request: &CreateEnvRequest, environment: &Environment) -> Result
         )
         .with_hint("to deploy the manifest: `monopile create-env MANIFEST`"));
     }
-    recreate_unfinished(request, environment, &state)
+    recreate_unfinished(request, run, &state)
 }
 
 /// Like [`recreate`], but accepts a state without a finished deploy, because a repair may just have dropped a
 /// record.
 pub(crate) fn recreate_unfinished(
     request: &CreateEnvRequest,
-    environment: &Environment,
+    run: &RunContext,
     state: &State,
 ) -> Result<String> {
     // `create_env` reports errors in the manifest.
-    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, environment, state), Ok(false))
-    {
+    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, run, state), Ok(false)) {
         return Err(Error::invalid("the manifest differs from the deployed one")
             .with_hint("pass the same ops files and variables as for the last create-env")
             .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`"));
     }
-    create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, environment)
+    create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, run)
 }
 
 /// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
 /// manifest does not cover the choice of the CPI.
-fn is_deployed(request: &CreateEnvRequest, environment: &Environment, state: &State) -> Result<bool> {
+fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
     // Newly generated values would differ from the deployed ones.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
-    let loaded = manifest::load(&inputs, &environment.redactor)?;
+    let loaded = manifest::load(&inputs, &run.redactor)?;
     let (state, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::environment::Environment;
 use crate::jobs::render;
+use crate::run_context::RunContext;
 use crate::{cpis, prepare, templates};
 use base::error::ResultExt;
 use base::text;
@@ -39,12 +39,12 @@ const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are
 /// missing, and the instance id is all zeros.
-pub fn render_job(request: &RenderJobRequest, environment: &Environment) -> Result<Vec<JobFile>> {
-    let rendering = environment.reporter.stage(format!("Rendering job '{}'", request.job));
-    let loaded = prepare::load(environment, &request.inputs)?;
+pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<JobFile>> {
+    let rendering = run.reporter.stage(format!("Rendering job '{}'", request.job));
+    let loaded = prepare::load(run, &request.inputs)?;
     let deployment = loaded.deployment()?;
     let provider = &deployment.cloud_provider;
-    let renderer = templates::renderer_of(environment, request.templates)?;
+    let renderer = templates::renderer_of(run, request.templates)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => &[],
@@ -66,7 +66,7 @@ pub fn render_job(request: &RenderJobRequest, environment: &Environment) -> Resu
     };
     let wanted: Vec<_> =
         deployment.releases.iter().filter(|release| release.name == *owner).cloned().collect();
-    let releases = prepare::open_releases(environment, &wanted, &request.inputs.manifest, &rendering)?;
+    let releases = prepare::open_releases(run, &wanted, &request.inputs.manifest, &rendering)?;
     let release = prepare::find(&releases, owner)?;
     let job = release.job(&request.job)?;
     let context = match reference {
@@ -76,7 +76,7 @@ pub fn render_job(request: &RenderJobRequest, environment: &Environment) -> Resu
         None => cpis::job_context(&deployment.name, job, &provider.properties),
     };
     let context = templates::context(&context)?;
-    let root = environment.paths.work.join("rendered");
+    let root = run.paths.work.join("rendered");
     let mut files = render::templates(&renderer, job, &context, &root)
         .context(|| format!("job '{}' cannot be rendered", job.name))?;
     if let (Some(monit), true) = (&job.monit, reference.is_some()) {

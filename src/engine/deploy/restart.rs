@@ -3,17 +3,17 @@
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use base::Result;
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
-pub fn restart(on: &JobsRequest, stopping: StopOptions, environment: &Environment) -> Result<String> {
-    let reachable = ReachableEnvironment::reach(environment, &on.inputs, "restart", on.agent_timeout)?;
-    let jobs = reachable.jobs(environment);
-    let stage = environment.reporter.stage("Stopping");
+pub fn restart(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -> Result<String> {
+    let reachable = ReachableEnvironment::reach(run, &request.inputs, "restart", request.agent_timeout)?;
+    let jobs = reachable.jobs(run);
+    let stage = run.reporter.stage("Stopping");
     jobs.stop(stopping.drain(), StopReason::Stop, &stage)?;
     stage.finish();
-    let starting = environment.reporter.stage("Starting");
+    let starting = run.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {
         error.with_note("the jobs were stopped").with_hint("to start them: `monopile start-env MANIFEST`")
     })?;

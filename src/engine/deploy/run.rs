@@ -6,21 +6,21 @@ use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
 use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
-use crate::effects::{Executor, Registry, deletion};
-use crate::environment::{Environment, signals};
+use crate::effects::{Executor, RunRegistry, deletion};
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{AgentState, Instance, Packages};
 use crate::plan::{DiskRef, Leaf, Plan, PlannedStep, StemcellRef, Step};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
-use crate::state::{Change, DiskHandle, Leaves, Release, Resource, State, Stemcell};
+use crate::run_context::{RunContext, signals};
+use crate::state::{Change, DiskHandle, Leaves, ReleaseRecord, Resource, State, StemcellRecord};
 use base::events::{Event, Stage};
 use base::{Error, ErrorKind, Result};
 use erb::Renderer;
 
 /// A running `create-env`.
 pub(super) struct DeployRun<'a> {
-    pub(super) environment: &'a Environment,
+    pub(super) context: &'a RunContext,
     pub(super) prepared: &'a PreparedDeployment,
     pub(super) opened: &'a OpenedArtifacts,
     pub(super) renderer: &'a dyn Renderer,
@@ -34,21 +34,21 @@ pub(super) struct DeployRun<'a> {
 
 /// The steps that `delete-env` shares with `create-env`.
 pub(super) struct Teardown<'a> {
-    pub(super) environment: &'a Environment,
+    pub(super) context: &'a RunContext,
     endpoint: AgentEndpoint,
     pub(super) stopping: StopOptions,
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
-    pub(super) before: StopReason<'static>,
+    pub(super) reason: StopReason<'static>,
     /// The time after which a VM to delete counts as dead if its agent does not answer.
     pub(super) timeout: Duration,
     /// The registry, if contract v1 is in force.
-    pub(super) registry: Option<Registry<'a>>,
+    pub(super) registry: Option<RunRegistry<'a>>,
 }
 
 impl<'a> DeployRun<'a> {
     /// Creates a run. Fails if the packages and the stemcell do not fit together, before anything is created.
     pub(super) fn new(
-        environment: &'a Environment,
+        context: &'a RunContext,
         prepared: &'a PreparedDeployment,
         opened: &'a OpenedArtifacts,
         renderer: &'a dyn Renderer,
@@ -56,12 +56,12 @@ impl<'a> DeployRun<'a> {
         request: &CreateEnvRequest,
     ) -> Result<Self> {
         let teardown =
-            Teardown::new(environment, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
+            Teardown::new(context, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         let (rendered, step_timer) = (None, StepTimer::default());
         Ok(DeployRun {
-            environment,
+            context,
             prepared,
             opened,
             renderer,
@@ -98,7 +98,7 @@ impl<'a> DeployRun<'a> {
             &self.opened.releases,
             networks,
             &state.installation_id,
-            &self.environment.paths.work,
+            &self.context.paths.work,
         )
     }
 
@@ -110,7 +110,7 @@ impl<'a> DeployRun<'a> {
         contract: Contract,
     ) -> Result<()> {
         let usual = plan.usual(&executor.state().monopile.durations);
-        let deploying = self.environment.reporter.expected("Deploying", usual);
+        let deploying = self.context.reporter.expected("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys() {
             let first = executor.state().monopile.credentials.is_none();
@@ -122,8 +122,8 @@ impl<'a> DeployRun<'a> {
         let (mut new_stemcell, mut new_disk) = (None, None);
         let agent = self.teardown.agent(executor.state());
         for (number, planned) in plan.steps.iter().enumerate() {
-            signals::check(self.environment)?;
-            self.environment.reporter.emit(begun(plan, number, planned, &instance));
+            signals::check(self.context)?;
+            self.context.reporter.emit(step_started_event(plan, number, planned, &instance));
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -203,7 +203,7 @@ impl<'a> DeployRun<'a> {
 
     /// Updates the jobs on the running VM in place and records the manifest as deployed.
     fn update_vm(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
-        let applied = AgentState::of(agent, executor.state())?;
+        let applied = AgentState::fetch(agent, executor.state())?;
         let rendered =
             self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
         let updated = self.instance(agent).update(&rendered, &applied, stage);
@@ -212,13 +212,13 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::UpdateFailed)?;
         }
         let interruption = updated?;
-        self.step_timer.interrupted(interruption);
+        self.step_timer.add_downtime(interruption);
         executor.commit(self.deployed())
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
         Instance {
-            environment: self.environment,
+            run: self.context,
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
@@ -246,7 +246,7 @@ impl<'a> DeployRun<'a> {
             .prepared
             .release_identities()
             .into_iter()
-            .map(|identity| Release {
+            .map(|identity| ReleaseRecord {
                 id: uuid::Uuid::new_v4().to_string(),
                 digest: Some(identity.digest.to_string()),
                 name: identity.name,
@@ -262,13 +262,13 @@ impl<'a> DeployRun<'a> {
             releases,
             manifest: Some(Leaves::of(leaves).showing(shown)),
             credentials: self.prepared.credentials.clone(),
-            durations: self.step_timer.so_far(self.environment.reporter.finished_durations()),
+            durations: self.step_timer.so_far(self.context.reporter.finished_durations()),
         }
     }
 }
 
-fn begun(plan: &Plan, number: usize, planned: &PlannedStep, instance: &str) -> Event {
-    Event::StepBegun {
+fn step_started_event(plan: &Plan, number: usize, planned: &PlannedStep, instance: &str) -> Event {
+    Event::StepStarted {
         number: number + 1,
         count: plan.steps.len(),
         step: planned.step.name(),
@@ -278,7 +278,7 @@ fn begun(plan: &Plan, number: usize, planned: &PlannedStep, instance: &str) -> E
 }
 
 /// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.
-fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Result<Stemcell> {
+fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Result<StemcellRecord> {
     let id = match which {
         StemcellRef::Existing(id) => Some(id.as_str()),
         StemcellRef::New => new,
@@ -300,29 +300,29 @@ fn in_use(state: &State, resource: &Resource) -> bool {
 
 impl<'a> Teardown<'a> {
     pub(super) fn new(
-        environment: &'a Environment,
+        context: &'a RunContext,
         endpoint: AgentEndpoint,
         stopping: StopOptions,
-        before: StopReason<'static>,
+        reason: StopReason<'static>,
         timeout: Duration,
     ) -> Self {
-        Teardown { environment, endpoint, stopping, before, timeout, registry: None }
+        Teardown { context, endpoint, stopping, reason, timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
-        connect(self.environment, self.endpoint.clone(), state)
+        connect(self.context, self.endpoint.clone(), state)
     }
 
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
-        let deleting = self.environment.reporter.stage("Deleting");
+        let deleting = self.context.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
         for (number, planned) in plan.steps.iter().enumerate() {
-            signals::check(self.environment)?;
-            self.environment.reporter.emit(begun(plan, number, planned, &instance));
+            signals::check(self.context)?;
+            self.context.reporter.emit(step_started_event(plan, number, planned, &instance));
             failures.extend(self.step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
         }
         if failures.is_empty() {
@@ -335,7 +335,7 @@ impl<'a> Teardown<'a> {
     fn step(
         &self,
         step: &Step,
-        why: &str,
+        reason: &str,
         executor: &mut Executor<'_>,
         agent: &Agent,
         stage: &Stage,
@@ -343,7 +343,7 @@ impl<'a> Teardown<'a> {
         match step {
             Step::StopVm(vm) => vm::stop(self, executor, agent, vm, stage).map(|()| None),
             Step::Delete(resource) => {
-                let failure = deletion::delete(executor, resource, why, stage)?;
+                let failure = deletion::delete(executor, resource, reason, stage)?;
                 // An undeleted VM stops the run: nothing may replace it or touch its resources before it is
                 // gone.
                 match failure {

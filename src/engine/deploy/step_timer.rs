@@ -27,8 +27,8 @@ impl StepTimer {
     }
 
     /// Records the interruption of jobs that run again on the same VM.
-    pub(super) fn interrupted(&mut self, interruption: Duration) {
-        self.took.insert(INTERRUPTION_IN_PLACE, interruption);
+    pub(super) fn add_downtime(&mut self, downtime: Duration) {
+        self.took.insert(INTERRUPTION_IN_PLACE, downtime);
     }
 
     /// Records the interruption of jobs that now run on a new VM.
@@ -39,8 +39,8 @@ impl StepTimer {
     }
 
     fn end_step(&mut self) {
-        if let Some((name, begun)) = self.current.take() {
-            *self.took.entry(name).or_default() += begun.elapsed();
+        if let Some((name, started)) = self.current.take() {
+            *self.took.entry(name).or_default() += started.elapsed();
         }
     }
 

@@ -3,14 +3,14 @@
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use base::Result;
 
 /// Stops the jobs of the environment and returns a summary in one sentence.
-pub fn stop_env(on: &JobsRequest, stopping: StopOptions, environment: &Environment) -> Result<String> {
-    let reachable = ReachableEnvironment::reach(environment, &on.inputs, "stop-env", on.agent_timeout)?;
-    let stage = environment.reporter.stage("Stopping");
-    reachable.jobs(environment).stop(stopping.drain(), StopReason::Stop, &stage)?;
+pub fn stop_env(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -> Result<String> {
+    let reachable = ReachableEnvironment::reach(run, &request.inputs, "stop-env", request.agent_timeout)?;
+    let stage = run.reporter.stage("Stopping");
+    reachable.jobs(run).stop(stopping.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

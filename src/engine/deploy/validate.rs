@@ -4,9 +4,9 @@ use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
 use crate::cpis::{self, Cpis};
-use crate::environment::Environment;
 use crate::jobs::unknown_properties;
 use crate::prepare::OpenedArtifacts;
+use crate::run_context::RunContext;
 use crate::state::State;
 use base::Result;
 use base::events::Stage;
@@ -15,7 +15,7 @@ use erb::Renderer;
 /// Checks that releases, stemcell, templates and the CPI config fit together. Returns the run that takes the
 /// steps, and its CPIs, which are not installed yet.
 pub(super) fn validate<'a>(
-    environment: &'a Environment,
+    context: &'a RunContext,
     request: &CreateEnvRequest,
     draft: &'a DraftPlan,
     (opened, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
@@ -24,9 +24,9 @@ pub(super) fn validate<'a>(
 ) -> Result<(DeployRun<'a>, Cpis<'a>)> {
     let prepared = &draft.prepared;
     for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
-        environment.reporter.warn(warning);
+        context.reporter.warn(warning);
     }
-    let mut run = DeployRun::new(environment, prepared, opened, renderer, draft.endpoint.clone(), request)?;
+    let mut run = DeployRun::new(context, prepared, opened, renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     run.render_what_can_be(state, stage)?;
     let parts = cpis::CpiInputs {
@@ -37,7 +37,7 @@ pub(super) fn validate<'a>(
         releases: &opened.releases,
         renderer,
     };
-    let mut cpis = Cpis::find(environment, parts, state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(context, parts, state, request.cpi_api_version)?;
     cpis.use_stemcell(prepared.deployment.cpi(), opened.stemcell.api_version);
     Ok((run, cpis))
 }

@@ -7,7 +7,7 @@ use crate::agent::{Agent, AgentError, ForeignAgent};
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};
-use crate::state::{Change, Stemcell, Vm, VmHandle, VmSpecDigests};
+use crate::state::{Change, StemcellRecord, VmHandle, VmPropertiesDigests, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -18,16 +18,16 @@ pub(super) fn create_stemcell(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     cpi: Option<&str>,
-    why: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<String> {
-    let place = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    let destination = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
     let uploading = stage.reporter().timed(
         "upload_stemcell",
-        format!("Uploading stemcell '{}/{}'{place}", stemcell.name, stemcell.version),
+        format!("Uploading stemcell '{}/{}'{destination}", stemcell.name, stemcell.version),
     );
     let (effect, arguments) = upload(stemcell, deployment, cpi, false);
-    executor.perform(&uploading, why, &effect, arguments)?;
+    executor.perform(&uploading, reason, &effect, arguments)?;
     let known = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = known.map(|known| known.id.clone());
     uploading.finish();
@@ -42,7 +42,7 @@ pub(crate) fn upload(
     cpi: Option<&str>,
     kept: bool,
 ) -> (Effect, Vec<Value>) {
-    let record = Stemcell {
+    let record = StemcellRecord {
         id: uuid::Uuid::new_v4().to_string(),
         name: stemcell.name.clone(),
         version: stemcell.version.clone(),
@@ -64,9 +64,9 @@ pub(super) fn create(
     run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
-    stemcell: &Stemcell,
+    stemcell: &StemcellRecord,
     contract: Contract,
-    why: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &run.prepared.deployment;
@@ -75,7 +75,7 @@ pub(super) fn create(
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
     );
     let agent_id = uuid::Uuid::new_v4().to_string();
-    let record = Vm {
+    let record = VmRecord {
         cid: Unnamed,
         agent_id: agent_id.clone(),
         contract,
@@ -83,7 +83,7 @@ pub(super) fn create(
         cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
-        made_of: Some(VmSpecDigests::of(&run.prepared.vm_spec)),
+        spec_digests: Some(VmPropertiesDigests::of(&run.prepared.vm_spec)),
         ready: false,
     };
     // The CPI does not know disks of other CPIs.
@@ -97,7 +97,7 @@ pub(super) fn create(
         json!(disks),
         json!(deployment.vm.env),
     ];
-    executor.perform(&creating, why, &Effect::CreateVm { record }, arguments)?;
+    executor.perform(&creating, reason, &Effect::CreateVm { record }, arguments)?;
     executor.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(executor)?;
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
@@ -186,7 +186,7 @@ pub(super) fn stop(
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
-            if let Some(problem) = tunnel.and_then(|tunnel| tunnel.failure()) {
+            if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
             waiting.skip(format!("its agent cannot be used, so its jobs are not stopped: {error}"));
@@ -208,7 +208,7 @@ pub(super) fn stop(
         waiting.finish();
     }
 
-    let jobs = Jobs { environment: teardown.environment, agent, instance };
-    jobs.stop(teardown.stopping.drain(), teardown.before, stage)?;
+    let jobs = Jobs { run: teardown.context, agent, instance };
+    jobs.stop(teardown.stopping.drain(), teardown.reason, stage)?;
     jobs.unmount(stage)
 }

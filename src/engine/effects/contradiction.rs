@@ -34,7 +34,7 @@ impl Contradiction {
                 cpi_label(vm.cpi()),
                 agent.address()
             ),
-            cause: probable_cause(&executor.changed_place_properties(vm.cpi())?, ResourceKind::Vm),
+            cause: probable_cause(&executor.changed_location_properties(vm.cpi())?, ResourceKind::Vm),
             forget: format!("monopile state forget --vm {}", vm.cid),
         }))
     }

@@ -33,15 +33,15 @@ use manifest::cpi_label;
 pub(crate) fn delete(
     executor: &mut Executor<'_>,
     resource: &Resource,
-    why: &str,
+    purpose: &str,
     stage: &Stage,
 ) -> Result<Option<Error>> {
     let what = resource.kind();
     let deleting =
         stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
-    let deletion = Deletion { resource, why, effect: Effect::delete(resource.clone()) };
+    let deletion = Deletion { resource, reason: purpose, effect: Effect::delete(resource.clone()) };
     let others = deletion.others(executor);
-    let changed = executor.changed_place_properties(resource.cpi())?;
+    let changed = executor.changed_location_properties(resource.cpi())?;
     if (!others.is_empty() || !changed.is_empty())
         && executor.presence(&deleting, resource)? == Presence::Gone
     {
@@ -58,7 +58,7 @@ pub(crate) fn delete(
         };
     }
     let arguments = vec![json!(resource.cid())];
-    let error = match executor.attempt(resource.cpi(), &deleting, why, &deletion.effect, arguments)? {
+    let error = match executor.attempt(resource.cpi(), &deleting, purpose, &deletion.effect, arguments)? {
         Ok(_) => {
             if what == ResourceKind::Stemcell && !changed.is_empty() {
                 stage.reporter().warn(format!(
@@ -102,7 +102,7 @@ pub(crate) fn delete(
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)
         }
-        Presence::There | Presence::Unknown(_) => {
+        Presence::Exists | Presence::Unknown(_) => {
             deletion.mark(executor, &error, false)?;
             Ok(Some(name_cpi(resource.cpi(), error)))
         }
@@ -121,7 +121,7 @@ fn forget(executor: &Executor<'_>, resource: &Resource) -> String {
 /// One deletion of a resource on record.
 struct Deletion<'d> {
     resource: &'d Resource,
-    why: &'d str,
+    reason: &'d str,
     effect: Effect,
 }
 
@@ -168,9 +168,10 @@ impl Deletion<'_> {
             }
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.resource.cid())];
-            match executor.attempt(cpi, stage, self.why, &self.effect, arguments)? {
+            match executor.attempt(cpi, stage, self.reason, &self.effect, arguments)? {
                 Ok(_) => return Ok(SearchResult::Deleted(cpi_label(cpi))),
-                Err(error) if presence != Presence::There && does_not_know(self.resource.kind(), &error) => {}
+                Err(error) if presence != Presence::Exists && does_not_know(self.resource.kind(), &error) => {
+                }
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
                     return Ok(SearchResult::Failed(other.clone(), error));
                 }
@@ -219,13 +220,18 @@ impl Deletion<'_> {
     }
 
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let said = executor.environment().redactor.show(&error.to_string());
+        let said = executor.environment().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
-            Some(before) => before.since.clone(),
+            Some(before) => before.failed_at.clone(),
             None => base::encoding::now(),
         };
         let resource = self.resource.clone();
-        executor.commit(Change::DeletionFailed(Undeleted { resource, said, since, not_found }))
+        executor.commit(Change::DeletionFailed(Undeleted {
+            resource,
+            cpi_message: said,
+            failed_at: since,
+            not_found,
+        }))
     }
 }
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::cpi::{Answer, CpiError, CreatedVm, Method};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
 use crate::state::{
-    Change, Disk, DiskHandle, Resource, Snapshot, SnapshotHandle, Stemcell, StemcellHandle, Suspect, Vm,
-    VmHandle, in_iaas,
+    Change, DiskHandle, DiskRecord, Resource, SnapshotHandle, SnapshotRecord, StemcellHandle, StemcellRecord,
+    Suspect, VmHandle, VmRecord, in_iaas,
 };
 
 /// A CPI call that changes something. Records have no CID until the CPI has answered.
@@ -19,19 +19,19 @@ pub(crate) enum Effect {
     /// `create_stemcell`.
     CreateStemcell {
         /// The record to store when the call succeeds.
-        record: Stemcell<Unnamed>,
+        record: StemcellRecord<Unnamed>,
     },
     /// `create_vm`.
     CreateVm {
         /// The record to store when the call succeeds.
-        record: Vm<Unnamed>,
+        record: VmRecord<Unnamed>,
     },
     /// `delete_vm`.
     DeleteVm(VmHandle),
     /// `create_disk`.
     CreateDisk {
         /// The record to store when the call succeeds.
-        record: Disk<Unnamed>,
+        record: DiskRecord<Unnamed>,
     },
     /// `attach_disk`.
     AttachDisk {
@@ -52,7 +52,7 @@ pub(crate) enum Effect {
     /// `snapshot_disk`.
     SnapshotDisk {
         /// The record to store when the call succeeds.
-        record: Snapshot<Unnamed>,
+        record: SnapshotRecord<Unnamed>,
     },
     /// `delete_snapshot`.
     DeleteSnapshot(SnapshotHandle),
@@ -116,7 +116,7 @@ impl Effect {
     }
 
     /// Describes what an unanswered call may have created.
-    fn looks_like(&self) -> String {
+    fn description(&self) -> String {
         match self {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
@@ -141,7 +141,7 @@ impl Effect {
 
     /// Describes how to find in the IaaS what an unanswered call may have created.
     pub(crate) fn how_to_find(&self) -> String {
-        in_iaas(&self.looks_like(), self.cpi())
+        in_iaas(&self.description(), self.cpi())
     }
 
     /// Returns the suspect of a creating call that failed. Any error counts, because a CPI may report an
@@ -160,9 +160,9 @@ impl Effect {
             request_id: request_id.clone(),
             cpi: self.cpi().map(str::to_owned),
             agent_id,
-            looks_like: self.looks_like(),
-            said: hide(message),
-            since: base::encoding::now(),
+            description: self.description(),
+            cpi_message: hide(message),
+            failed_at: base::encoding::now(),
         })
     }
 

@@ -11,12 +11,12 @@ use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
-use crate::cpis::{Connection, Cpis, Presence, Retries, name_cpi};
-use crate::environment::{Environment, signals};
+use crate::cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
 use crate::protocol::RegistryEndpoint;
+use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, Conclusion, Outcome, Preparation};
 use crate::state::{
-    Change, CpiPlace, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
+    Change, CpiLocation, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
 };
 use base::events::Stage;
 use base::files::scratch;
@@ -25,7 +25,7 @@ use base::{Error, Result};
 
 /// The locked state, and the CPIs whose calls change it.
 pub(crate) struct Executor<'a> {
-    environment: &'a Environment,
+    run: &'a RunContext,
     cpis: Cpis<'a>,
     store: Store,
     /// The registry that serves calls under contract v1.
@@ -45,7 +45,7 @@ pub(crate) struct ParallelEffect {
 /// A call with an effect, not yet announced.
 struct EffectCall<'c> {
     stage: &'c Stage,
-    why: &'c str,
+    reason: &'c str,
     effect: &'c Effect,
     arguments: &'c [Value],
     /// The registry that serves the call under contract v1.
@@ -54,8 +54,8 @@ struct EffectCall<'c> {
 
 impl<'a> Executor<'a> {
     /// Creates an executor without writing anything, so that a CPI that fails `info` leaves no trace.
-    pub(crate) fn new(environment: &'a Environment, cpis: Cpis<'a>, store: Store) -> Self {
-        Executor { environment, cpis, store, registry: None }
+    pub(crate) fn new(run: &'a RunContext, cpis: Cpis<'a>, store: Store) -> Self {
+        Executor { run, cpis, store, registry: None }
     }
 
     /// Returns the CPIs of the run.
@@ -93,12 +93,12 @@ impl<'a> Executor<'a> {
     pub(crate) fn perform(
         &mut self,
         stage: &Stage,
-        why: &str,
+        reason: &str,
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Answer> {
-        self.attempt(effect.cpi(), stage, why, effect, arguments)?
-            .map_err(|error| failed_call::error(self.environment, self.state(), effect, error))
+        self.attempt(effect.cpi(), stage, reason, effect, arguments)?
+            .map_err(|error| failed_call::error(self.run, self.state(), effect, error))
     }
 
     /// Like [`Self::perform`] for several calls at once (`--parallel`), each as a stage of its own. A failed
@@ -106,19 +106,20 @@ impl<'a> Executor<'a> {
     pub(crate) fn perform_in_parallel(
         &mut self,
         stage: &Stage,
-        why: &str,
+        reason: &str,
         calls: &[ParallelEffect],
     ) -> Result<Vec<Result<Answer>>> {
         let connections =
             calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
-        let connections: Vec<&Connection<'_>> = connections.iter().map(|one| &**one).collect();
-        let (environment, registry) = (self.environment, self.registry.as_ref());
+        let connections: Vec<&CpiConnection<'_>> =
+            connections.iter().map(|connection| &**connection).collect();
+        let (environment, registry) = (self.run, self.registry.as_ref());
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         task_graph::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
             let ParallelEffect { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
-            let call = EffectCall { stage: &calling, why, effect, arguments, registry };
+            let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome =
                 announce_and_make(environment, &store, connections[number], &call).and_then(|answer| {
                     answer.map_err(|error| {
@@ -141,14 +142,14 @@ impl<'a> Executor<'a> {
         &mut self,
         cpi: Option<&str>,
         stage: &Stage,
-        why: &str,
+        reason: &str,
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.get(cpi)?;
         let registry = self.registry.as_ref();
-        let call = EffectCall { stage, why, effect, arguments: &arguments, registry };
-        announce_and_make(self.environment, &Mutex::new(&mut self.store), &connection, &call)
+        let call = EffectCall { stage, reason, effect, arguments: &arguments, registry };
+        announce_and_make(self.run, &Mutex::new(&mut self.store), &connection, &call)
     }
 
     /// Asks the CPI on record whether a resource exists.
@@ -168,14 +169,14 @@ impl<'a> Executor<'a> {
     }
 
     /// Returns the paths of the CPI's properties that have changed since the VM was created.
-    pub(crate) fn changed_place_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
-        let Some(known) = self.state().place(cpi) else { return Ok(Vec::new()) };
-        Ok(known.differences(&self.cpis.get(cpi)?.place()?))
+    pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
+        let Some(known) = self.state().location(cpi) else { return Ok(Vec::new()) };
+        Ok(known.differences(&self.cpis.get(cpi)?.location()?))
     }
 
     /// Returns the context of the run.
-    pub(crate) fn environment(&self) -> &'a Environment {
-        self.environment
+    pub(crate) fn environment(&self) -> &'a RunContext {
+        self.run
     }
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
@@ -197,14 +198,14 @@ impl<'a> Executor<'a> {
 /// Makes a call to this CPI. Locks the store only to announce the call and to record its outcome, because
 /// other calls may be under way.
 fn announce_and_make(
-    environment: &Environment,
+    run: &RunContext,
     store: &Mutex<&mut Store>,
-    connection: &Connection<'_>,
+    connection: &CpiConnection<'_>,
     call: &EffectCall<'_>,
 ) -> Result<Result<Answer, CpiError>> {
-    let EffectCall { stage, why, effect, arguments, registry } = call;
+    let EffectCall { stage, reason: why, effect, arguments, registry } = call;
     let cpi = connection.name();
-    signals::check(environment)?;
+    signals::check(run)?;
     // The director id must be on record before a CPI tags anything with it.
     lock_store(store).establish()?;
     let mut retries = Retries::default();
@@ -215,10 +216,10 @@ fn announce_and_make(
             method: call.method.name().to_owned(),
             terms: connection.terms(),
             cpi: cpi.map(str::to_owned),
-            why: (*why).to_owned(),
+            reason: (*why).to_owned(),
             effect: (*effect).clone(),
             registry: registry.cloned(),
-            by: None,
+            holder: None,
         };
         let open = lock_store(store).journal().call(&call.request_id);
         let mut answer_file = None;
@@ -234,19 +235,19 @@ fn announce_and_make(
             }
         }
         let answer_file = answer_file.unwrap_or_else(|| open.answer_file());
-        let mut made = make(connection, &call, &open, answer_file, stage).and_then(|answer| {
+        let mut made = run_announced_call(connection, &call, &open, answer_file, stage).and_then(|answer| {
             let changes = effect.changes(&answer);
             let unusable = |problem| CpiError::no_answer(call.method, &call.request_id, problem);
             changes.map(|changes| (answer, changes)).map_err(unusable)
         });
         if let Ok((_, changes)) = &mut made {
-            changes.extend(place_change(lock_store(store).state(), effect, connection)?);
+            changes.extend(location_change(lock_store(store).state(), effect, connection)?);
         }
-        let error = match conclude(environment, &mut lock_store(store), cpi, effect, &open, made)? {
+        let error = match conclude(run, &mut lock_store(store), cpi, effect, &open, made)? {
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
-        if !retries.allow(environment, stage, &error)? {
+        if !retries.allow(run, stage, &error)? {
             return Ok(Err(error));
         }
     }
@@ -254,15 +255,15 @@ fn announce_and_make(
 
 /// Returns the change that records the place of a created resource, if it is not on record yet. Only a VM or
 /// the first resource of a CPI decides; other resources may be in an earlier place.
-fn place_change(state: &State, effect: &Effect, connection: &Connection<'_>) -> Result<Option<Change>> {
+fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_>) -> Result<Option<Change>> {
     let cpi = effect.cpi();
     let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
     if !effect.creates() || !(matches!(effect, Effect::CreateVm { .. }) || is_first()) {
         return Ok(None);
     }
-    let place = connection.place()?;
-    let is_known = state.place(cpi).is_some_and(|known| known.matches(&place));
-    Ok(CpiPlace::of(cpi, &place).filter(|_| !is_known).map(Change::PlaceUsed))
+    let location = connection.location()?;
+    let is_known = state.location(cpi).is_some_and(|known| known.matches(&location));
+    Ok(CpiLocation::of(cpi, &location).filter(|_| !is_known).map(Change::PlaceUsed))
 }
 
 fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
@@ -273,7 +274,7 @@ fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut
 
 /// Ends a call: records its outcome and settles it, or returns the error for a call that stays open.
 fn conclude(
-    environment: &Environment,
+    run: &RunContext,
     store: &mut Store,
     cpi: Option<&str>,
     effect: &Effect,
@@ -291,12 +292,12 @@ fn conclude(
             }
             Conclusion::RecordSuspect => {
                 if let Err(error) = &made {
-                    failed_call::record(&environment.redactor, store, effect, error)?;
+                    failed_call::record(&run.redactor, store, effect, error)?;
                 }
             }
             Conclusion::Settle => open.settle()?,
             Conclusion::StayOpen => {
-                return made.map(Ok).map_err(|error| stays_open(environment, cpi, effect, open, error));
+                return made.map(Ok).map_err(|error| stays_open(run, cpi, effect, open, error));
             }
         }
     }
@@ -305,7 +306,7 @@ fn conclude(
 
 /// Returns the error for a call that stays open.
 fn stays_open(
-    environment: &Environment,
+    run: &RunContext,
     cpi: Option<&str>,
     effect: &Effect,
     open: &OpenCall,
@@ -315,13 +316,13 @@ fn stays_open(
     if matches!(error, CpiError::Abandoned { .. }) {
         return still_at_work(name_cpi(cpi, error), open);
     }
-    open.redact(&environment.redactor);
+    open.redact(&run.redactor);
     unknown_outcome(effect, open, name_cpi(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.
-fn make(
-    connection: &Connection<'_>,
+fn run_announced_call(
+    connection: &CpiConnection<'_>,
     call: &CpiRequest,
     open: &OpenCall,
     answer: io::Result<File>,

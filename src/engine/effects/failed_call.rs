@@ -3,7 +3,7 @@
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
 use crate::cpis::name_cpi;
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use crate::state::call_rules::Outcome;
 use crate::state::{AbsentMethod, Change, State, Store, Suspect};
 use base::redact::Redactor;
@@ -35,7 +35,7 @@ pub(crate) fn record(
     effect: &Effect,
     error: &CpiError,
 ) -> Result<()> {
-    let Some(suspect) = effect.suspect(error, &|text| redactor.show(text)) else { return Ok(()) };
+    let Some(suspect) = effect.suspect(error, &|text| redactor.clean_and_redact(text)) else { return Ok(()) };
     store.commit(Change::CreationFailed(suspect))?;
     match absent_method(effect, error) {
         Some(absent) => store.commit(Change::MethodAbsent(absent)),
@@ -53,7 +53,7 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
 
 /// Returns the error for a call that the CPI answered with an error, with a hint about the suspect that
 /// [`record`] added.
-pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, error: CpiError) -> Error {
+pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: CpiError) -> Error {
     let suspect = match &error {
         CpiError::Answered { request_id, .. } => {
             state.monopile.suspects.iter().find(|suspect| suspect.request_id == *request_id)
@@ -67,20 +67,20 @@ pub(super) fn error(environment: &Environment, state: &State, effect: &Effect, e
                 "the CPI may have created something before it failed: {}",
                 suspect.how_to_find()
             ))
-            .with_hint(hint(environment, suspect)),
+            .with_hint(hint(run, suspect)),
         None => failed,
     }
 }
 
-fn hint(environment: &Environment, suspect: &Suspect) -> String {
+fn hint(run: &RunContext, suspect: &Suspect) -> String {
     format!(
         "look for it in the IaaS; to drop its record: `{}`",
-        forget_command(environment, &format!("--call {}", suspect.request_id))
+        forget_command(run, &format!("--call {}", suspect.request_id))
     )
 }
 
 /// Returns a `state forget` command with this option, ready to paste.
-pub(crate) fn forget_command(environment: &Environment, option: &str) -> String {
-    let state = environment.paths.state.to_string();
+pub(crate) fn forget_command(run: &RunContext, option: &str) -> String {
+    let state = run.paths.state.to_string();
     format!("monopile state forget {option} --state {}", shell_word(&state))
 }

@@ -1,9 +1,9 @@
 //! CPI calls that change something: announced in the journal before the call, recorded in the state after it.
 //!
-//! Uses `environment`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Executor`], which makes the
+//! Uses `run_context`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Executor`], which makes the
 //! calls; [`Effect`], one call with the record of its outcome; [`deletion::delete`];
-//! [`Contradiction`], a VM that the CPI denies and whose agent answers; [`Registry`], which serves calls and
-//! agents under contract v1.
+//! [`Contradiction`], a VM that the CPI denies and whose agent answers; [`RunRegistry`], which serves calls
+//! and agents under contract v1.
 
 mod contradiction;
 pub(crate) mod deletion;
@@ -17,4 +17,4 @@ pub(crate) use contradiction::Contradiction;
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
 pub(crate) use open_call_errors::{still_at_work, unknown_outcome};
-pub(crate) use registry::Registry;
+pub(crate) use registry::RunRegistry;

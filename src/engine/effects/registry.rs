@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
-use crate::environment::{Environment, signals};
 use crate::protocol::{Contract, VmCid};
 use crate::registry::tunnel::Tunnel;
-use crate::registry::{Background, Registry as Server, loopback, serve};
+use crate::registry::{Background, RegistryServer as Server, loopback, serve};
+use crate::run_context::{RunContext, signals};
 use crate::state::{Change, State};
 use artifact::Location;
 use base::events::Stage;
@@ -30,8 +30,8 @@ const KEY_LIMIT: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
 /// A running registry, with the SSH tunnel from the VM to it.
-pub(crate) struct Registry<'a> {
-    environment: &'a Environment,
+pub(crate) struct RunRegistry<'a> {
+    run: &'a RunContext,
     /// The tunnel to the newest VM. It stays open, because agents read the registry again when a disk is
     /// attached.
     tunnel: RefCell<Option<Tunnel>>,
@@ -42,11 +42,11 @@ pub(crate) struct Registry<'a> {
     runtime: Background,
 }
 
-impl<'a> Registry<'a> {
+impl<'a> RunRegistry<'a> {
     /// Starts the registry if contract v1 applies and the manifest configures one. The path of a private
     /// key is relative to `manifest`.
     pub(crate) fn start(
-        environment: &'a Environment,
+        run: &'a RunContext,
         provider: &CloudProvider,
         manifest: &Path,
         contract: Contract,
@@ -54,20 +54,20 @@ impl<'a> Registry<'a> {
     ) -> Result<Option<Self>> {
         let Some(config) = &provider.registry else { return Ok(None) };
         if contract == Contract::V2 {
-            environment.reporter.note(no_longer_needed(provider));
+            run.reporter.note(no_longer_needed(provider));
             return Ok(None);
         }
         let address = loopback(config)?;
         // An unusable key must fail before a VM is created.
         let login = match &provider.ssh_tunnel {
-            Some(tunnel) => Some(login(environment, tunnel, manifest)?),
+            Some(tunnel) => Some(login(run, tunnel, manifest)?),
             None => None,
         };
         let (runtime, server) = serve(config, address, executor.registry())?;
         executor.set_registry(server.endpoint());
         tracing::info!(%address, "contract v1: the registry is running");
         let tunnel = RefCell::new(None);
-        Ok(Some(Registry { environment, tunnel, login, port: address.port(), server, runtime }))
+        Ok(Some(RunRegistry { run, tunnel, login, port: address.port(), server, runtime }))
     }
 
     /// Waits until the agent on a new VM answers, and opens the tunnel first if one is configured.
@@ -79,12 +79,12 @@ impl<'a> Registry<'a> {
         timeout: Duration,
         stage: &Stage,
     ) -> Result<()> {
-        let begun = Instant::now();
+        let started = Instant::now();
         if let Some(tunnel) = self.begin(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
-            let waiting = self.environment.clock.measure(Activity::Waiting);
+            let waiting = self.run.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
-                &|| signals::first(self.environment),
+                &|| signals::first(self.run),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;
@@ -94,14 +94,14 @@ impl<'a> Registry<'a> {
         }
         let mut shown = String::new();
         loop {
-            let left = timeout.saturating_sub(begun.elapsed());
+            let left = timeout.saturating_sub(started.elapsed());
             let outcome = agent.wait_until_ready(left.min(TUNNEL_CHECK_INTERVAL), &mut |problem| {
                 if problem != shown {
                     stage.log_line(problem.clone());
                     shown = problem;
                 }
             });
-            let failed = self.tunnel.borrow().as_ref().and_then(Tunnel::failure);
+            let failed = self.tunnel.borrow().as_ref().and_then(Tunnel::last_error);
             match (outcome, failed) {
                 (Ok(()), _) => return Ok(()),
                 (Err(error @ AgentError::Interrupted { .. }), _) => return Err(error.into()),
@@ -124,22 +124,23 @@ impl<'a> Registry<'a> {
 }
 
 fn no_longer_needed(provider: &CloudProvider) -> String {
-    let place = |place: &str| place.rsplit(": ").next().unwrap_or(place).to_owned();
-    let mut places: Vec<String> = provider.registry.iter().map(|registry| place(&registry.place)).collect();
-    places.extend(provider.ssh_tunnel.iter().map(|tunnel| place(&tunnel.place)));
-    places.dedup();
-    let verb = if places.len() == 1 { "is" } else { "are" };
+    let location = |location: &str| location.rsplit(": ").next().unwrap_or(location).to_owned();
+    let mut locations: Vec<String> =
+        provider.registry.iter().map(|registry| location(&registry.location)).collect();
+    locations.extend(provider.ssh_tunnel.iter().map(|tunnel| location(&tunnel.location)));
+    locations.dedup();
+    let verb = if locations.len() == 1 { "is" } else { "are" };
     format!(
         "{} {verb} no longer needed: with contract v2 the agent needs no registry, and none is started",
-        places.join(" and ")
+        locations.join(" and ")
     )
 }
 
-fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
+fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
-        Some(TunnelKey::Text(text)) => Some(read_key(environment, text, &format!("`{KEY}`"))?),
+        Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY}`"))?),
         Some(TunnelKey::Path(path)) => {
-            let home = environment.variables.iter().find(|(name, _)| name == "HOME");
+            let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
             let home = home.map(|(_, home)| Path::new(home));
             let directory = manifest.parent().unwrap_or(Path::new("."));
             let Location::Local(path) = Location::parse(path, directory, home)? else {
@@ -150,10 +151,10 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
             let text = input::read_text(&path, KEY_LIMIT).map_err(|error| {
                 Error::invalid(format!("the private key '{}' cannot be read", path.display()))
                     .with_source(error)
-                    .with_hint(format!("the path comes from {}", tunnel.place))
+                    .with_hint(format!("the path comes from {}", tunnel.location))
             })?;
-            let text = Secret::new(text, &environment.redactor);
-            Some(read_key(environment, &text, &format!("'{}'", path.display()))?)
+            let text = Secret::new(text, &run.redactor);
+            Some(read_key(run, &text, &format!("'{}'", path.display()))?)
         }
         None => None,
     };
@@ -169,7 +170,7 @@ fn login(environment: &Environment, tunnel: &SshTunnel, manifest: &Path) -> Resu
 }
 
 /// Reads a private key, and prompts for its passphrase if it is encrypted and there is a terminal.
-fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<SshKey> {
+fn read_key(run: &RunContext, text: &Secret, what: &str) -> Result<SshKey> {
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
@@ -186,16 +187,16 @@ fn read_key(environment: &Environment, text: &Secret, what: &str) -> Result<SshK
         Ok(key) => return Ok(key),
         Err(error) => error,
     };
-    let Some(ask) = environment.ask_secret.as_ref().filter(|_| failed == KeyError::Encrypted) else {
+    let Some(ask) = run.ask_secret.as_ref().filter(|_| failed == KeyError::Encrypted) else {
         return Err(unusable(failed));
     };
     for _ in 0..MAX_PASSPHRASE_PROMPTS {
         let passphrase = ask(&format!("Passphrase of the private key {what}"))?;
-        let passphrase = Secret::new(passphrase, &environment.redactor);
+        let passphrase = Secret::new(passphrase, &run.redactor);
         match SshKey::parse(text.expose(), Some(passphrase.expose())) {
             Ok(key) => return Ok(key),
             Err(error) => {
-                environment.reporter.warn(format!("the private key {what}: {error}"));
+                run.reporter.warn(format!("the private key {what}: {error}"));
                 failed = error;
             }
         }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::agent::Agent;
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 use base::{Error, ErrorKind, Result};
 
 /// The minimum pause between two fetches.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_FETCH_PAUSE: Duration = Duration::from_secs(1);
 /// The minimum ratio of the pause to the duration of a fetch, which limits the load on the VM.
 const PAUSE_FACTOR: u32 = 4;
 /// The maximum shown growth of a file since the last fetch, in bytes. The rest is skipped.
@@ -23,40 +23,40 @@ pub(super) struct Follower {
     /// The position in each file up to which it was shown.
     seen: HashMap<PathBuf, u64>,
     /// True after the first fetch.
-    begun: bool,
+    started: bool,
     /// The number of lines of each file to show first.
     first_lines: usize,
 }
 
 impl Follower {
     pub(super) fn new(first_lines: usize) -> Self {
-        Follower { seen: HashMap::new(), begun: false, first_lines }
+        Follower { seen: HashMap::new(), started: false, first_lines }
     }
 
     /// Fetches logs until a signal arrives. Waits up to `timeout` for an agent that does not answer.
     pub(super) fn run(
         &mut self,
-        environment: &Environment,
+        run: &RunContext,
         agent: &Agent,
         timeout: Duration,
         look: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
     ) -> Result<()> {
-        while environment.interrupted().is_none() {
-            let begun = Instant::now();
+        while run.interrupted().is_none() {
+            let started = Instant::now();
             match look(agent, self) {
                 Ok(()) => {}
-                Err(_) if environment.interrupted().is_some() => break,
+                Err(_) if run.interrupted().is_some() => break,
                 Err(error) if error.kind() == ErrorKind::AgentUnreachable => {
-                    environment.reporter.warn(format!("{error}; waiting for the agent"));
+                    run.reporter.warn(format!("{error}; waiting for the agent"));
                     agent.wait_until_ready(timeout, &mut |_| {})?;
                     continue;
                 }
                 Err(error) => return Err(error),
             }
-            self.begun = true;
-            let pause = (begun.elapsed() * PAUSE_FACTOR).max(PAUSE);
+            self.started = true;
+            let pause = (started.elapsed() * PAUSE_FACTOR).max(MIN_FETCH_PAUSE);
             // A signal is the regular end.
-            if signals::pause(environment, pause).is_err() {
+            if signals::pause(run, pause).is_err() {
                 break;
             }
         }
@@ -79,7 +79,7 @@ impl Follower {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.seen.insert(name.to_owned(), from + whole as u64);
         bytes.truncate(whole);
-        if new_file && !self.begun {
+        if new_file && !self.started {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
             let before = breaks.map(|(at, _)| at + 1).nth(self.first_lines);
             bytes.drain(..before.unwrap_or(0));
@@ -100,7 +100,7 @@ mod tests {
         let after = |follower: &mut Follower, text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
             let news = follower.new_lines(name, &path).unwrap();
-            follower.begun = true;
+            follower.started = true;
             String::from_utf8(news).unwrap().lines().map(str::to_owned).collect()
         };
         assert_eq!(after(&mut follower, "old\nnewer\nhalf"), ["newer"]);

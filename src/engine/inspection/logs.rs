@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 use super::follow::Follower;
 use super::reach;
 use crate::agent::{Agent, LogArchive};
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 use base::text;
 use base::{Error, Result};
 use manifest::Inputs;
@@ -81,8 +81,8 @@ impl LogsRequest {
     }
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
-    fn reach(&self, environment: &Environment) -> Result<Agent> {
-        let agent = reach(environment, &self.inputs, self.agent_timeout)?.agent;
+    fn reach(&self, run: &RunContext) -> Result<Agent> {
+        let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {
             let known = super::jobs(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !known.contains(job)) {
@@ -95,18 +95,18 @@ impl LogsRequest {
         Ok(agent)
     }
 
-    fn fetch(&self, agent: &Agent, environment: &Environment) -> Result<LogArchive> {
+    fn fetch(&self, agent: &Agent, run: &RunContext) -> Result<LogArchive> {
         let jobs = self.jobs.iter().map(|job| format!("{job}/**/*"));
         let filters: Vec<String> = jobs.chain(self.filters.iter().cloned()).collect();
-        LogArchive::fetch(agent, &self.types(), &filters, &environment.paths.work, ARCHIVE_LIMIT)
+        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.work, ARCHIVE_LIMIT)
     }
 }
 
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
-pub fn save_logs(request: &LogsRequest, environment: &Environment, to: &Path) -> Result<SavedLogs> {
-    let agent = request.reach(environment)?;
-    let fetching = environment.reporter.stage("Fetching logs");
-    let archive = request.fetch(&agent, environment)?;
+pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<SavedLogs> {
+    let agent = request.reach(run)?;
+    let fetching = run.reporter.stage("Fetching logs");
+    let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
     archive.check()?;
     let failed = |error| Error::io(format!("saving the logs as '{}'", to.display()), error);
@@ -122,27 +122,21 @@ pub fn save_logs(request: &LogsRequest, environment: &Environment, to: &Path) ->
 }
 
 /// Prints the logs file by file, redacted.
-pub fn print_logs(
-    request: &LogsRequest,
-    environment: &Environment,
-    print: &mut dyn FnMut(&str),
-) -> Result<()> {
-    let agent = request.reach(environment)?;
-    let fetching = environment.reporter.stage("Fetching logs");
-    let tree = request.fetch(&agent, environment)?;
+pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let agent = request.reach(run)?;
+    let fetching = run.reporter.stage("Fetching logs");
+    let tree = request.fetch(&agent, run)?;
     let root = tree.unpack()?;
     fetching.finish();
     let files = files(&root);
     if files.is_empty() {
-        environment.reporter.note("no logs found");
+        run.reporter.note("no logs found");
     }
     let mut first = true;
     for path in &files {
         let name = path.strip_prefix(&root).unwrap_or(path);
         if !is_text(name) {
-            environment
-                .reporter
-                .note(format!("'{}' is not text; to save it, use --out or --dir", name.display()));
+            run.reporter.note(format!("'{}' is not text; to save it, use --out or --dir", name.display()));
             continue;
         }
         if !request.quiet {
@@ -154,27 +148,23 @@ pub fn print_logs(
         first = false;
         let mut printed = 0_u64;
         each_line(path, request.lines, &mut |line| {
-            print(&printable_line(environment, line));
+            print(&printable_line(run, line));
             printed += 1;
-            if printed.is_multiple_of(SIGNAL_CHECK_INTERVAL) { signals::check(environment) } else { Ok(()) }
+            if printed.is_multiple_of(SIGNAL_CHECK_INTERVAL) { signals::check(run) } else { Ok(()) }
         })?;
-        signals::check(environment)?;
+        signals::check(run)?;
     }
     Ok(())
 }
 
 /// Prints new lines of the logs until a signal arrives or the agent does not answer for too long.
-pub fn follow_logs(
-    request: &LogsRequest,
-    environment: &Environment,
-    print: &mut dyn FnMut(&str),
-) -> Result<()> {
-    let agent = request.reach(environment)?;
+pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let agent = request.reach(run)?;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
     let mut shown_last: Option<PathBuf> = None;
-    follower.run(environment, &agent, request.agent_timeout, &mut |agent, follower| {
-        let archive = request.fetch(agent, environment)?;
+    follower.run(run, &agent, request.agent_timeout, &mut |agent, follower| {
+        let archive = request.fetch(agent, run)?;
         let root = archive.unpack()?;
         for path in files(&root) {
             let name = path.strip_prefix(&root).unwrap_or(&path).to_owned();
@@ -189,7 +179,7 @@ pub fn follow_logs(
                     print(&header(&name));
                     shown_last = Some(name.clone());
                 }
-                print(&printable_line(environment, line));
+                print(&printable_line(run, line));
             }
         }
         Ok(())
@@ -201,9 +191,9 @@ fn header(name: &Path) -> String {
 }
 
 /// Returns a printable line, without secrets and terminal control sequences.
-fn printable_line(environment: &Environment, line: &[u8]) -> String {
+fn printable_line(run: &RunContext, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    environment.redactor.show_line(text.trim_end_matches(['\n', '\r']))
+    run.redactor.clean_and_redact_line(text.trim_end_matches(['\n', '\r']))
 }
 
 /// Lists the files in the archive, sorted by name.

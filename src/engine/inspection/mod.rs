@@ -1,7 +1,7 @@
 //! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
 //! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
-//! `environment`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`],
+//! `run_context`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`],
 //! [`cloud_check`], and its [`report`]. Only these two lock the state, and only `cloud_check` changes it. The
 //! others wait for no run, and no run waits for them.
 
@@ -30,9 +30,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
-use crate::environment::Environment;
-use crate::environment::lock::no_state;
 use crate::prepare;
+use crate::run_context::RunContext;
+use crate::run_context::lock::no_state;
 use crate::state::State;
 use base::Result;
 use manifest::Inputs;
@@ -44,22 +44,22 @@ struct ReachedVm {
 }
 
 /// Reads the state, which must exist.
-fn read_state(environment: &Environment) -> Result<State> {
-    let storage = environment.paths.state.resolved()?;
+fn read_state(run: &RunContext) -> Result<State> {
+    let storage = run.paths.state.resolved()?;
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
 /// Returns the endpoint of the agent according to the manifest.
-fn agent_endpoint(environment: &Environment, inputs: &Inputs) -> Result<AgentEndpoint> {
-    let loaded = prepare::load(environment, inputs)?;
-    endpoint(environment, &loaded.provider()?)
+fn agent_endpoint(run: &RunContext, inputs: &Inputs) -> Result<AgentEndpoint> {
+    let loaded = prepare::load(run, inputs)?;
+    endpoint(run, &loaded.provider()?)
 }
 
 /// Finds the VM on record and waits until its own agent answers.
-fn reach(environment: &Environment, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
-    let state = read_state(environment)?;
-    let endpoint = agent_endpoint(environment, inputs)?;
-    let agent = contact(environment, endpoint.clone(), &state, timeout)?;
+fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
+    let state = read_state(run)?;
+    let endpoint = agent_endpoint(run, inputs)?;
+    let agent = contact(run, endpoint.clone(), &state, timeout)?;
     Ok(ReachedVm { endpoint, agent })
 }
 

@@ -10,8 +10,8 @@ use super::gateway::{SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
 use super::{agent_endpoint, reach, read_state};
 use crate::agent::{Agent, Backoff};
-use crate::environment::{Environment, signals};
 use crate::prepare::obtain::create_directory;
+use crate::run_context::{RunContext, signals};
 use base::files::durable::write_atomically;
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use manifest::Inputs;
 use manifest::vars_store::SshKeyPair;
 
 /// The time that ssh has to end after it is told to.
-const GRACE: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The request of `ssh` or `scp`.
 #[derive(Debug, Clone)]
@@ -110,20 +110,20 @@ impl CopyPath {
 }
 
 /// Runs ssh or scp and returns its exit code.
-pub fn ssh(request: &SshRequest, environment: &Environment) -> Result<u8> {
+pub fn ssh(request: &SshRequest, context: &RunContext) -> Result<u8> {
     let (program, arguments) = request.action.command_line(&request.options)?;
     if let SshRoute::Socks5(url) = &request.route {
-        manifest::learn_url(url, &environment.redactor);
+        manifest::register_url_secrets(url, &context.redactor);
     }
-    let scratch = SessionFiles::new(environment)?;
+    let scratch = SessionFiles::new(context)?;
     let session = match &request.login {
-        Some(login) => VmSession::with(login, request, environment, &scratch)?,
-        None => VmSession::made(request, environment, &scratch)?,
+        Some(login) => VmSession::with_existing_user(login, request, context, &scratch)?,
+        None => VmSession::with_new_user(request, context, &scratch)?,
     };
     let outcome = session
-        .configure(request, environment, &scratch)
-        .and_then(|()| run(environment, program, &scratch.config(), &arguments));
-    session.end(environment);
+        .configure(request, context, &scratch)
+        .and_then(|()| run(context, program, &scratch.config(), &arguments));
+    session.end(context);
     outcome
 }
 
@@ -131,12 +131,12 @@ pub fn ssh(request: &SshRequest, environment: &Environment) -> Result<u8> {
 struct SessionFiles(tempfile::TempDir);
 
 impl SessionFiles {
-    fn new(environment: &Environment) -> Result<Self> {
-        create_directory(&environment.paths.work)?;
+    fn new(run: &RunContext) -> Result<Self> {
+        create_directory(&run.paths.work)?;
         let made = tempfile::Builder::new()
             .prefix("ssh-")
             .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(&environment.paths.work);
+            .tempdir_in(&run.paths.work);
         made.map(SessionFiles).map_err(|error| Error::io("making a directory for the ssh session", error))
     }
 
@@ -169,15 +169,15 @@ struct VmSession {
 
 impl VmSession {
     /// Has the agent create a user for the session.
-    fn made(request: &SshRequest, environment: &Environment, scratch: &SessionFiles) -> Result<Self> {
-        let visited = reach(environment, &request.inputs, request.agent_timeout)?;
-        let opening = environment.reporter.stage("Creating a user for this session on the VM");
-        let pair = SshKeyPair::generate(&environment.redactor)?;
+    fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
+        let visited = reach(run, &request.inputs, request.agent_timeout)?;
+        let opening = run.reporter.stage("Creating a user for this session on the VM");
+        let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
         // User names on other operating systems have this maximum length.
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);
-        signals::check(environment)?;
+        signals::check(run)?;
         let mut session = VmSession {
             user: user.clone(),
             address: visited.endpoint.host().to_owned(),
@@ -190,7 +190,7 @@ impl VmSession {
         let host = match visited.agent.set_up_ssh(&user, &pair.public_key) {
             Ok(host) => host,
             Err(error) => {
-                session.end(environment);
+                session.end(run);
                 return Err(Error::from(error).context("the agent cannot create a user for this session"));
             }
         };
@@ -199,28 +199,28 @@ impl VmSession {
         if request.route != SshRoute::Direct && !host.ip.is_empty() {
             session.address = host.ip;
         }
-        let line = known_hosts_line(VM, &host.host_public_key).inspect_err(|_| session.end(environment))?;
-        scratch.write("known_hosts", &line).inspect_err(|_| session.end(environment))?;
+        let line = known_hosts_line(VM, &host.host_public_key).inspect_err(|_| session.end(run))?;
+        scratch.write("known_hosts", &line).inspect_err(|_| session.end(run))?;
         opening.finish();
         Ok(session)
     }
 
     /// Uses an existing user, without the agent.
-    fn with(
+    fn with_existing_user(
         login: &Login,
         request: &SshRequest,
-        environment: &Environment,
+        run: &RunContext,
         scratch: &SessionFiles,
     ) -> Result<Self> {
-        let state = read_state(environment)?;
-        let endpoint = agent_endpoint(environment, &request.inputs)?;
+        let state = read_state(run)?;
+        let endpoint = agent_endpoint(run, &request.inputs)?;
         if !login.private_key.is_file() {
             return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
         }
         let known = state.vm().and_then(|vm| vm.ssh_host_key.clone());
         let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
         if line.is_none() {
-            environment.reporter.warn(
+            run.reporter.warn(
                 "the host key of the VM's sshd is unknown: any server at its address is accepted as the VM \
                  (--private-key)",
             );
@@ -235,12 +235,7 @@ impl VmSession {
         })
     }
 
-    fn configure(
-        &self,
-        request: &SshRequest,
-        environment: &Environment,
-        scratch: &SessionFiles,
-    ) -> Result<()> {
+    fn configure(&self, request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<()> {
         let proxy = scratch.file("proxy");
         if let SshRoute::Socks5(url) = &request.route {
             scratch.write("proxy", url)?;
@@ -252,17 +247,17 @@ impl VmSession {
             known_hosts: &self.known_hosts,
             pinned: self.pinned,
             route: &request.route,
-            executable: &environment.paths.executable,
+            executable: &run.paths.executable,
             proxy: &proxy,
         };
         scratch.write("config", &configured.text()?).map(drop)
     }
 
     /// Deletes the user, even after an interrupted session.
-    fn end(&self, environment: &Environment) {
+    fn end(&self, run: &RunContext) {
         let Some(agent) = &self.admitted else { return };
         if let Err(error) = agent.clean_up_ssh(&self.user) {
-            environment.reporter.warn(format!(
+            run.reporter.warn(format!(
                 "deleting the user '{}' on the VM failed, but its key was deleted: {error}",
                 self.user
             ));
@@ -271,8 +266,8 @@ impl VmSession {
 }
 
 /// Runs the program in this terminal and waits for it.
-fn run(environment: &Environment, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
-    signals::check(environment)?;
+fn run(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
+    signals::check(run)?;
     let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
         Error::io(format!("running '{program}'"), error)
             .with_hint("install an OpenSSH client, or add its directory to PATH")
@@ -281,14 +276,14 @@ fn run(environment: &Environment, program: &str, config: &Path, arguments: &[Str
     loop {
         let waited =
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
-        match (waited, environment.interrupted()) {
+        match (waited, run.interrupted()) {
             (Some(status), None) => return Ok(exit_code(status)),
             (Some(_), Some(signal)) => return Err(interrupted_error(signal)),
             (None, Some(signal)) => {
                 end(&mut child);
                 return Err(interrupted_error(signal));
             }
-            (None, None) => backoff.wait(&environment.clock, Activity::Waiting),
+            (None, None) => backoff.wait(&run.clock, Activity::Waiting),
         }
     }
 }
@@ -301,8 +296,8 @@ fn interrupted_error(signal: u8) -> Error {
 fn end(child: &mut Child) {
     let pid = rustix::process::Pid::from_child(child);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < GRACE {
+    let started = std::time::Instant::now();
+    while started.elapsed() < EXIT_TIMEOUT {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }

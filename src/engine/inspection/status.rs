@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect, endpoint};
 use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence};
-use crate::environment::Environment;
 use crate::history::{self, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
-use crate::records::{self, Overview};
+use crate::records::{self, StateOverview};
+use crate::run_context::RunContext;
 use crate::state::{DiskHandle, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
@@ -70,7 +70,7 @@ pub struct Status {
     /// The certificates of the manifest and its variables, by the day they expire.
     pub certificates: Vec<CertificateStatus>,
     /// All records, without secrets.
-    pub record: Overview,
+    pub record: StateOverview,
     /// The last runs on this machine, newest first.
     pub runs: Vec<RecordedRun>,
 }
@@ -197,7 +197,7 @@ pub struct CertificateStatus {
 
 /// The inputs of a status: the parts of the manifest that it needs.
 pub struct StatusSources<'a> {
-    environment: &'a Environment,
+    run: &'a RunContext,
     request: &'a StatusRequest,
     endpoint: Option<AgentEndpoint>,
     /// The inputs from which CPIs are found, if the CPIs are to be asked.
@@ -223,9 +223,9 @@ struct CpiAnswers {
 
 impl<'a> StatusSources<'a> {
     /// Reads the manifest.
-    pub fn new(request: &'a StatusRequest, environment: &'a Environment) -> Result<Self> {
+    pub fn new(request: &'a StatusRequest, run: &'a RunContext) -> Result<Self> {
         let mut sources = StatusSources {
-            environment,
+            run,
             request,
             endpoint: None,
             cpi_parts: None,
@@ -234,13 +234,12 @@ impl<'a> StatusSources<'a> {
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
         // Without a state there is nothing to report, so no CPI is installed.
-        records::show(&environment.paths.state)?;
-        let preparing = environment.reporter.stage("Preparing");
-        let loaded = prepare::load(environment, inputs)?;
-        sources.endpoint = Some(endpoint(environment, &loaded.provider()?)?);
+        records::show(&run.paths.state)?;
+        let preparing = run.reporter.stage("Preparing");
+        let loaded = prepare::load(run, inputs)?;
+        sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
         if request.ask_cpi {
-            let cpi_parts =
-                OwnedCpiInputs::open(environment, inputs, request.templates, &loaded, &preparing)?;
+            let cpi_parts = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
             sources.cpi_parts = Some(cpi_parts);
         }
         // The networks are omitted if the manifest cannot be deployed.
@@ -269,8 +268,8 @@ impl StatusCollector<'_> {
     /// Collects the status. Asks the agent each time. Asks the CPI, which takes one process per question,
     /// only the first time and when the VM on record changes or its agent starts or stops answering.
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
-        let record = records::show(&self.from.environment.paths.state)?;
-        let state = State::read(&self.from.environment.paths.state)?.unwrap_or_default();
+        let record = records::show(&self.from.run.paths.state)?;
+        let state = State::read(&self.from.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted) = self.ask_agent(&state, reporter)?;
         let answered = agent.answers == AgentAnswers::Yes;
         self.ask_cpis(&state, answered, reporter)?;
@@ -307,7 +306,7 @@ impl StatusCollector<'_> {
             mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let runs = match &self.from.request.history {
             Some(directory) => {
-                let state = self.from.environment.paths.state.resolved()?.place();
+                let state = self.from.run.paths.state.resolved()?.location();
                 let mut runs = history::list(directory, Some(&state))?;
                 runs.truncate(RUNS);
                 runs
@@ -349,7 +348,7 @@ impl StatusCollector<'_> {
             return Ok((seen, Value::Null, None));
         };
         let asking = reporter.stage("Asking the agent for the state of the jobs");
-        let agent = connect(self.from.environment, endpoint.clone(), state);
+        let agent = connect(self.from.run, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.from.request.agent_timeout, &mut |problem| asking.log_line(problem))
             .and_then(|()| own_state(&agent, expected.as_deref()));
@@ -387,7 +386,7 @@ impl StatusCollector<'_> {
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
-                let (environment, request) = (self.from.environment, self.from.request);
+                let (environment, request) = (self.from.run, self.from.request);
                 Cpis::find(environment, cpi_parts.parts(), &renamed, request.cpi_api_version)?
             }
         };
@@ -398,7 +397,7 @@ impl StatusCollector<'_> {
                 continue;
             }
             let there = match cpis.connect(resource.cpi(), &asking)?.presence(&asking, &resource)? {
-                Presence::There => PresenceStatus::Yes,
+                Presence::Exists => PresenceStatus::Yes,
                 Presence::Gone => PresenceStatus::No,
                 Presence::Unknown(reason) => {
                     asking.log_line(reason);

@@ -21,7 +21,7 @@ use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 /// The version of the cache format, a part of every key.
-const FORMAT: &str = "monopile-compiled-2";
+const KEY_FORMAT: &str = "monopile-compiled-2";
 
 /// The directory of compiled packages.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl PackageKey {
         compiled_with.sort_unstable();
         let mut hasher = Sha256::new();
         let parts = [
-            FORMAT,
+            KEY_FORMAT,
             &stemcell.operating_system,
             &stemcell.version,
             &package.name,
@@ -173,7 +173,7 @@ mod tests {
             cloud_properties: serde_json::json!({}),
             stemcell_formats: Vec::new(),
             image: PathBuf::new(),
-            digest: Digest::of(b"", &[Algorithm::Sha256]),
+            digest: Digest::compute(b"", &[Algorithm::Sha256]),
             image_digest: None,
             stamp: None,
         }
@@ -189,7 +189,7 @@ mod tests {
             version: fingerprint.into(),
             fingerprint: fingerprint.into(),
             digest: digest(content),
-            content: Digest::of(content, &[Algorithm::Sha256]),
+            content: Digest::compute(content, &[Algorithm::Sha256]),
             dependencies: Vec::new(),
             archive: PathBuf::new(),
             compiled_for: None,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn digest(content: &[u8]) -> Digest {
-        Digest::of(content, &[Algorithm::Sha1])
+        Digest::compute(content, &[Algorithm::Sha1])
     }
 
     fn put(package_store: &CompiledPackageStore, key: &PackageKey, content: &[u8]) -> CompiledArchive {

@@ -9,7 +9,7 @@ use super::lifecycle::Jobs;
 use super::packages::Packages;
 use super::render::RenderedJobs;
 use crate::agent::{Agent, CompiledPackage, ForeignAgent, StopReason};
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use crate::state::State;
 use base::events::{Stage, Unit};
 use base::{Error, Result};
@@ -17,7 +17,7 @@ use manifest::Deployment;
 
 /// The instance to which the jobs of a deployment are deployed.
 pub(crate) struct Instance<'a> {
-    pub(crate) environment: &'a Environment,
+    pub(crate) run: &'a RunContext,
     pub(crate) agent: &'a Agent,
     pub(crate) deployment: &'a Deployment,
     pub(crate) packages: &'a Packages<'a>,
@@ -33,7 +33,7 @@ pub(crate) struct AgentState(Value);
 
 impl AgentState {
     /// Asks the agent for its state. Fails if it is not the agent of the VM on record.
-    pub(crate) fn of(agent: &Agent, state: &State) -> Result<Self> {
+    pub(crate) fn fetch(agent: &Agent, state: &State) -> Result<Self> {
         let seen = agent.get_state()?;
         ForeignAgent::check_answer(&seen, agent, state)?;
         Ok(AgentState(seen))
@@ -73,7 +73,7 @@ impl<'a> Instance<'a> {
     /// addresses that only the agent knows.
     pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
         self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
-        Ok(AgentState::of(self.agent, state)?.networks(self.deployment))
+        Ok(AgentState::fetch(self.agent, state)?.networks(self.deployment))
     }
 
     /// Uploads the rendered jobs, compiles the packages, and starts the jobs.
@@ -142,7 +142,7 @@ impl<'a> Instance<'a> {
 
     fn jobs(&self) -> Jobs<'a> {
         let instance = format!("instance '{}'", self.deployment.instance());
-        Jobs { environment: self.environment, agent: self.agent, instance }
+        Jobs { run: self.run, agent: self.agent, instance }
     }
 
     /// Uploads the rendered jobs and provides the packages. Returns the spec that refers to them.
@@ -158,7 +158,7 @@ impl<'a> Instance<'a> {
         self.agent
             .put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;
         uploading.finish();
-        let packages = self.packages.provide(self.environment, self.agent, installed, stage)?;
+        let packages = self.packages.provide(self.run, self.agent, installed, stage)?;
         Ok(self.spec(
             networks,
             &rendered.configuration_hash,

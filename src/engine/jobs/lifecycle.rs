@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::logs;
 use crate::agent::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 use base::events::Stage;
 use base::text;
 use base::timing::Activity;
@@ -16,7 +16,7 @@ use manifest::deployment::WatchTime;
 
 /// The jobs on a VM.
 pub(crate) struct Jobs<'a> {
-    pub(crate) environment: &'a Environment,
+    pub(crate) run: &'a RunContext,
     pub(crate) agent: &'a Agent,
     /// The name of the instance in messages: `instance 'bosh/0'`.
     pub(crate) instance: String,
@@ -25,12 +25,12 @@ pub(crate) struct Jobs<'a> {
 impl Jobs<'_> {
     /// Drains the jobs and stops them. Without `drain` (`--skip-drain`), pre-stop and drain scripts do not
     /// run.
-    pub(crate) fn stop(&self, drain: Option<Duration>, before: StopReason<'_>, stage: &Stage) -> Result<()> {
+    pub(crate) fn stop(&self, drain: Option<Duration>, reason: StopReason<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         if let Some(timeout) = drain {
-            self.script("pre-stop", Some(before.next_states()), stage)?;
+            self.script("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
-            match self.agent.drain(before, timeout).map_err(|error| self.explain(error, "drain"))? {
+            match self.agent.drain(reason, timeout).map_err(|error| self.explain(error, "drain"))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let after = text::duration(timeout);
@@ -53,13 +53,13 @@ impl Jobs<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let waiting = stage
             .reporter()
             .timed("wait_for_stop", format!("Waiting for the stopped jobs of {} to end", self.instance));
         while !left.is_empty() {
-            if begun.elapsed() >= timeout {
+            if started.elapsed() >= timeout {
                 return Err(Error::environment(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
@@ -68,8 +68,8 @@ impl Jobs<'_> {
                 )));
             }
             waiting.log_line(format!("still running: {}", left.join(", ")));
-            signals::check(self.environment)?;
-            backoff.wait(&self.environment.clock, Activity::Waiting);
+            signals::check(self.run)?;
+            backoff.wait(&self.run.clock, Activity::Waiting);
             left = still_running(&self.agent.get_state()?);
         }
         waiting.finish();
@@ -139,21 +139,21 @@ impl Jobs<'_> {
     }
 
     fn work(&self) -> &Path {
-        &self.environment.paths.work
+        &self.run.paths.work
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
     /// restart meanwhile, so failures are only shown until the time is over.
     fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
-        let begun = Instant::now();
-        signals::pause(self.environment, watch.start)?;
+        let started = Instant::now();
+        signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let mut shown = String::new();
         loop {
             let seen = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
-                Err(error) if error.is_transient() && begun.elapsed() < watch.end => {
+                Err(error) if error.is_transient() && started.elapsed() < watch.end => {
                     stage.log_line(error.to_string());
                     Value::Null
                 }
@@ -176,11 +176,11 @@ impl Jobs<'_> {
                 stage.log_line(line.clone());
                 shown = line;
             }
-            if begun.elapsed() >= watch.end {
+            if started.elapsed() >= watch.end {
                 return Err(self.never_ran(job_state, &seen, watch.end));
             }
-            signals::check(self.environment)?;
-            backoff.wait(&self.environment.clock, Activity::Waiting);
+            signals::check(self.run)?;
+            backoff.wait(&self.run.clock, Activity::Waiting);
         }
     }
 

@@ -15,9 +15,9 @@ const FILES: usize = 3;
 /// The number of lines shown of each file.
 const LINES: usize = 10;
 /// The maximum size of the part that is read from the end of a file, in bytes.
-const TAIL: u64 = 16 * 1024;
+const MAX_TAIL_BYTES: u64 = 16 * 1024;
 /// The maximum length of a shown line, in characters.
-const LINE: usize = 400;
+const MAX_LINE_CHARACTERS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const ARCHIVE_LIMIT: u64 = 512 << 20;
 
@@ -56,10 +56,10 @@ fn show(tree: &Path) -> String {
 fn last_lines(path: &Path) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     let length = fs::metadata(path)?.len();
-    let start = length.saturating_sub(TAIL);
+    let start = length.saturating_sub(MAX_TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> =
         text.lines().skip(usize::from(start > 0)).filter(|line| !line.trim().is_empty()).collect();
@@ -67,7 +67,7 @@ fn last_lines(path: &Path) -> io::Result<Vec<String>> {
 }
 
 fn clip(line: &str) -> String {
-    match line.char_indices().nth(LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARACTERS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

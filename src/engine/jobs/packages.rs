@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::compiled::{CompiledPackageStore, PackageKey};
 use crate::agent::{Agent, CompiledPackage, PackageSource};
-use crate::environment::{Environment, signals};
 use crate::prepare::find;
+use crate::run_context::{RunContext, signals};
 use artifact::release::Package;
 use artifact::{Algorithm, Digest, Release, Stemcell};
 use base::events::{Stage, Unit};
@@ -174,13 +174,13 @@ impl<'r> Packages<'r> {
     /// again that is among `installed`.
     pub(crate) fn provide(
         &self,
-        environment: &Environment,
+        run: &RunContext,
         agent: &Agent,
         installed: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
-        let begun = Instant::now();
-        let package_store = CompiledPackageStore::below(&environment.paths.cache);
+        let started = Instant::now();
+        let package_store = CompiledPackageStore::below(&run.paths.cache);
         let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
@@ -200,21 +200,21 @@ impl<'r> Packages<'r> {
             }
         }
         let (works, tasks) = self.tasks();
-        task_graph::run(&tasks, environment.parallel, &|number| {
-            signals::check(environment)?;
+        task_graph::run(&tasks, run.parallel, &|number| {
+            signals::check(run)?;
             match works[number] {
                 PackageTask::Upload(node) => self.upload(node, &progress[node], agent, stage),
-                PackageTask::Compile(node) => self.compile(node, &progress, agent, environment.sha2, stage),
+                PackageTask::Compile(node) => self.compile(node, &progress, agent, run.sha2, stage),
                 PackageTask::Keep(node) => {
                     self.keep(node, &progress[node], &package_store, agent, stage);
                     Ok(())
                 }
             }
         })?;
-        let (took, critical) = (begun.elapsed(), self.critical_path(&progress));
+        let (took, critical) = (started.elapsed(), self.critical_path(&progress));
         tracing::info!(packages = self.nodes.len(), ?took, critical_path = ?critical,
             "all packages are on the VM");
-        environment.clock.count(|counts| {
+        run.clock.count(|counts| {
             counts.packages_ms += u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);
         });
@@ -253,7 +253,7 @@ impl<'r> Packages<'r> {
         if progress.compiled.get().is_some() {
             return Ok(());
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let node = &self.nodes[number];
         let id = match &progress.archive {
             Some((archive, digest)) => {
@@ -278,7 +278,7 @@ impl<'r> Packages<'r> {
             }
         };
         let _ = progress.source.set(id);
-        let _ = progress.uploading.set(begun.elapsed());
+        let _ = progress.uploading.set(started.elapsed());
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl<'r> Packages<'r> {
         if own.compiled.get().is_some() {
             return Ok(());
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
@@ -326,7 +326,7 @@ impl<'r> Packages<'r> {
         })?;
         compiling.finish();
         let _ = own.compiled.set(built);
-        let _ = own.compiling.set(begun.elapsed());
+        let _ = own.compiling.set(started.elapsed());
         Ok(())
     }
 
@@ -446,10 +446,10 @@ mod tests {
             archive: archive.clone(),
             compiled_for: None,
         };
-        let weak = package(Digest::of(b"content", &[Algorithm::Sha1]));
-        let strong = package(Digest::of(b"content", &[Algorithm::Sha512]));
+        let weak = package(Digest::compute(b"content", &[Algorithm::Sha1]));
+        let strong = package(Digest::compute(b"content", &[Algorithm::Sha512]));
         assert_eq!(source_digest(&weak, false).unwrap(), weak.digest);
-        assert_eq!(source_digest(&weak, true).unwrap(), Digest::of(b"content", &[Algorithm::Sha256]));
+        assert_eq!(source_digest(&weak, true).unwrap(), Digest::compute(b"content", &[Algorithm::Sha256]));
         assert_eq!(source_digest(&strong, true).unwrap(), strong.digest);
     }
 }

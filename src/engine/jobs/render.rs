@@ -185,7 +185,7 @@ fn asks_for_link(error: &RenderError) -> bool {
 /// call, the job can get its values in another way.
 fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
-        return templates::failure(error, context);
+        return templates::render_error(error, context);
     }
     let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
     let consumed: Vec<String> = job
@@ -200,7 +200,7 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
         true => String::new(),
         false => format!(" (it consumes {})", consumed.join(", ")),
     };
-    templates::failure(error, context)
+    templates::render_error(error, context)
         .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))
         .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
 }

@@ -18,7 +18,7 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
         let properties = &find(releases, &job.release)?.job(&job.name)?.properties;
         declared.extend(properties.iter().map(|property| property.name.as_str()));
     }
-    let of_jobs = group.jobs.iter().filter_map(|job| Some((job.place.clone(), job.properties.as_ref()?)));
+    let of_jobs = group.jobs.iter().filter_map(|job| Some((job.location.clone(), job.properties.as_ref()?)));
     let of_group = (format!("instance group '{}'", group.name), &group.properties);
     let mut warnings = Vec::new();
     for (place, properties) in of_jobs.chain([of_group]) {

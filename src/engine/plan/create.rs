@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::difference::Leaf;
 use super::reasons::{Reason, describe, disk_change, reasons, upload};
 use super::{DiskRef, Plan, StemcellRef, Step};
-use crate::state::{Disk, State, Stemcell, StemcellHandle, VmHandle, VmSpec, VmSpecPart};
+use crate::state::{
+    DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
+};
 use artifact::Identity;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -19,7 +21,7 @@ pub struct Desired<'a> {
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [Leaf],
     /// The description of the VM.
-    pub vm_spec: &'a VmSpec,
+    pub vm_spec: &'a VmProperties,
     /// The stemcell.
     pub stemcell: &'a Identity,
     /// The releases.
@@ -57,9 +59,9 @@ pub struct PlanOptions {
     /// True if the VM on record no longer exists.
     pub vm_is_gone: bool,
     /// The reason why the agent of the VM on record cannot be used, if it cannot.
-    pub agent_is_silent: Option<String>,
+    pub unusable_agent: Option<String>,
     /// The state of the jobs if the last update in place failed and they do not run.
-    pub update_left: Option<String>,
+    pub jobs_after_failed_update: Option<String>,
 }
 
 /// Plans a `create-env`. Fails if the persistent disk would stay behind in another CPI or AZ, unless
@@ -82,8 +84,10 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
 
 /// Plans an in-place update: the VM stays, and its jobs are deployed again.
 fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, mut plan: Plan) -> Plan {
-    let made_of = state.vm().and_then(|vm| vm.made_of.as_ref());
-    if made_of.is_some_and(|made_of| made_of.differences(desired.vm_spec).contains(&VmSpecPart::Tags)) {
+    let spec_digests = state.vm().and_then(|vm| vm.spec_digests.as_ref());
+    if spec_digests.is_some_and(|spec_digests| {
+        spec_digests.differences(desired.vm_spec).contains(&VmPropertiesPart::Tags)
+    }) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
     plan.push(Step::UpdateVm(vm), join_reasons(reasons));
@@ -133,7 +137,7 @@ fn recreate(
     {
         plan.delete(disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(stemcell.map(Stemcell::handle), state, plan);
+    delete_stemcells_but(stemcell.map(StemcellRecord::handle), state, plan);
     Ok(())
 }
 
@@ -141,7 +145,7 @@ fn recreate(
 fn join_reasons(reasons: &[Reason]) -> String {
     let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
     let texts: Vec<&str> =
-        reasons.iter().filter(|one| one.needs_vm == needs_vm).map(|one| one.text.as_str()).collect();
+        reasons.iter().filter(|known| known.needs_vm == needs_vm).map(|known| known.text.as_str()).collect();
     texts.join("; ")
 }
 
@@ -153,7 +157,7 @@ fn plan_cleanup(state: &State, mut plan: Plan) -> Plan {
     }) {
         plan.delete(disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(state.current_stemcell().map(Stemcell::handle), state, &mut plan);
+    delete_stemcells_but(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
     plan
 }
 
@@ -213,7 +217,7 @@ fn disk_steps(
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
-fn disk_cannot_move(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
+fn disk_cannot_move(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
@@ -231,11 +235,11 @@ fn disk_cannot_move(disk: &Disk, desired: &Desired<'_>) -> Option<String> {
 }
 
 /// Returns the disk that a move would leave behind, and whose data would be lost.
-pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s Disk> {
+pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s DiskRecord> {
     state.current_disk().filter(|disk| desired.disk.is_some() && disk_cannot_move(disk, desired).is_some())
 }
 
-fn left_behind_error(disk: &Disk, away: &str) -> Error {
+fn left_behind_error(disk: &DiskRecord, away: &str) -> Error {
     Error::invalid(format!("{away}, but its persistent disk {} cannot be moved", disk.handle()))
         .with_note("nothing was changed")
         .with_hint(

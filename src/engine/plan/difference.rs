@@ -7,7 +7,7 @@ use crate::state::Leaves;
 use base::encoding::shorten;
 
 /// The maximum length of a shown value, in bytes.
-const SHOWN: usize = 60;
+const MAX_SHOWN_BYTES: usize = 60;
 
 /// A leaf of the desired manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Leaf {
         }
         Some(match text.trim_end().contains('\n') {
             true => format!("text of {} lines", text.lines().count()),
-            false => shorten(text.trim_end(), SHOWN).into_owned(),
+            false => shorten(text.trim_end(), MAX_SHOWN_BYTES).into_owned(),
         })
     }
 }

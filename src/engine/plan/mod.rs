@@ -167,7 +167,7 @@ impl Plan {
 
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
     /// is affected.
-    pub fn interruption(&self, durations: &Durations) -> Option<Duration> {
+    pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
         let name = match self.updates_in_place() {
             true => INTERRUPTION_IN_PLACE,

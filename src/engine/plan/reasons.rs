@@ -2,7 +2,7 @@
 
 use super::create::{Desired, PlanOptions};
 use super::difference::differences;
-use crate::state::{IdentityMatch, State, VmSpecPart};
+use crate::state::{IdentityMatch, State, VmPropertiesPart};
 use artifact::Identity;
 use manifest::cpi_label;
 
@@ -63,8 +63,8 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
         reasons.extend(vm_changes(state, desired).into_iter().map(vm));
         reasons.extend(disk_change(state, desired).map(vm));
-        reasons.extend(options.agent_is_silent.as_ref().map(|why| vm(why.clone())));
-        reasons.extend(options.update_left.as_ref().map(|jobs| {
+        reasons.extend(options.unusable_agent.as_ref().map(|why| vm(why.clone())));
+        reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
             vm(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
                  tries again on the same VM)"
@@ -94,8 +94,8 @@ pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
         return new_content("stemcell", desired.stemcell);
     }
-    let place = desired.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    format!("it is not uploaded{place}")
+    let destination = desired.cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
+    format!("it is not uploaded{destination}")
 }
 
 fn new_content(what: &str, identity: &Identity) -> String {
@@ -116,22 +116,22 @@ fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
 
 /// Returns a reason for each part of the VM, except its tags, that has changed since its creation.
 fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
-    let Some(made_of) = state.vm().and_then(|vm| vm.made_of.as_ref()) else {
+    let Some(spec_digests) = state.vm().and_then(|vm| vm.spec_digests.as_ref()) else {
         return vec!["the state does not record how the VM was created".to_owned()];
     };
     let reason = |part| match part {
-        VmSpecPart::Az => Some("it moves to another AZ"),
-        VmSpecPart::CloudProperties => Some("its cloud properties change"),
-        VmSpecPart::Networks => Some("its networks change"),
-        VmSpecPart::Env => Some("its `env` changes"),
-        VmSpecPart::Agent => Some("the address or credentials of its agent change"),
-        VmSpecPart::PersistentDisk if desired.disk.is_some() => {
+        VmPropertiesPart::Az => Some("it moves to another AZ"),
+        VmPropertiesPart::CloudProperties => Some("its cloud properties change"),
+        VmPropertiesPart::Networks => Some("its networks change"),
+        VmPropertiesPart::Env => Some("its `env` changes"),
+        VmPropertiesPart::Agent => Some("the address or credentials of its agent change"),
+        VmPropertiesPart::PersistentDisk if desired.disk.is_some() => {
             Some("the manifest now has a persistent disk")
         }
-        VmSpecPart::PersistentDisk => Some("the manifest has no persistent disk any more"),
-        VmSpecPart::Tags => None,
+        VmPropertiesPart::PersistentDisk => Some("the manifest has no persistent disk any more"),
+        VmPropertiesPart::Tags => None,
     };
-    made_of.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
+    spec_digests.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
 }
 
 /// Returns the reason why the persistent disk on record must be replaced, if it must.

@@ -5,7 +5,8 @@ use serde_json::{Map, json};
 use super::*;
 use crate::protocol::{CidKind, Contract, DiskHint};
 use crate::state::{
-    Change, Disk, Handle, Leaves, Release, ReplacedOn, Resource, State, Stemcell, Vm, VmSpec, VmSpecDigests,
+    Change, DiskRecord, Handle, Leaves, ReleaseRecord, ReplacedOn, Resource, State, StemcellRecord,
+    VmProperties, VmPropertiesDigests, VmRecord,
 };
 use artifact::{Digest, Identity};
 use manifest::deployment::DiskSpec;
@@ -28,8 +29,8 @@ fn handle<K: CidKind>(cid: &str) -> Handle<K> {
     Handle::new(cid.parse().unwrap(), None)
 }
 
-fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
-    Stemcell {
+fn stemcell(cid: &str, version: &str, fill: char) -> StemcellRecord {
+    StemcellRecord {
         id: format!("id-{cid}"),
         name: "jammy".into(),
         version: version.into(),
@@ -42,8 +43,8 @@ fn stemcell(cid: &str, version: &str, fill: char) -> Stemcell {
     }
 }
 
-fn disk(cid: &str, size: u64) -> Disk {
-    Disk {
+fn disk(cid: &str, size: u64) -> DiskRecord {
+    DiskRecord {
         id: format!("id-{cid}"),
         cid: cid.parse().unwrap(),
         size,
@@ -56,8 +57,12 @@ fn disk(cid: &str, size: u64) -> Disk {
     }
 }
 
-fn vm_spec() -> VmSpec {
-    VmSpec { cloud_properties: json!({"type": "small"}), persistent_disk: json!(true), ..VmSpec::default() }
+fn vm_spec() -> VmProperties {
+    VmProperties {
+        cloud_properties: json!({"type": "small"}),
+        persistent_disk: json!(true),
+        ..VmProperties::default()
+    }
 }
 
 fn leaf(path: &str, value: &str) -> Leaf {
@@ -66,7 +71,7 @@ fn leaf(path: &str, value: &str) -> Leaf {
 
 fn deployed() -> State {
     let mut state = State::new();
-    let vm = Vm {
+    let vm = VmRecord {
         cid: "vm-1".parse().unwrap(),
         agent_id: "a".into(),
         contract: Contract::V2,
@@ -74,10 +79,10 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        made_of: Some(VmSpecDigests::of(&vm_spec())),
+        spec_digests: Some(VmPropertiesDigests::of(&vm_spec())),
         ready: true,
     };
-    let release = Release {
+    let release = ReleaseRecord {
         id: "r".into(),
         name: "hello".into(),
         version: "1".into(),
@@ -111,7 +116,7 @@ struct Case {
     releases: Vec<Identity>,
     disk: Option<DiskSpec>,
     leaves: Vec<Leaf>,
-    vm_spec: VmSpec,
+    vm_spec: VmProperties,
     options: PlanOptions,
     cpi: Option<&'static str>,
     az: Option<&'static str>,
@@ -139,7 +144,7 @@ impl Case {
     }
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
-        let vm_spec = VmSpec { az: json!(self.az), ..self.vm_spec.clone() };
+        let vm_spec = VmProperties { az: json!(self.az), ..self.vm_spec.clone() };
         let wanted = Desired {
             manifest_sha: self.sha,
             leaves: &self.leaves,
@@ -235,7 +240,7 @@ fn changed_vm_properties_recreate_the_vm() {
         assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
         assert_eq!(plan.steps[at].reason, reason);
     };
-    let made = |change: &dyn Fn(&mut VmSpec)| {
+    let made = |change: &dyn Fn(&mut VmProperties)| {
         let mut vm_spec = vm_spec();
         change(&mut vm_spec);
         Case { vm_spec, ..other_port() }
@@ -269,8 +274,7 @@ fn changed_vm_properties_recreate_the_vm() {
         Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
-    let silent =
-        PlanOptions { agent_is_silent: Some("its agent is silent".into()), ..PlanOptions::default() };
+    let silent = PlanOptions { unusable_agent: Some("its agent is silent".into()), ..PlanOptions::default() };
     changed(Case { options: silent, ..other_port() }, "its agent is silent");
     let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
@@ -280,7 +284,7 @@ fn changed_vm_properties_recreate_the_vm() {
 #[test]
 fn vm_with_unknown_properties_is_replaced_on_any_change() {
     let mut state = deployed();
-    state.monopile.vm.as_mut().unwrap().made_of = None;
+    state.monopile.vm.as_mut().unwrap().spec_digests = None;
     assert!(Case::default().plan(&state).is_empty());
     let plan = other_port().plan(&state);
     assert_eq!(plan.steps[0].reason, "the state does not record how the VM was created");
@@ -289,7 +293,7 @@ fn vm_with_unknown_properties_is_replaced_on_any_change() {
 
 #[test]
 fn changed_tags_do_not_recreate_the_vm() {
-    let vm_spec = VmSpec { tags: json!({"a": "b"}), ..vm_spec() };
+    let vm_spec = VmProperties { tags: json!({"a": "b"}), ..vm_spec() };
     let plan = Case { vm_spec, ..other_port() }.plan(&deployed());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
@@ -298,10 +302,10 @@ fn changed_tags_do_not_recreate_the_vm() {
 fn interruption_is_estimated_from_earlier_runs() {
     let state = deployed();
     let known = &state.monopile.durations;
-    assert_eq!(other_port().plan(&state).interruption(known), Some(Duration::from_millis(4)));
+    assert_eq!(other_port().plan(&state).downtime(known), Some(Duration::from_millis(4)));
     let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
-    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).interruption(known), None);
-    assert_eq!(Case::default().plan(&State::new()).interruption(known), None);
+    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).downtime(known), None);
+    assert_eq!(Case::default().plan(&State::new()).downtime(known), None);
 }
 
 #[test]
@@ -320,17 +324,17 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
         resource: Resource::Vm(handle("vm-1")),
-        said: "not found".into(),
-        since: String::new(),
+        cpi_message: "not found".into(),
+        failed_at: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
     let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
-    let place = |step: &Step| steps.iter().position(|one| one == step).unwrap();
-    assert!(place(&delete_it) < place(&create_vm()), "{steps:?}");
-    let vm = Vm {
+    let position = |step: &Step| steps.iter().position(|known| known == step).unwrap();
+    assert!(position(&delete_it) < position(&create_vm()), "{steps:?}");
+    let vm = VmRecord {
         cid: "vm-2".parse().unwrap(),
         agent_id: "a".into(),
         contract: Contract::V2,
@@ -338,7 +342,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         cpi: None,
         instance: "bosh/0".into(),
         ssh_host_key: None,
-        made_of: None,
+        spec_digests: None,
         ready: false,
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
@@ -361,7 +365,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
         Case { sha: "new", stemcell: identity("jammy", "2", 'd'), disk: Some(spec(2048)), ..Case::default() };
     let mut state = deployed();
     let vm = |cid: &str| {
-        Change::VmCreated(Box::new(Vm {
+        Change::VmCreated(Box::new(VmRecord {
             cid: cid.parse().unwrap(),
             agent_id: "a".into(),
             contract: Contract::V2,
@@ -369,7 +373,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            made_of: Some(VmSpecDigests::of(&vm_spec())),
+            spec_digests: Some(VmPropertiesDigests::of(&vm_spec())),
             ready: false,
         }))
     };
@@ -484,7 +488,7 @@ fn delete_plans_all_records_in_order() {
 fn duplicate_stemcell_record_is_deleted_once() {
     // Other tools record one stemcell of the IaaS twice if two versions name it.
     let mut state = deployed();
-    state.stemcells.push(Stemcell { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
+    state.stemcells.push(StemcellRecord { id: "id-older".into(), ..stemcell("sc-1", "0", 'c') });
     assert!(Case::default().plan(&state).is_empty());
     let deletions = |plan: &Plan| {
         plan.steps
@@ -552,7 +556,7 @@ fn disk_cannot_change_its_availability_zone() {
 #[test]
 fn interrupted_move_continues_with_the_new_disk() {
     let mut state = deployed();
-    let new = Disk { cpi: Some("a".into()), ..disk("disk-2", 1024) };
+    let new = DiskRecord { cpi: Some("a".into()), ..disk("disk-2", 1024) };
     let used = new.handle();
     for change in
         [Change::DeployBegun { in_place: false }, Change::DiskCreated(new), Change::DiskUsed(used.clone())]
@@ -560,7 +564,7 @@ fn interrupted_move_continues_with_the_new_disk() {
         state.apply(change).unwrap();
     }
     let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
-    let at = |step: Step| steps.iter().position(|one| *one == step).unwrap();
+    let at = |step: Step| steps.iter().position(|known| *known == step).unwrap();
     assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
     assert!(at(Step::Delete(Resource::Disk(handle("disk-1")))) > at(Step::DeployJobs));
 }
@@ -569,8 +573,8 @@ fn interrupted_move_continues_with_the_new_disk() {
 fn replaced_disks_and_uploaded_stemcells_are_kept() {
     let mut state = deployed();
     let put_aside =
-        Disk { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };
-    let uploaded = Stemcell { kept: true, ..stemcell("sc-0", "0", 'c') };
+        DiskRecord { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };
+    let uploaded = StemcellRecord { kept: true, ..stemcell("sc-0", "0", 'c') };
     for change in [
         Change::DiskCreated(put_aside),
         Change::DiskCreated(disk("disk-2", 1024)),
@@ -590,7 +594,7 @@ fn replaced_disks_and_uploaded_stemcells_are_kept() {
 #[test]
 fn newer_upload_of_a_stemcell_is_used() {
     let mut state = deployed();
-    let again = Stemcell {
+    let again = StemcellRecord {
         id: "id-again".into(),
         kept: true,
         cid: "sc-again".parse().unwrap(),

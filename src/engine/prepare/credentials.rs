@@ -1,6 +1,6 @@
 //! Compares the credentials of a run with those that were deployed.
 
-use crate::environment::Environment;
+use crate::run_context::RunContext;
 use crate::state::{Credentials, State};
 use base::text::listed;
 use base::{Error, Result};
@@ -8,7 +8,7 @@ use manifest::{LoadedManifest, VariableValue};
 
 /// Fails if the source of the deployed credentials is missing, because all of them would then be generated
 /// again.
-pub(super) fn check(environment: &Environment, state: &State, values: &[VariableValue]) -> Result<()> {
+pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
     let Some(deployed) = &state.monopile.credentials else { return Ok(()) };
     let forgotten = deployed.forgotten(values);
     let Some(first) = forgotten.first() else { return Ok(()) };
@@ -19,7 +19,7 @@ pub(super) fn check(environment: &Environment, state: &State, values: &[Variable
     ));
     let error = match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
         Some(path) => {
-            keep(environment, path);
+            keep(run, path);
             error.with_hint(format!("pass the vars store of the last deploy: --vars-store '{path}'"))
         }
         None => error.with_hint(
@@ -46,8 +46,8 @@ pub(super) fn record(loaded: &LoadedManifest) -> Option<Credentials> {
     Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))
 }
 
-fn keep(environment: &Environment, path: &str) {
-    environment.redactor.keep(path);
+fn keep(run: &RunContext, path: &str) {
+    run.redactor.keep_visible(path);
     let name = std::path::Path::new(path).file_name();
-    name.into_iter().for_each(|name| environment.redactor.keep(&name.to_string_lossy()));
+    name.into_iter().for_each(|name| run.redactor.keep_visible(&name.to_string_lossy()));
 }

@@ -9,16 +9,16 @@ use super::credentials;
 use super::obtain::{self, IdentifyBy, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck};
 use crate::agent::AgentEndpoint;
-use crate::environment::Environment;
 use crate::plan::{Desired, Leaf};
 use crate::protocol::DiskHint;
-use crate::state::{Credentials, State, VmSpec};
+use crate::run_context::RunContext;
+use crate::state::{Credentials, State, VmProperties};
 use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
-use manifest::vars_store::Store as VarsStore;
+use manifest::vars_store::VarsStore;
 use manifest::{self, CpiConfig, Inputs, LoadedManifest};
 
 /// A validated manifest with its identified artifacts.
@@ -28,7 +28,7 @@ pub(crate) struct PreparedDeployment {
     pub(crate) cpis: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<Leaf>,
-    pub(crate) vm_spec: VmSpec,
+    pub(crate) vm_spec: VmProperties,
     /// The values of declared variables.
     pub(crate) credentials: Option<Credentials>,
     /// The variables whose values differ from the deployed ones.
@@ -49,7 +49,7 @@ pub(crate) struct PreparedDeployment {
 /// The certificate of the agent's HTTPS server.
 pub(crate) struct MbusCertificate {
     /// The property that holds it.
-    pub(crate) place: &'static str,
+    pub(crate) location: &'static str,
     pub(crate) pem: String,
     /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
@@ -62,44 +62,40 @@ pub(crate) struct OpenedArtifacts {
 }
 
 /// Reads a manifest and reports its warnings and notes.
-pub(crate) fn load(environment: &Environment, inputs: &Inputs) -> Result<LoadedManifest> {
-    report_messages(environment, manifest::load(inputs, &environment.redactor)?)
+pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> {
+    report_messages(run, manifest::load(inputs, &run.redactor)?)
 }
 
 /// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
 /// credentials are missing.
-pub(crate) fn load_to_delete(
-    environment: &Environment,
-    inputs: &Inputs,
-    state: &State,
-) -> Result<LoadedManifest> {
+pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
-    let loaded = manifest::load_checked(&inputs, &environment.redactor, &|values| {
-        if let Err(missing) = credentials::check(environment, state, values) {
+    let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
+        if let Err(missing) = credentials::check(run, state, values) {
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
-            environment.reporter.warn(format!(
+            run.reporter.warn(format!(
                 "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
             ));
         }
         Ok(())
     })?;
-    report_messages(environment, loaded)
+    report_messages(run, loaded)
 }
 
 /// Reports the warnings and notes of a manifest.
-fn report_messages(environment: &Environment, loaded: LoadedManifest) -> Result<LoadedManifest> {
+fn report_messages(run: &RunContext, loaded: LoadedManifest) -> Result<LoadedManifest> {
     for warning in loaded.warnings.iter().chain(&manifest::unknown_keys(&loaded)) {
-        environment.reporter.warn(warning);
+        run.reporter.warn(warning);
     }
     for note in &loaded.notes {
-        environment.reporter.note(note);
+        run.reporter.note(note);
     }
     Ok(loaded)
 }
 
 /// Registers the credentials in a disk hint with the redactor.
-pub(crate) fn redact_hint(environment: &Environment, hint: &DiskHint) {
-    manifest::learn_named(hint.as_json(), &environment.redactor);
+pub(crate) fn redact_hint(run: &RunContext, hint: &DiskHint) {
+    manifest::register_named_secrets(hint.as_json(), &run.redactor);
 }
 
 /// The refusals that the operator overrides.
@@ -115,18 +111,17 @@ pub struct Overrides {
 /// unpacks the stemcell at once. Unless `overrides` allows it, fails if the deployed credentials are missing,
 /// or if a VM that is not on record answers at the agent's address.
 pub(crate) fn prepare(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     state: &State,
     overrides: Overrides,
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
-    let loaded =
-        manifest::load_checked(inputs, &environment.redactor, &|values| match overrides.new_credentials {
-            true => Ok(()),
-            false => credentials::check(environment, state, values),
-        })?;
-    let loaded = report_messages(environment, loaded)?;
+    let loaded = manifest::load_checked(inputs, &run.redactor, &|values| match overrides.new_credentials {
+        true => Ok(()),
+        false => credentials::check(run, state, values),
+    })?;
+    let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
     let manifest_sha = manifest_sha(&loaded)?;
@@ -134,19 +129,18 @@ pub(crate) fn prepare(
     let obtain = || {
         let identify_by = IdentifyBy::beside(state);
         let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
-        obtain::all(environment, stemcell, identify_by, releases, &directory, stage)
+        obtain::all(run, stemcell, identify_by, releases, &directory, stage)
     };
-    let (obtained, looked) =
-        untracked::check_during(environment, &deployment, state, overrides.untracked_vm, obtain);
+    let (obtained, looked) = untracked::check_during(run, &deployment, state, overrides.untracked_vm, obtain);
     let (stemcell, releases) = obtained?;
     let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
     if let Some(untracked) = untracked {
-        return Err(untracked.error(environment, &endpoint, inputs, &stemcell.identity));
+        return Err(untracked.error(run, &endpoint, inputs, &stemcell.identity));
     }
-    let (leaves, vm_spec) = (leaves(environment, &loaded.root), vm_spec(&deployment));
+    let (leaves, vm_spec) = (leaves(run, &loaded.root), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment);
-    let declared = || loaded.values.iter().map(|one| one.name.clone()).collect();
+    let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
     let changed_credentials = credentials::changed_variables(state, &loaded.values);
     Ok(PreparedDeployment {
@@ -172,27 +166,27 @@ pub(crate) fn prepare(
 fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<MbusCertificate> {
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
-    let (place, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
+    let (location, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
         Some(pem) => ("resource_pools[].env.bosh.mbus.cert", pem),
         None => ("cloud_provider.cert", of_cpi.filter(|pem| !pem.trim().is_empty())?),
     };
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
-    Some(MbusCertificate { place, pem: pem.to_owned(), stored })
+    Some(MbusCertificate { location, pem: pem.to_owned(), stored })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
-fn leaves(environment: &Environment, root: &yaml::Node) -> Vec<Leaf> {
+fn leaves(run: &RunContext, root: &yaml::Node) -> Vec<Leaf> {
     manifest::leaves(root)
         .into_iter()
         .map(|leaf| {
-            let secret = environment.redactor.apply(&leaf.value) != leaf.value;
+            let secret = run.redactor.redact(&leaf.value) != leaf.value;
             Leaf { path: leaf.path, value: leaf.value, secret }
         })
         .collect()
 }
 
 /// Returns the description of the VM that decides whether a new one is needed.
-fn vm_spec(deployment: &Deployment) -> VmSpec {
+fn vm_spec(deployment: &Deployment) -> VmProperties {
     // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
@@ -210,7 +204,7 @@ fn vm_spec(deployment: &Deployment) -> VmSpec {
     let property = |key: &str| provider.properties.get(key).cloned().unwrap_or_default();
     let mut cert = provider.cert.to_json();
     without_ca(&mut cert);
-    VmSpec {
+    VmProperties {
         az: json!(deployment.az_name()),
         cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
         networks: Value::Object(deployment.vm.networks.clone()),
@@ -241,32 +235,31 @@ pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> Result<String> {
 
 /// Obtains and opens only these releases.
 pub(crate) fn open_releases(
-    environment: &Environment,
+    run: &RunContext,
     wanted: &[ReleaseRef],
     manifest: &Path,
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let directory = manifest.parent().unwrap_or(Path::new("."));
-    obtain::releases(environment, wanted, directory, stage)?
+    obtain::releases(run, wanted, directory, stage)?
         .iter()
-        .map(|obtained| open_release(environment, obtained, stage))
+        .map(|obtained| open_release(run, obtained, stage))
         .collect()
 }
 
 /// Obtains and opens only this stemcell.
 pub(crate) fn open_stemcell(
-    environment: &Environment,
+    run: &RunContext,
     wanted: &ArtifactRef,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    obtain::stemcell(environment, wanted, IdentifyBy::Unpacking, directory, stage)?
-        .stemcell(environment, stage)
+    obtain::stemcell(run, wanted, IdentifyBy::Unpacking, directory, stage)?.stemcell(run, stage)
 }
 
-fn open_release(environment: &Environment, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
+fn open_release(run: &RunContext, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
-    let directory = environment.paths.work.join("releases").join(&wanted.identity.name);
+    let directory = run.paths.work.join("releases").join(&wanted.identity.name);
     obtain::create_directory(&directory)?;
     let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
@@ -283,14 +276,14 @@ impl PreparedDeployment {
     }
 
     /// Removes values from before a rotation from the vars store, because the current ones are deployed.
-    pub(crate) fn forget_previous(&self, environment: &Environment, inputs: &Inputs) {
+    pub(crate) fn forget_previous(&self, run: &RunContext, inputs: &Inputs) {
         let Some((path, names)) = &self.vars_store else { return };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let forgotten = VarsStore::open(path, &inputs.encryption)
             .and_then(|mut store| store.forget_previous(&names))
             .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
         if let Err(error) = forgotten {
-            environment.reporter.warn(error.chain().join(": "));
+            run.reporter.warn(error.chain().join(": "));
         }
     }
 
@@ -309,16 +302,16 @@ impl PreparedDeployment {
     }
 
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
-    pub(crate) fn open(&self, environment: &Environment, stage: &Stage) -> Result<OpenedArtifacts> {
+    pub(crate) fn open(&self, run: &RunContext, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
         for wanted in &self.releases {
-            releases.push(open_release(environment, wanted, stage)?);
+            releases.push(open_release(run, wanted, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find(&releases, &job.release)?;
-            release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
+            release.job(&job.name).context(|| format!("{} cannot be deployed", job.location))?;
         }
-        let stemcell = self.stemcell.stemcell(environment, stage)?;
+        let stemcell = self.stemcell.stemcell(run, stage)?;
         Ok(OpenedArtifacts { stemcell, releases })
     }
 }

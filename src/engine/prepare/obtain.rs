@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use crate::environment::{Environment, signals};
+use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
 use base::events::Stage;
@@ -41,22 +41,22 @@ impl IdentifyBy {
 
 impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
-    pub(crate) fn stemcell(&self, environment: &Environment, stage: &Stage) -> Result<Stemcell> {
+    pub(crate) fn stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
-        let unpack = || unpack(environment, &self.source, self.expected.as_ref(), &name(), stage);
+        let unpack = || unpack(run, &self.source, self.expected.as_ref(), &name(), stage);
         self.unpacked.clone().map_or_else(unpack, Ok)
     }
 }
 
 fn unpack(
-    environment: &Environment,
+    run: &RunContext,
     source: &Source,
     expected: Option<&Digest>,
     what: &str,
     stage: &Stage,
 ) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
-    let directory = environment.paths.work.join("stemcell");
+    let directory = run.paths.work.join("stemcell");
     create_directory(&directory)?;
     let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
     unpacking.finish();
@@ -65,7 +65,7 @@ fn unpack(
 
 /// Obtains the stemcell and the releases. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn all(
-    environment: &Environment,
+    run: &RunContext,
     stemcell: &ArtifactRef,
     identify_by: IdentifyBy,
     releases: &[ReleaseRef],
@@ -77,7 +77,7 @@ pub(crate) fn all(
     // The stemcell comes first, because it is the largest artifact.
     let wanted: Vec<WantedArtifact<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
-    let mut obtained = obtain(environment, &wanted, directory, stage)?.into_iter();
+    let mut obtained = obtain(run, &wanted, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
     let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
     Ok((stemcell, obtained.collect()))
@@ -85,24 +85,24 @@ pub(crate) fn all(
 
 /// Obtains only the stemcell. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn stemcell(
-    environment: &Environment,
+    run: &RunContext,
     stemcell: &ArtifactRef,
     identify_by: IdentifyBy,
     directory: &Path,
     stage: &Stage,
 ) -> Result<ObtainedArtifact> {
-    Ok(all(environment, stemcell, identify_by, &[], directory, stage)?.0)
+    Ok(all(run, stemcell, identify_by, &[], directory, stage)?.0)
 }
 
 /// Obtains releases, in their order. Relative paths start at `directory`, the directory of the manifest.
 pub(crate) fn releases(
-    environment: &Environment,
+    run: &RunContext,
     releases: &[ReleaseRef],
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
     let wanted: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
-    obtain(environment, &wanted, directory, stage)
+    obtain(run, &wanted, directory, stage)
 }
 
 /// An artifact of the manifest that may not be on this machine yet.
@@ -116,7 +116,7 @@ struct WantedArtifact<'m> {
 
 /// The context in which artifacts are obtained.
 struct ObtainContext<'e> {
-    environment: &'e Environment,
+    run: &'e RunContext,
     cache: &'e Cache,
     fetcher: &'e Fetcher<'e>,
     directory: &'e Path,
@@ -138,8 +138,8 @@ impl<'m> WantedArtifact<'m> {
     }
 
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
-        let ObtainContext { environment, cache, fetcher, directory, stage } = context;
-        let home = environment.variables.iter().find(|(name, _)| name == "HOME");
+        let ObtainContext { run: environment, cache, fetcher, directory, stage } = context;
+        let home = environment.env_vars.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
         let location = Location::parse(&self.artifact.url, directory, home)?;
         for secret in location.secrets() {
@@ -155,9 +155,9 @@ impl<'m> WantedArtifact<'m> {
             self.identify_by == IdentifyBy::Unpacking && cache.takes_long(&source, expected.as_ref());
         let unpacked = match at_once {
             true => {
-                let begun = SystemTime::now();
+                let started = SystemTime::now();
                 let stemcell = unpack(environment, &source, expected.as_ref(), &what, stage)?;
-                cache.learn_stemcell(&stemcell, begun);
+                cache.store_stemcell_identity(&stemcell, started);
                 Some(stemcell)
             }
             false => None,
@@ -178,27 +178,27 @@ impl<'m> WantedArtifact<'m> {
 /// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure stops the other
 /// downloads, whose parts stay for the next run.
 fn obtain(
-    environment: &Environment,
+    run: &RunContext,
     wanted: &[WantedArtifact<'_>],
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
-    let cache = Cache::open(&environment.paths.cache)?;
+    let cache = Cache::open(&run.paths.cache)?;
     let failed = Arc::new(AtomicBool::new(false));
-    let (asked, stop) = (environment.clone(), Arc::clone(&failed));
+    let (asked, stop) = (run.clone(), Arc::clone(&failed));
     let interrupted = move || match stop.load(Ordering::SeqCst) {
         true => Err(Error::environment("another artifact cannot be used")),
         false => signals::check(&asked),
     };
-    let fetcher = Fetcher::new(&cache, &environment.variables, Arc::new(interrupted))?;
+    let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;
     for secret in fetcher.secrets() {
-        environment.redactor.add(secret);
+        run.redactor.add(secret);
     }
-    let context = ObtainContext { environment, cache: &cache, fetcher: &fetcher, directory, stage };
+    let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(wanted.len()));
     std::thread::scope(|scope| {
-        for _ in 0..environment.parallel.min(wanted.len()).max(1) {
+        for _ in 0..run.parallel.min(wanted.len()).max(1) {
             scope.spawn(|| {
                 while !failed.load(Ordering::SeqCst)
                     && let index = next.fetch_add(1, Ordering::SeqCst)

@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::agent::{
     AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedReason, connect_within, endpoint, identity,
 };
-use crate::environment::Environment;
 use crate::protocol::{DiskCid, ResourceKind};
+use crate::run_context::RunContext;
 use crate::state::State;
 use artifact::Identity;
 use base::{Error, Result};
@@ -48,20 +48,20 @@ pub(super) struct UntrackedCheck {
 
 /// Asks the agent's address while `work` is done. With `ignore`, asks nothing.
 pub(super) fn check_during<T>(
-    environment: &Environment,
+    run: &RunContext,
     deployment: &Deployment,
     state: &State,
     ignore: bool,
     work: impl FnOnce() -> T,
 ) -> (T, Result<UntrackedCheck>) {
-    let endpoint = match endpoint(environment, &deployment.cloud_provider) {
+    let endpoint = match endpoint(run, &deployment.cloud_provider) {
         Ok(endpoint) => endpoint,
         Err(error) => return (work(), Err(error)),
     };
     let unchecked = reason_not_to_check(deployment, &endpoint, state);
     let asks = !ignore && unchecked.is_none();
     let (done, untracked) = thread::scope(|scope| {
-        let looking = asks.then(|| scope.spawn(|| check_address(environment, &endpoint, state)));
+        let looking = asks.then(|| scope.spawn(|| check_address(run, &endpoint, state)));
         let done = work();
         (done, looking.map(|looking| looking.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
@@ -81,7 +81,7 @@ fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state:
 
 /// Returns true if a failed call may have made a VM. Later checks look for it.
 fn suspects_vm(state: &State) -> bool {
-    state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm)
+    state.monopile.suspects.iter().any(|suspect| suspect.what == ResourceKind::Vm)
 }
 
 /// Returns true if no VM is on record, not even one whose deletion is pending and that may still answer.
@@ -90,15 +90,11 @@ fn is_wanted(state: &State) -> bool {
 }
 
 /// Asks once whether an agent answers at the address, if no VM is on record.
-fn check_address(
-    environment: &Environment,
-    endpoint: &AgentEndpoint,
-    state: &State,
-) -> Result<Option<Untracked>> {
+fn check_address(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<Option<Untracked>> {
     if !is_wanted(state) {
         return Ok(None);
     }
-    let agent = connect_within(environment, endpoint.clone(), state, AGENT_TIMEOUTS.search);
+    let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
@@ -130,13 +126,13 @@ impl Untracked {
     /// Returns the error of a run that must not create another VM.
     pub(super) fn error(
         &self,
-        environment: &Environment,
+        run: &RunContext,
         endpoint: &AgentEndpoint,
         inputs: &Inputs,
         stemcell: &Identity,
     ) -> Error {
         let regardless = "to create a VM regardless, pass --ignore-untracked-vm";
-        let (address, state) = (endpoint.address(), &environment.paths.state);
+        let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
             Untracked::Vm { agent_id, vm, disks } => {
                 let with = match disks.as_slice() {
@@ -161,7 +157,7 @@ impl Untracked {
                 })
                 .with_hint(format!(
                     "if it is lost, record the VM: {}",
-                    import(environment, inputs, vm.as_deref(), disks, stemcell)
+                    import(run, inputs, vm.as_deref(), disks, stemcell)
                 ))
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
@@ -181,7 +177,7 @@ impl Untracked {
 
 /// Returns the command that records the VM. Placeholders for unknown values are in capital letters.
 fn import(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     vm: Option<&str>,
     disks: &[DiskCid],
@@ -205,7 +201,7 @@ fn import(
     for (flag, path) in single {
         path.iter().for_each(|path| add(flag, &path.to_string_lossy()));
     }
-    add("--state", &environment.paths.state.to_string());
+    add("--state", &run.paths.state.to_string());
     add("--vm", vm.unwrap_or("VM-CID"));
     if let [disk] = disks {
         add("--disk", disk.as_str());

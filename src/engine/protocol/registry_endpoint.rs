@@ -13,13 +13,14 @@ pub struct RegistryEndpoint {
     /// The address on which it listens.
     pub address: SocketAddr,
     /// The digest of the accepted `Authorization` header.
-    pub login: AuthorizationDigest,
+    #[serde(rename = "login")]
+    pub authorization: AuthorizationDigest,
 }
 
 impl RegistryEndpoint {
     /// Creates the endpoint of a registry that accepts this user and password.
     pub fn new(address: SocketAddr, username: &str, password: &str) -> Self {
         let authorization = basic_authorization(username, password);
-        RegistryEndpoint { address, login: AuthorizationDigest::new(&authorization) }
+        RegistryEndpoint { address, authorization: AuthorizationDigest::new(&authorization) }
     }
 }

@@ -1,7 +1,7 @@
 //! Resolves a CID that an operator names to a resource on record.
 
 use crate::protocol::{AnyCid, Cid, CidKind};
-use crate::state::{Disk, Handle, Resource, Snapshot, State, Stemcell};
+use crate::state::{DiskRecord, Handle, Resource, SnapshotRecord, State, StemcellRecord};
 use base::text::listed;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -48,10 +48,10 @@ pub(crate) fn find<K: CidKind>(
 pub(crate) fn find_any(state: &State, cid: &AnyCid, cpi: Option<&str>) -> Result<Resource> {
     Ok(match cid {
         AnyCid::Vm(cid) => find(state.vms(), cid, cpi)?.into(),
-        AnyCid::Disk(cid) => find(state.disks.iter().map(Disk::handle), cid, cpi)?.into(),
-        AnyCid::Stemcell(cid) => find(state.stemcells.iter().map(Stemcell::handle), cid, cpi)?.into(),
+        AnyCid::Disk(cid) => find(state.disks.iter().map(DiskRecord::handle), cid, cpi)?.into(),
+        AnyCid::Stemcell(cid) => find(state.stemcells.iter().map(StemcellRecord::handle), cid, cpi)?.into(),
         AnyCid::Snapshot(cid) => {
-            find(state.monopile.snapshots.iter().map(Snapshot::handle), cid, cpi)?.into()
+            find(state.monopile.snapshots.iter().map(SnapshotRecord::handle), cid, cpi)?.into()
         }
     })
 }
@@ -67,7 +67,9 @@ mod tests {
         let mut add = |cid: &str, cpi: Option<&str>| {
             let (cid, cpi) = (cid.parse().unwrap(), cpi.map(str::to_owned));
             let (disk, created_at, unknown) = ("d".parse().unwrap(), String::new(), serde_json::Map::new());
-            state.apply(Change::SnapshotCreated(Snapshot { cid, cpi, disk, created_at, unknown })).unwrap();
+            state
+                .apply(Change::SnapshotCreated(SnapshotRecord { cid, cpi, disk, created_at, unknown }))
+                .unwrap();
         };
         add("snap-1", Some("a"));
         add("both", Some("a"));

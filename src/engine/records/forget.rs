@@ -2,9 +2,9 @@
 
 use super::{AskConsent, ConsentRequest, find_any};
 use crate::effects::Effect;
-use crate::environment::Environment;
-use crate::environment::lock::{self, no_state};
 use crate::protocol::{AnyCid, RequestId};
+use crate::run_context::RunContext;
+use crate::run_context::lock::{self, no_state};
 use crate::state::{CallProgress, Change, SuspectGroup};
 use base::text;
 use base::{Error, Result};
@@ -21,8 +21,8 @@ pub enum Forgettable {
 }
 
 /// Drops a record and returns a summary in one sentence.
-pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
-    let mut store = lock::open(environment, "state forget")?;
+pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
+    let mut store = lock::open(run, "state forget")?;
     let open = store.journal().open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
         return Err(no_state(store.storage()));
@@ -69,7 +69,8 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
         }
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;
-            if let Some(suspect) = suspects.iter().find(|one| one.request_id == *id).cloned() {
+            if let Some(suspect) = suspects.iter().find(|failed_call| failed_call.request_id == *id).cloned()
+            {
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
                     question: format!(
@@ -80,7 +81,7 @@ pub fn forget(environment: &Environment, what: &Forgettable, ask_consent: AskCon
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
             }
-            let failed = suspects.iter().map(|one| one.request_id.to_string());
+            let failed = suspects.iter().map(|failed_call| failed_call.request_id.to_string());
             let known: Vec<String> =
                 open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentError, connect, endpoint};
-use crate::cpis::{self, Connection, Cpis, OwnedCpiInputs, Presence};
-use crate::environment::{Environment, lock};
+use crate::cpis::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
-use crate::state::{Change, Disk, DiskHandle, Resource, State, Stemcell, Vm, VmHandle};
+use crate::run_context::{RunContext, lock};
+use crate::state::{Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, VmHandle, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
 use erb::Mode;
@@ -68,31 +68,30 @@ impl std::str::FromStr for ImportedStemcell {
 }
 
 /// Builds a state, writes it if none exists yet, and returns a summary in one sentence.
-pub fn import(request: &ImportRequest, environment: &Environment) -> Result<String> {
-    let mut store = lock::open(environment, "state import")?;
+pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
+    let mut store = lock::open(run, "state import")?;
     if store.exists() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
             .with_note("nothing was changed")
             .with_hint("move the state away if you do not need it, or name another one with --state"));
     }
-    let validating = environment.reporter.stage("Validating");
+    let validating = run.reporter.stage("Validating");
     // An agent knows no newly generated credentials.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
-    let loaded = prepare::load(environment, &inputs)?;
+    let loaded = prepare::load(run, &inputs)?;
     let deployment = loaded.deployment()?;
-    let cpi_parts =
-        OwnedCpiInputs::open(environment, &request.inputs, request.templates, &loaded, &validating)?;
-    let endpoint = endpoint(environment, &cpi_parts.provider)?;
+    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(run, &cpi_parts.provider)?;
     cpis::check_az(cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     records(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
-    let mut cpis = Cpis::find(environment, cpi_parts.parts(), &state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(run, cpi_parts.parts(), &state, request.cpi_api_version)?;
     cpis.use_stemcell(cpi, request.stemcell_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();
 
-    let asking = environment.reporter.stage("Asking the CPI what exists");
+    let asking = run.reporter.stage("Asking the CPI what exists");
     let connection = cpis.connect(cpi, &asking)?;
     let contract = connection.contract();
     let vm = request.vm.clone().map(|cid| VmHandle::new(cid, cpi));
@@ -102,19 +101,19 @@ pub fn import(request: &ImportRequest, environment: &Environment) -> Result<Stri
     asking.finish();
 
     if let Some(handle) = vm {
-        let agent = connect(environment, endpoint, &state);
-        let known = known_agent(environment, request, &agent)?;
+        let agent = connect(run, endpoint, &state);
+        let known = known_agent(run, request, &agent)?;
         let mounted = known.as_ref().and_then(|known| known.mounted.as_deref());
-        if let Some(cid) = disk_to_adopt(environment, request, &deployment, mounted)? {
+        if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
-            let asking = environment.reporter.stage(format!("Asking the CPI for {disk}"));
+            let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
             check(&connection, &asking, &disk)?;
             asking.finish();
-            environment.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
+            run.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
         }
         let vm = known.map(|KnownAgent { id: agent_id, .. }| {
             let instance = deployment.instance();
-            Box::new(Vm {
+            Box::new(VmRecord {
                 cid: handle.cid.clone(),
                 agent_id,
                 contract,
@@ -122,7 +121,7 @@ pub fn import(request: &ImportRequest, environment: &Environment) -> Result<Stri
                 cpi: handle.cpi.clone(),
                 instance,
                 ssh_host_key: None,
-                made_of: None,
+                spec_digests: None,
                 ready: false,
             })
         });
@@ -138,7 +137,7 @@ pub fn import(request: &ImportRequest, environment: &Environment) -> Result<Stri
 /// Returns the disk to record if the command line names none. `mounted` are the disks that the agent has
 /// mounted, if known. Fails if the record would lose a disk.
 fn disk_to_adopt<'m>(
-    environment: &Environment,
+    run: &RunContext,
     request: &ImportRequest,
     deployment: &Deployment,
     mounted: Option<&'m [DiskCid]>,
@@ -146,7 +145,7 @@ fn disk_to_adopt<'m>(
     let wanted = deployment.disk.is_some();
     let Some(mounted) = mounted else {
         if wanted && request.disk.is_none() {
-            environment.reporter.warn(
+            run.reporter.warn(
                 "the VM's disks are unknown, because its agent gave no list: if it has a persistent disk, \
                  name it with --disk; otherwise the next create-env creates an empty one",
             );
@@ -188,7 +187,7 @@ fn disk_to_adopt<'m>(
 fn records(state: &mut State, request: &ImportRequest, deployment: &Deployment) -> Result<()> {
     for (index, wanted) in request.stemcells.iter().enumerate() {
         let id = uuid::Uuid::new_v4().to_string();
-        let record = Stemcell {
+        let record = StemcellRecord {
             id: id.clone(),
             name: wanted.name.clone(),
             version: wanted.version.clone(),
@@ -216,7 +215,7 @@ fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Res
         return Err(Error::invalid(format!("--disk names '{cid}', but the manifest has no persistent disk"))
             .with_hint("add the persistent disk to the instance group, or leave out --disk"));
     };
-    let record = Disk {
+    let record = DiskRecord {
         id: uuid::Uuid::new_v4().to_string(),
         cid: cid.clone(),
         size: spec.size,
@@ -239,9 +238,9 @@ fn apply(state: &mut State, change: Change) -> Result<()> {
         .map_err(|rejected| Error::invalid("the state cannot record this").with_source(rejected))
 }
 
-fn check(connection: &Connection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
+fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
     match connection.presence(stage, resource)? {
-        Presence::There => Ok(()),
+        Presence::Exists => Ok(()),
         Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}"))
             .with_note("nothing was changed")
             .with_hint("check the CID, and that the manifest's CPI looks in the right place")),
@@ -260,12 +259,8 @@ struct KnownAgent {
 }
 
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
-fn known_agent(
-    environment: &Environment,
-    request: &ImportRequest,
-    agent: &Agent,
-) -> Result<Option<KnownAgent>> {
-    let asking = environment.reporter.stage("Asking the agent for its id");
+fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<KnownAgent>> {
+    let asking = run.reporter.stage("Asking the agent for its id");
     let seen = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| agent.get_state());
@@ -276,7 +271,7 @@ fn known_agent(
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
             asking.skip(format!("it does not answer: {error}"));
-            environment.reporter.warn(
+            run.reporter.warn(
                 "the agent does not answer, so its id is unknown: until the next create-env, any agent at \
                  its address is accepted",
             );

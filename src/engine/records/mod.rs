@@ -1,6 +1,6 @@
 //! The records of a state, for the operator: show, import, restore and forget them.
 //!
-//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `environment` and `state`. Entry points:
+//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `run_context` and `state`. Entry points:
 //! [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
 
 mod find;
@@ -13,7 +13,7 @@ pub(super) use find::{find, find_any};
 pub use forget::{Forgettable, forget};
 pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
-pub use show::{Overview, ShownCall, show};
+pub use show::{ShownCall, StateOverview, show};
 
 use base::Result;
 

@@ -1,16 +1,16 @@
 //! `state backup`: restores a kept version of the state, or keeps the current state as a version.
 
 use super::{AskConsent, ConsentRequest};
-use crate::environment::Environment;
-use crate::environment::lock::{self, no_state};
+use crate::run_context::RunContext;
+use crate::run_context::lock::{self, no_state};
 use crate::state::{Holder, State, Store};
 use base::Result;
 
 /// Replaces the state with a kept version and returns a summary in one sentence.
-pub fn restore(environment: &Environment, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
-    let path = &environment.paths.state;
+pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
+    let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
-    let mut waiting = lock::held_lock_handler(environment);
+    let mut waiting = lock::held_lock_handler(run);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
         let lost = present.map(|present| missing_resources(present, wanted)).unwrap_or_default();
         let lost = match lost.as_slice() {
@@ -29,8 +29,8 @@ pub fn restore(environment: &Environment, version: &str, ask_consent: AskConsent
 }
 
 /// Keeps the current state as a version and returns a summary in one sentence.
-pub fn keep_version(environment: &Environment) -> Result<String> {
-    let store = lock::open(environment, "state backup")?;
+pub fn keep_version(run: &RunContext) -> Result<String> {
+    let store = lock::open(run, "state backup")?;
     if !store.exists() {
         return Err(no_state(store.storage()));
     }

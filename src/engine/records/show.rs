@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::effects::Effect;
-use crate::environment::lock::no_state;
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
-use crate::state::{Holder, Journal, Snapshot, State, Storage, Suspect, Undeleted};
+use crate::run_context::lock::no_state;
+use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted};
 use base::Result;
 
 /// The content of a state and its journal.
 #[derive(Debug, Serialize)]
-pub struct Overview {
+pub struct StateOverview {
     /// The path or URL of the state.
     pub state: String,
     /// The id by which monopile identifies this environment to CPIs and agents.
@@ -24,7 +24,7 @@ pub struct Overview {
     pub disks: Vec<ShownDisk>,
     /// Snapshots of disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub snapshots: Vec<Snapshot>,
+    pub snapshots: Vec<SnapshotRecord>,
     /// Stemcells.
     pub stemcells: Vec<ShownStemcell>,
     /// Releases last deployed: `name/version`.
@@ -98,16 +98,18 @@ pub struct ShownCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The reason for the call.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// A description of the resource that it creates, changes or deletes.
     pub target: String,
     /// The process that made the call, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<Holder>,
+    #[serde(rename = "by")]
+    pub holder: Option<Holder>,
 }
 
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
-pub fn show(storage: &Storage) -> Result<Overview> {
+pub fn show(storage: &Storage) -> Result<StateOverview> {
     let storage = storage.resolved()?;
     let open = Journal::of(&storage).open_calls::<Effect>()?;
     let state = match State::read(&storage)? {
@@ -121,15 +123,15 @@ pub fn show(storage: &Storage) -> Result<Overview> {
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
-            by: intent.by,
+            holder: intent.holder,
             target: intent.effect.target(),
-            why: intent.why,
+            reason: intent.reason,
         })
         .collect();
     Ok(overview(&storage, &state, open_calls))
 }
 
-fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Overview {
+fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> StateOverview {
     let vm = state.vm_handle().map(|handle| {
         let vm = state.vm();
         ShownVm {
@@ -163,7 +165,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Ove
             in_use: stemcell.id == state.current_stemcell_id,
         })
         .collect();
-    Overview {
+    StateOverview {
         state: storage.to_string(),
         director_id: state.director_id.clone(),
         deployed: !state.current_manifest_sha.is_empty(),

@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use serde_json::Map;
 use sha2::{Digest as _, Sha256};
 
-use crate::environment::Environment;
 use crate::protocol::EmptyCid;
-use crate::state::{Change, Disk, State, Stemcell, Store};
+use crate::run_context::RunContext;
+use crate::state::{Change, DiskRecord, State, StemcellRecord, Store};
 use base::{Error, Result};
 use manifest::Inputs;
 use yaml::Node;
 
-const NAME: &str = "bosh-deployments.yml";
+const FILE_NAME: &str = "bosh-deployments.yml";
 /// The name of the converted file, so that a later run without a state does not read it again.
 const DONE: &str = "bosh-deployments.yml.migrated";
 
 /// Reads the file beside this manifest as a state. Returns its path and the state, or `None` if no such file
 /// records any resource.
 pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
-    let path = manifest.with_file_name(NAME);
+    let path = manifest.with_file_name(FILE_NAME);
     if !path.is_file() {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
 }
 
 /// Converts the file beside the manifest if there is no state yet, and renames the file.
-pub(crate) fn take_over(environment: &Environment, inputs: &Inputs, store: &mut Store) -> Result<()> {
+pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) -> Result<()> {
     if store.exists() {
         return Ok(());
     }
@@ -50,9 +50,7 @@ pub(crate) fn take_over(environment: &Environment, inputs: &Inputs, store: &mut 
     std::fs::rename(&path, &done).map_err(|error| {
         Error::io(format!("renaming '{}' to '{}'", path.display(), done.display()), error)
     })?;
-    environment
-        .reporter
-        .note(format!("Converted the old state '{}', and renamed it to '{DONE}'", path.display()));
+    run.reporter.note(format!("Converted the old state '{}', and renamed it to '{DONE}'", path.display()));
     Ok(())
 }
 
@@ -98,7 +96,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     if let Some(cid) = disk {
         state.current_disk_id = id(text, "disk");
         // The size is not on record. With size 0, the data moves to a new disk of the wanted size.
-        state.disks.push(Disk {
+        state.disks.push(DiskRecord {
             id: state.current_disk_id.clone(),
             cid,
             size: 0,
@@ -111,7 +109,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
         });
     }
     if let Some(cid) = stemcell {
-        state.stemcells.push(Stemcell {
+        state.stemcells.push(StemcellRecord {
             id: id(text, "stemcell"),
             name: name.unwrap_or_else(|| "unknown-stemcell".to_owned()),
             // The version is not on record. An empty version matches no other stemcell.
@@ -140,7 +138,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<Option<State>, String> {
-        state(&yaml::load(text, Path::new(NAME)).unwrap(), text)
+        state(&yaml::load(text, Path::new(FILE_NAME)).unwrap(), text)
     }
 
     #[test]

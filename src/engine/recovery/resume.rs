@@ -8,9 +8,9 @@ use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
 use crate::cpis;
 use crate::effects::{Effect, failed_call, still_at_work, unknown_outcome};
-use crate::environment::{Environment, signals};
 use crate::prepare;
 use crate::registry::CallRegistry;
+use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, Conclusion, Outcome};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
@@ -21,46 +21,45 @@ use manifest::Inputs;
 /// Records the answers to calls of earlier runs in the state. With `forget`, drops calls with an unknown
 /// outcome instead of failing.
 pub(crate) fn settle_open_calls(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     store: &mut Store,
     forget: bool,
 ) -> Result<()> {
     for disk in &store.state().disks {
-        disk.hint.iter().for_each(|hint| prepare::redact_hint(environment, hint));
+        disk.hint.iter().for_each(|hint| prepare::redact_hint(run, hint));
     }
     let calls = store.journal().open_calls::<Effect>()?;
     if !calls.is_empty() {
         // The manifest is not loaded yet, but errors of the CPI may quote its secrets.
-        manifest::learn_secrets(inputs, &environment.redactor);
+        manifest::register_secrets(inputs, &run.redactor);
     }
     for (intent, call) in calls {
-        settle(environment, inputs, store, &intent, call, forget)?;
+        settle(run, inputs, store, &intent, call, forget)?;
     }
     Ok(())
 }
 /// Settles one open call: waits for its process, reads the answer, and takes the steps that end the call.
 
 fn settle(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     store: &mut Store,
     intent: &Intent<Effect>,
     call: OpenCall,
     forget: bool,
 ) -> Result<()> {
-    let stage =
-        environment.reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
-    let waited = wait_for_call(environment, store, intent, &call, &stage)?;
+    let stage = run.reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
+    let waited = wait_for_call(run, store, intent, &call, &stage)?;
     let lost = matches!(waited, WaitResult::Lost);
-    let found = examine(environment, store, intent, &call, waited, &stage);
+    let found = examine(run, store, intent, &call, waited, &stage);
     let outcome = match &found {
         OpenCallOutcome::NeverStarted => Outcome::NeverStarted,
         OpenCallOutcome::Changes(_) => Outcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
     if outcome == Outcome::Unknown && intent.effect.creates() && forget {
-        environment.reporter.warn(format!(
+        run.reporter.warn(format!(
             "forgetting call {}: {} may exist and is not on record",
             intent.request_id,
             intent.effect.how_to_find()
@@ -72,13 +71,13 @@ fn settle(
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
             (Conclusion::RecordSuspect, OpenCallOutcome::Failed(error)) => {
-                failed_call::record(&environment.redactor, store, &intent.effect, error)?;
+                failed_call::record(&run.redactor, store, &intent.effect, error)?;
             }
             (Conclusion::Record | Conclusion::RecordSuspect, _) => {}
             (Conclusion::Settle, _) => call.settle()?,
             (Conclusion::StayOpen, _) => {
                 let error = found.into_error(intent);
-                return Err(stays_open(environment, inputs, store, intent, &call, error, lost));
+                return Err(stays_open(run, inputs, store, intent, &call, error, lost));
             }
         }
     }
@@ -122,7 +121,7 @@ fn no_answer(intent: &Intent<Effect>, problem: String) -> CpiError {
 
 /// Reads the answer to a call and its log.
 fn examine(
-    environment: &Environment,
+    run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
@@ -138,15 +137,17 @@ fn examine(
             read(intent, &bytes).map_err(|error| error.with_end(None, of_call.tail()))
         }
         WaitResult::Lost => {
-            let by =
-                intent.by.as_ref().map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
+            let by = intent
+                .holder
+                .as_ref()
+                .map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
             let lost = format!("the call was made by {by}, and its answer has not arrived");
             Err(no_answer(intent, lost))
         }
     };
-    let answer = answer.map(|answer| fitting_changes(environment, store, intent, &answer));
+    let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
-    log.iter().for_each(|line| cpis::show_log_line(environment, stage, line));
+    log.iter().for_each(|line| cpis::show_log_line(run, stage, line));
     match answer {
         Ok(Ok(changes)) => OpenCallOutcome::Changes(changes),
         Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer(intent, problem)),
@@ -156,7 +157,7 @@ fn examine(
 
 /// Returns the error for a call that stays open. It describes the resource that the call may have created.
 fn stays_open(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     store: &Store,
     intent: &Intent<Effect>,
@@ -164,17 +165,17 @@ fn stays_open(
     cause: CpiError,
     lost: bool,
 ) -> Error {
-    call.redact(&environment.redactor);
+    call.redact(&run.redactor);
     let mut error = Error::from(cause);
     if lost {
-        let host = intent.by.as_ref().map_or("that machine", |by| by.host.as_str());
+        let host = intent.holder.as_ref().map_or("that machine", |by| by.host.as_str());
         error = error.with_hint(format!(
             "if {host} is only cut off, wait until it is back: it then delivers the answer, and the same \
              command continues"
         ));
     }
     let error = unknown_outcome(&intent.effect, call, error);
-    match suspects::describe_vm_search(environment, inputs, store.state(), &intent.effect) {
+    match suspects::describe_vm_search(run, inputs, store.state(), &intent.effect) {
         Some(seen) => error.with_hint(seen),
         None => error,
     }
@@ -197,7 +198,7 @@ enum WaitResult {
 
 /// Waits until the call's process has ended.
 fn wait_for_call(
-    environment: &Environment,
+    run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
     call: &OpenCall,
@@ -208,7 +209,7 @@ fn wait_for_call(
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
     let mut announced = false;
-    let begun = Instant::now();
+    let started = Instant::now();
     wait_for_answer(
         || match call.answer().map_err(failed)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
@@ -224,26 +225,26 @@ fn wait_for_call(
         },
         || {
             if registry.is_none() {
-                registry = open_registry(environment, store, intent, announced);
+                registry = open_registry(run, store, intent, announced);
             }
             if !announced {
                 announced = true;
-                environment.reporter.note(format!(
+                run.reporter.note(format!(
                     "the CPI process that an interrupted run started for `{}` is still at work; waiting for \
                         it",
                     intent.method
                 ));
                 stage.log_line(format!("its log is '{}'", call.log_path().display()));
             }
-            signals::check(environment)?;
-            if let Some(timeout) = environment.cpi_timeout.filter(|timeout| begun.elapsed() >= *timeout) {
-                environment.left_at_work.store(true, Ordering::SeqCst);
+            signals::check(run)?;
+            if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
+                run.left_at_work.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
                 return Err(still_at_work(error.into(), call));
             }
-            backoff.wait(&environment.clock, Activity::Waiting);
+            backoff.wait(&run.clock, Activity::Waiting);
             Ok(())
         },
     )
@@ -252,7 +253,7 @@ fn wait_for_call(
 /// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. Reports a
 /// failure once, unless `announced`.
 fn open_registry(
-    environment: &Environment,
+    run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
     announced: bool,
@@ -262,7 +263,7 @@ fn open_registry(
         Ok(registry) => Some(registry),
         Err(error) => {
             if !announced {
-                environment.reporter.warn(format!(
+                run.reporter.warn(format!(
                     "the registry that the CPI process of an interrupted run needs cannot be started again \
                         yet: {}",
                     error.chain().join(": ")
@@ -275,13 +276,13 @@ fn open_registry(
 
 /// Returns the changes that follow from an answer, after trying them on a copy of the state.
 fn fitting_changes(
-    environment: &Environment,
+    run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
     answer: &cpi::Answer,
 ) -> Result<Vec<Change>, String> {
     if let cpi::Answer::Hint(Some(hint)) = answer {
-        prepare::redact_hint(environment, hint);
+        prepare::redact_hint(run, hint);
     }
     let changes = intent.effect.changes(answer)?;
     let mut trial = store.state().clone();

@@ -4,9 +4,9 @@
 
 use crate::agent::{AgentEndpoint, AgentError, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
-use crate::environment::Environment;
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
+use crate::run_context::RunContext;
 use crate::state::{Change, State, Store, Suspect, SuspectGroup};
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -22,7 +22,7 @@ fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
 }
 
 /// Warns about the suspects on record.
-pub(crate) fn report(environment: &Environment, state: &State) {
+pub(crate) fn report(run: &RunContext, state: &State) {
     let suspects = &state.monopile.suspects;
     let calls = match suspects.len() {
         0 => return,
@@ -35,30 +35,30 @@ pub(crate) fn report(environment: &Environment, state: &State) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    environment.reporter.warn(format!(
+    run.reporter.warn(format!(
         "{calls} failed but may have created something: {newest}{more}. Look for it in the IaaS; `monopile \
          state show` has the CPI's errors. To drop the records: `{}`",
-        forget_command(environment)
+        forget_command(run)
     ));
 }
 
 /// Returns the command that drops all suspects, ready to paste.
-pub(crate) fn forget_command(environment: &Environment) -> String {
-    failed_call::forget_command(environment, "--failed-calls")
+pub(crate) fn forget_command(run: &RunContext) -> String {
+    failed_call::forget_command(run, "--failed-calls")
 }
 
 /// Asks the operator at the terminal whether to forget all suspects. Without a terminal, asks and forgets
 /// nothing, because `-n` confirms only the action that the command is named after. Returns true if they were
 /// forgotten.
-pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Result<bool> {
-    let Some(confirm) = &environment.confirm else { return Ok(false) };
+pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool> {
+    let Some(confirm) = &run.confirm else { return Ok(false) };
     let suspects = &store.state().monopile.suspects;
     let calls = match suspects.len() {
         1 => "a failed call".to_owned(),
         count => format!("{count} failed calls"),
     };
     let groups = SuspectGroup::all(suspects);
-    let question = environment.redactor.show(&format!(
+    let question = run.redactor.clean_and_redact(&format!(
         "The state still has {calls} on record: {} may exist. Check the IaaS first. Delete the state?",
         described(groups.iter())
     ));
@@ -74,12 +74,8 @@ pub(crate) fn ask_to_forget(environment: &Environment, store: &mut Store) -> Res
 
 /// Fails if the agent of a suspected VM answers while no VM is on record. The CID of the VM is unknown, and a
 /// new VM would have the same address.
-pub(crate) fn check_suspected_vm(
-    environment: &Environment,
-    endpoint: &AgentEndpoint,
-    state: &State,
-) -> Result<()> {
-    let Some(suspect) = find(environment, endpoint, state)? else { return Ok(()) };
+pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
+    let Some(suspect) = find(run, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
         "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
@@ -90,16 +86,16 @@ pub(crate) fn check_suspected_vm(
 
 /// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
 pub(crate) fn find<'s>(
-    environment: &Environment,
+    run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
-    let any = state.monopile.suspects.iter().any(|one| one.what == ResourceKind::Vm);
+    let any = state.monopile.suspects.iter().any(|suspect| suspect.what == ResourceKind::Vm);
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }
-    let looking = environment.reporter.stage("Looking for a VM that a failed call may have created");
-    let agent = connect(environment, endpoint.clone(), state);
+    let looking = run.reporter.stage("Looking for a VM that a failed call may have created");
+    let agent = connect(run, endpoint.clone(), state);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
@@ -120,16 +116,16 @@ pub(crate) fn find<'s>(
 /// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. Takes the
 /// address from the manifest, if that can be read.
 pub(crate) fn describe_vm_search(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     state: &State,
     effect: &Effect,
 ) -> Option<String> {
     let Effect::CreateVm { record } = effect else { return None };
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
-    let loaded = prepare::load(environment, &inputs).ok()?;
+    let loaded = prepare::load(run, &inputs).ok()?;
     let provider = loaded.provider().ok()?;
-    let agent = connect(environment, endpoint(environment, &provider).ok()?, state);
+    let agent = connect(run, endpoint(run, &provider).ok()?, state);
     Some(match agent.get_state() {
         Ok(seen) if identity::id(&seen) == record.agent_id => {
             format!("the VM exists: its agent answers at {}", agent.address())

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 
-use super::server::{Registry, RegistryCredentials};
+use super::server::{RegistryCredentials, RegistryServer};
 use crate::protocol::RegistryEndpoint;
 use crate::state::Document;
 use base::{Error, Result};
 use manifest::deployment::RegistryConfig;
 
 /// The time that the tasks of a registry have to end, such as writing its content.
-const PARTING: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The runtime of a registry. Dropping it does not wait for the resolver of the operating system, as dropping
 /// a tokio runtime would.
@@ -31,14 +31,14 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(PARTING);
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         }
     }
 }
 
 /// A registry that serves CPI calls until it is dropped. It has no tunnel, so no VM reaches it.
 pub(crate) struct CallRegistry {
-    _registry: Registry,
+    _registry: RegistryServer,
     /// Dropped last, because the registry runs on it.
     _runtime: Background,
 }
@@ -53,7 +53,7 @@ impl CallRegistry {
     /// Restarts the registry of an earlier run, for a CPI process of that run that is still running.
     pub(crate) fn start_again(endpoint: RegistryEndpoint, content: Document) -> Result<Self> {
         let runtime = runtime()?;
-        let registry = Registry::start_again(runtime.handle(), endpoint, content)?;
+        let registry = RegistryServer::start_again(runtime.handle(), endpoint, content)?;
         Ok(CallRegistry { _registry: registry, _runtime: runtime })
     }
 }
@@ -63,11 +63,11 @@ pub(crate) fn serve(
     config: &RegistryConfig,
     address: SocketAddr,
     content: Document,
-) -> Result<(Background, Registry)> {
+) -> Result<(Background, RegistryServer)> {
     let runtime = runtime()?;
     let credentials =
         RegistryCredentials { username: config.username.clone(), password: config.password.clone() };
-    let registry = Registry::start(runtime.handle(), address, &credentials, content)?;
+    let registry = RegistryServer::start(runtime.handle(), address, &credentials, content)?;
     Ok((runtime, registry))
 }
 
@@ -84,7 +84,7 @@ fn runtime() -> Result<Background> {
 /// Returns the address to listen on. Fails if it is not a loopback address.
 pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
     let wrong = |why: String| {
-        Error::invalid(format!("{} cannot be used: {why}", config.place)).with_hint(
+        Error::invalid(format!("{} cannot be used: {why}", config.location)).with_hint(
             "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches \
                 it through `cloud_provider.ssh_tunnel`",
         )

@@ -15,4 +15,4 @@ mod server;
 pub(crate) mod tunnel;
 
 pub(crate) use call_registry::{Background, CallRegistry, loopback, serve};
-pub use server::{BODY_TIMEOUT, HEADER_TIMEOUT, Registry, RegistryCredentials};
+pub use server::{BODY_TIMEOUT, HEADER_TIMEOUT, RegistryCredentials, RegistryServer};

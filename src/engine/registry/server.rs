@@ -54,7 +54,7 @@ pub(crate) enum RequestOrigin {
 }
 
 /// A registry that answers until it is dropped.
-pub struct Registry {
+pub struct RegistryServer {
     endpoint: RegistryEndpoint,
     shared: Arc<ServerState>,
     accepting: JoinHandle<()>,
@@ -62,7 +62,7 @@ pub struct Registry {
 
 struct ServerState {
     content: RegistryContent,
-    login: AuthorizationDigest,
+    authorization: AuthorizationDigest,
     header_timeout: Duration,
     /// Limits for connections from this machine and from the VM. They are separate, so neither side can use
     /// up the limit of the other.
@@ -70,13 +70,13 @@ struct ServerState {
     there: Arc<Semaphore>,
 }
 
-impl Drop for Registry {
+impl Drop for RegistryServer {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-impl Registry {
+impl RegistryServer {
     /// Serves `content` on this address, which must be a loopback address.
     pub fn start(
         runtime: &Handle,
@@ -123,14 +123,14 @@ impl Registry {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
         let shared = Arc::new(ServerState {
             content,
-            login: endpoint.login,
+            authorization: endpoint.authorization,
             header_timeout,
             here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
         tracing::debug!(%address, "the registry is listening");
-        Ok(Registry { endpoint, shared, accepting })
+        Ok(RegistryServer { endpoint, shared, accepting })
     }
 
     /// Returns the endpoint, which is enough to start the registry again.
@@ -147,7 +147,7 @@ impl Registry {
         move |stream| {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
-                if let Ok(_place) = Arc::clone(&shared.there).acquire_owned().await {
+                if let Ok(_permit) = Arc::clone(&shared.there).acquire_owned().await {
                     serve(shared, stream, RequestOrigin::Tunnel).await;
                 }
             })
@@ -157,14 +157,14 @@ impl Registry {
 
 async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
     // Further connections wait in the queue of the operating system.
-    while let Ok(place) = Arc::clone(&shared.here).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&shared.here).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
                     serve(shared, stream, RequestOrigin::Loopback).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) => {
@@ -206,7 +206,7 @@ async fn settings(
 ) -> Response {
     let method = request.method().clone();
     let open = method == Method::GET && origin == RequestOrigin::Tunnel;
-    if !open && !shared.login.matches(request.headers()) {
+    if !open && !shared.authorization.matches(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin,
             "the registry refused a request with missing or wrong credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");

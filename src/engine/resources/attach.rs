@@ -8,10 +8,10 @@ use serde_json::Map;
 use super::target::TargetEnvironment;
 use crate::cpis::{self, Presence};
 use crate::effects::Executor;
-use crate::environment::Environment;
 use crate::protocol::DiskCid;
 use crate::records;
-use crate::state::{Change, Disk, DiskHandle, ReplacedOn, Resource};
+use crate::run_context::RunContext;
+use crate::state::{Change, DiskHandle, DiskRecord, ReplacedOn, Resource};
 use base::{Error, Result};
 use manifest::deployment::DiskSpec;
 use manifest::{Deployment, cpi_label};
@@ -20,7 +20,7 @@ use manifest::{Deployment, cpi_label};
 #[derive(Debug, Clone)]
 pub struct AttachDiskRequest {
     /// The environment.
-    pub on: TargetEnvironment,
+    pub target_environment: TargetEnvironment,
     /// The disk's CID.
     pub disk: DiskCid,
     /// `--cpi`: the CPI of the disk; the empty name is the default CPI.
@@ -28,8 +28,8 @@ pub struct AttachDiskRequest {
 }
 
 /// Records the choice of the disk and returns a summary in one sentence.
-pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Result<String> {
-    let opened = request.on.open(environment, "attach-disk")?;
+pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<String> {
+    let opened = request.target_environment.open(run, "attach-disk")?;
     let deployment = opened.loaded.deployment()?;
     let Some(spec) = &deployment.disk else {
         return Err(Error::invalid("the manifest has no persistent disk, so none can be attached")
@@ -42,22 +42,22 @@ pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Re
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);
-    let recorded = match records::find(disks.iter().map(Disk::handle), cid, request.cpi.as_deref()) {
+    let recorded = match records::find(disks.iter().map(DiskRecord::handle), cid, request.cpi.as_deref()) {
         Ok(handle) => Some(handle),
         Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
         Err(_) => None,
     };
     let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), wanted));
-    check_place(opened.store.state().disk(&handle), &handle, &deployment)?;
+    check_location(opened.store.state().disk(&handle), &handle, &deployment)?;
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut executor = request.on.executor(environment, &opened.cpi_parts, opened.store)?;
-    check_presence(&executor, environment, &handle, recorded.is_some())?;
+    let mut executor = request.target_environment.executor(run, &opened.cpi_parts, opened.store)?;
+    check_presence(&executor, run, &handle, recorded.is_some())?;
     if recorded.is_none() {
-        take_on_record(&mut executor, environment, &handle, spec, &deployment)?;
+        take_on_record(&mut executor, run, &handle, spec, &deployment)?;
     }
-    let before = executor.state().current_disk().map(Disk::handle);
+    let before = executor.state().current_disk().map(DiskRecord::handle);
     executor.commit(Change::DiskChosen(handle.clone()))?;
     let kept = match before {
         Some(before) => format!("; disk {before} is kept until delete-disk"),
@@ -68,7 +68,7 @@ pub fn attach_disk(request: &AttachDiskRequest, environment: &Environment) -> Re
 
 /// Checks that the disk is at the VM's CPI and in its availability zone, because a disk cannot be moved to
 /// another one.
-fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
+fn check_location(known: Option<&DiskRecord>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
     let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
@@ -91,16 +91,16 @@ fn check_place(known: Option<&Disk>, handle: &DiskHandle, deployment: &Deploymen
 /// for any other disk.
 fn check_presence(
     executor: &Executor<'_>,
-    environment: &Environment,
+    run: &RunContext,
     disk: &DiskHandle,
     recorded: bool,
 ) -> Result<()> {
     executor.cpis().get(disk.cpi())?;
-    let asking = environment.reporter.stage(format!("Asking the CPI for disk {disk}"));
+    let asking = run.reporter.stage(format!("Asking the CPI for disk {disk}"));
     match executor.presence(&asking, &Resource::Disk(disk.clone()))? {
-        Presence::There => {}
+        Presence::Exists => {}
         Presence::Unknown(reason) if recorded => {
-            environment.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
+            run.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
         }
         Presence::Gone => {
             return Err(Error::invalid(format!("the CPI does not find disk {disk}"))
@@ -121,16 +121,16 @@ fn check_presence(
 /// It is recorded as kept, because a disk that is neither used nor kept would be deleted.
 fn take_on_record(
     executor: &mut Executor<'_>,
-    environment: &Environment,
+    run: &RunContext,
     handle: &DiskHandle,
     spec: &DiskSpec,
     deployment: &Deployment,
 ) -> Result<()> {
-    environment.reporter.note(format!(
+    run.reporter.note(format!(
         "disk {handle} is not on record: assuming the size in the manifest, {} MiB",
         spec.size
     ));
-    executor.commit(Change::DiskCreated(Disk {
+    executor.commit(Change::DiskCreated(DiskRecord {
         id: uuid::Uuid::new_v4().to_string(),
         cid: handle.cid.clone(),
         size: spec.size,

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::target::TargetEnvironment;
 use crate::cpis::{Cpis, OwnedCpiInputs, info_stage_name};
-use crate::environment::{Environment, signals};
 use crate::prepare;
+use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use base::Result;
 use manifest::deployment::CpiSource;
@@ -29,19 +29,25 @@ pub struct ListedCpi {
 }
 
 /// Asks every CPI of the manifest for `info`, the default CPI first.
-pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<ListedCpi>> {
-    let validating = environment.reporter.stage("Validating");
-    let loaded = prepare::load(environment, &on.inputs)?;
-    let cpi_parts = OwnedCpiInputs::open(environment, &on.inputs, on.templates, &loaded, &validating)?;
-    let state = State::read(&environment.paths.state)?.unwrap_or_else(State::new);
-    let cpis = Cpis::find(environment, cpi_parts.parts(), &state, on.cpi_api_version)?;
+pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
+    let validating = run.reporter.stage("Validating");
+    let loaded = prepare::load(run, &target_environment.inputs)?;
+    let cpi_parts = OwnedCpiInputs::open(
+        run,
+        &target_environment.inputs,
+        target_environment.templates,
+        &loaded,
+        &validating,
+    )?;
+    let state = State::read(&run.paths.state)?.unwrap_or_else(State::new);
+    let cpis = Cpis::find(run, cpi_parts.parts(), &state, target_environment.cpi_api_version)?;
     validating.finish();
     let default = (None, default_kind(&cpi_parts.provider.cpi));
     let named = cpi_parts.config.iter().flat_map(|config| &config.cpis);
     let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
     for (name, kind) in std::iter::once(default).chain(named) {
-        let stage = environment.reporter.stage(info_stage_name(name));
+        let stage = run.reporter.stage(info_stage_name(name));
         let name = name.map(str::to_owned);
         listed.push(match cpis.connect(name.as_deref(), &stage) {
             Ok(connection) => {
@@ -57,8 +63,8 @@ pub fn cpis(on: &TargetEnvironment, environment: &Environment) -> Result<Vec<Lis
             }
             Err(error) => {
                 // After an interruption, the error does not show whether the CPI is reachable.
-                signals::check(environment)?;
-                let problem = environment.redactor.show(&error.chain().join(": "));
+                signals::check(run)?;
+                let problem = run.redactor.clean_and_redact(&error.chain().join(": "));
                 ListedCpi {
                     name,
                     kind,

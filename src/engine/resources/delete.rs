@@ -4,11 +4,11 @@
 use super::target::{TargetEnvironment, confirm};
 use crate::agent::{connect, endpoint};
 use crate::cpis::{self, OwnedCpiInputs, Presence};
-use crate::effects::{Contradiction, Executor, Registry, deletion};
-use crate::environment::Environment;
+use crate::effects::{Contradiction, Executor, RunRegistry, deletion};
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
 use crate::records;
-use crate::state::{Change, Resource, State, Stemcell, StemcellHandle, VmHandle};
+use crate::run_context::RunContext;
+use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -16,7 +16,7 @@ use manifest::cpi_label;
 #[derive(Debug, Clone)]
 pub struct DeleteRequest {
     /// The environment.
-    pub on: TargetEnvironment,
+    pub target_environment: TargetEnvironment,
     /// The resource.
     pub target: DeleteTarget,
     /// `--cpi`: only a resource of this CPI; the empty name is the default CPI.
@@ -45,19 +45,19 @@ impl DeleteTarget {
 const REASON: &str = "requested on the command line";
 
 /// Deletes the resource and returns a summary in one sentence.
-pub fn delete(request: &DeleteRequest, environment: &Environment) -> Result<String> {
-    let DeleteRequest { on, target, cpi } = request;
+pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
+    let DeleteRequest { target_environment, target, cpi } = request;
     let what = target.kind();
-    let opened = on.open(environment, &format!("delete-{}", what.name().to_lowercase()))?;
+    let opened = target_environment.open(run, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
         cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
     }
-    let mut executor = on.executor(environment, &opened.cpi_parts, opened.store)?;
+    let mut executor = target_environment.executor(run, &opened.cpi_parts, opened.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
-            let vm = seek(&executor, environment, cid, cpi)?;
+            let vm = seek(&executor, run, cid, cpi)?;
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
@@ -68,16 +68,16 @@ pub fn delete(request: &DeleteRequest, environment: &Environment) -> Result<Stri
     };
     for resource in &targets {
         refuse_used(executor.state(), resource)?;
-        confirm(environment, &question(executor.state(), resource))?;
+        confirm(run, &question(executor.state(), resource))?;
     }
     for resource in &targets {
-        refuse_denied(environment, &opened.cpi_parts, &executor, resource)?;
+        refuse_denied(run, &opened.cpi_parts, &executor, resource)?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => registry(environment, on, &opened.cpi_parts, &mut executor, vm)?,
+        [Resource::Vm(vm)] => registry(run, target_environment, &opened.cpi_parts, &mut executor, vm)?,
         _ => None,
     };
-    let deleting = environment.reporter.stage("Deleting");
+    let deleting = run.reporter.stage("Deleting");
     let mut left = Vec::new();
     for resource in &targets {
         if let Some(vm) = &unknown_vm {
@@ -118,12 +118,7 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
 
 /// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI
 /// confirms the VM, returns the first one that does not know.
-fn seek(
-    executor: &Executor<'_>,
-    environment: &Environment,
-    cid: &VmCid,
-    cpi: Option<&str>,
-) -> Result<VmHandle> {
+fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
     let all = || std::iter::once(None).chain(executor.cpis().others(None));
     let asked: Vec<Option<String>> = match cpi {
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
@@ -133,10 +128,10 @@ fn seek(
     for name in asked {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
         executor.cpis().get(handle.cpi())?;
-        let asking = environment.reporter.stage(format!("Asking for VM {handle}"));
+        let asking = run.reporter.stage(format!("Asking for VM {handle}"));
         let presence = executor.presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
-            Presence::There => {
+            Presence::Exists => {
                 asking.finish();
                 return Ok(handle);
             }
@@ -162,21 +157,21 @@ fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     executor.commit(Change::VmOrphaned {
         vm: vm.clone(),
-        said: "requested on the command line".to_owned(),
-        since: base::encoding::now(),
+        cpi_message: "requested on the command line".to_owned(),
+        failed_at: base::encoding::now(),
     })
 }
 
 /// Starts the registry under contract v1, because the CPI may remove the settings of the VM's agent from it.
 fn registry<'a>(
-    environment: &'a Environment,
-    on: &TargetEnvironment,
+    run: &'a RunContext,
+    target_environment: &TargetEnvironment,
     cpi_parts: &OwnedCpiInputs,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
-) -> Result<Option<Registry<'a>>> {
+) -> Result<Option<RunRegistry<'a>>> {
     let contract = executor.cpis().get(vm.cpi())?.contract();
-    Registry::start(environment, &cpi_parts.provider, &on.inputs.manifest, contract, executor)
+    RunRegistry::start(run, &cpi_parts.provider, &target_environment.inputs.manifest, contract, executor)
 }
 
 /// Returns the matching stemcells on record. A CID matches one stemcell. `NAME/VERSION` matches the stemcells
@@ -186,7 +181,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
         .stemcells
         .iter()
         .filter(|known| format!("{}/{}", known.name, known.version) == name)
-        .map(Stemcell::handle)
+        .map(StemcellRecord::handle)
         .filter(|handle| handle.is_of(cpi))
         .collect();
     named.sort();
@@ -195,7 +190,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
         false => Ok(named),
         true => {
             let cid: StemcellCid = name.parse().map_err(|error| Error::usage(format!("{error}")))?;
-            let known = state.stemcells.iter().map(Stemcell::handle);
+            let known = state.stemcells.iter().map(StemcellRecord::handle);
             records::find(known, &cid, cpi).map(|handle| vec![handle])
         }
     }
@@ -204,7 +199,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
 /// Rejects the deletion of the VM of this environment if the CPI denies it and its agent answers. The CPI
 /// then looks in the wrong place, and its success would mean nothing.
 fn refuse_denied(
-    environment: &Environment,
+    run: &RunContext,
     cpi_parts: &OwnedCpiInputs,
     executor: &Executor<'_>,
     resource: &Resource,
@@ -213,9 +208,9 @@ fn refuse_denied(
     if executor.state().vm_handle().as_ref() != Some(vm) {
         return Ok(());
     }
-    let asking = environment.reporter.stage(format!("Asking for VM {vm}"));
+    let asking = run.reporter.stage(format!("Asking for VM {vm}"));
     if executor.presence(&asking, resource)? == Presence::Gone {
-        let agent = connect(environment, endpoint(environment, &cpi_parts.provider)?, executor.state());
+        let agent = connect(run, endpoint(run, &cpi_parts.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, &asking)?;
     }
     asking.finish();

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::environment::lock::no_state;
 use crate::protocol::{DiskCid, StemcellCid};
-use crate::state::{Resource, Snapshot, State, Stemcell, Storage};
+use crate::run_context::lock::no_state;
+use crate::state::{Resource, SnapshotRecord, State, StemcellRecord, Storage};
 use base::Result;
 
 /// A stemcell on record.
@@ -65,13 +65,13 @@ fn read(storage: &Storage) -> Result<State> {
 }
 
 fn cpi_answer(state: &State, resource: impl Into<Resource>) -> Option<String> {
-    state.undeleted(&resource.into()).map(|mark| mark.said.clone())
+    state.undeleted(&resource.into()).map(|mark| mark.cpi_message.clone())
 }
 
 /// Lists the stemcells on record at `storage`, by name, version and CPI.
 pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     let state = read(storage)?;
-    let mut known: Vec<&Stemcell> = state.stemcells.iter().collect();
+    let mut known: Vec<&StemcellRecord> = state.stemcells.iter().collect();
     known.sort_by_key(|known| (&known.name, &known.version, &known.cpi));
     let listed = known.into_iter().map(|known| ListedStemcell {
         name: known.name.clone(),
@@ -106,6 +106,6 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
 }
 
 /// Lists the snapshots on record at `storage`.
-pub fn snapshots(storage: &Storage) -> Result<Vec<Snapshot>> {
+pub fn snapshots(storage: &Storage) -> Result<Vec<SnapshotRecord>> {
     Ok(read(storage)?.monopile.snapshots)
 }

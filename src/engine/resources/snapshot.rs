@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::target::TargetEnvironment;
 use crate::effects::Effect;
-use crate::environment::Environment;
 use crate::protocol::{DiskCid, Unnamed};
-use crate::state::{Disk, DiskHandle, Snapshot, SnapshotHandle, State};
+use crate::run_context::RunContext;
+use crate::state::{DiskHandle, DiskRecord, SnapshotHandle, SnapshotRecord, State};
 use crate::{cpis, records};
 use base::{Error, Result};
 use manifest::Deployment;
@@ -15,7 +15,7 @@ use manifest::Deployment;
 #[derive(Debug, Clone)]
 pub struct TakeSnapshotRequest {
     /// The environment.
-    pub on: TargetEnvironment,
+    pub target_environment: TargetEnvironment,
     /// The CID of the disk; by default the persistent disk of the environment.
     pub disk: Option<DiskCid>,
     /// `--cpi`: the CPI of the disk; the empty name is the default CPI.
@@ -23,22 +23,22 @@ pub struct TakeSnapshotRequest {
 }
 
 /// Takes a snapshot of the disk and returns a summary in one sentence.
-pub fn take_snapshot(request: &TakeSnapshotRequest, environment: &Environment) -> Result<String> {
-    let opened = request.on.open(environment, "take-snapshot")?;
+pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<String> {
+    let opened = request.target_environment.open(run, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
         cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
-            let disks = opened.store.state().disks.iter().map(Disk::handle);
+            let disks = opened.store.state().disks.iter().map(DiskRecord::handle);
             records::find(disks, cid, request.cpi.as_deref())?
         }
         None => current(opened.store.state())?,
     };
     let metadata = metadata(opened.store.state(), &opened.loaded.deployment()?);
-    let mut executor = request.on.executor(environment, &opened.cpi_parts, opened.store)?;
-    let taking = environment.reporter.stage(format!("Taking a snapshot of disk {disk}"));
-    let record = Snapshot {
+    let mut executor = request.target_environment.executor(run, &opened.cpi_parts, opened.store)?;
+    let taking = run.reporter.stage(format!("Taking a snapshot of disk {disk}"));
+    let record = SnapshotRecord {
         cid: Unnamed,
         cpi: disk.cpi.clone(),
         disk: disk.cid.clone(),
@@ -62,7 +62,7 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, environment: &Environment) -
 }
 
 fn current(state: &State) -> Result<DiskHandle> {
-    state.current_disk().map(Disk::handle).ok_or_else(|| {
+    state.current_disk().map(DiskRecord::handle).ok_or_else(|| {
         Error::invalid("the environment has no persistent disk")
             .with_hint("name a disk; `monopile state show --only disks` lists them")
     })

@@ -2,8 +2,8 @@
 
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
-use crate::environment::Environment;
-use crate::environment::lock::{self, no_state};
+use crate::run_context::RunContext;
+use crate::run_context::lock::{self, no_state};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
@@ -33,31 +33,26 @@ pub(super) struct OpenedEnvironment {
 
 impl TargetEnvironment {
     /// Opens an existing environment; fails if there is no state.
-    pub(super) fn open(&self, environment: &Environment, command: &str) -> Result<OpenedEnvironment> {
-        self.begin(environment, command, false)
+    pub(super) fn open(&self, run: &RunContext, command: &str) -> Result<OpenedEnvironment> {
+        self.begin(run, command, false)
     }
 
     /// Like [`Self::open`], but starts a new state if there is none.
-    pub(super) fn open_or_begin(
-        &self,
-        environment: &Environment,
-        command: &str,
-    ) -> Result<OpenedEnvironment> {
-        self.begin(environment, command, true)
+    pub(super) fn open_or_begin(&self, run: &RunContext, command: &str) -> Result<OpenedEnvironment> {
+        self.begin(run, command, true)
     }
 
-    fn begin(&self, environment: &Environment, command: &str, new: bool) -> Result<OpenedEnvironment> {
-        let mut store = lock::open(environment, command)?;
+    fn begin(&self, run: &RunContext, command: &str, new: bool) -> Result<OpenedEnvironment> {
+        let mut store = lock::open(run, command)?;
         if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
         }
-        environment.reporter.state(store.storage());
-        recovery::settle_open_calls(environment, &self.inputs, &mut store, self.forget_open_calls)?;
-        let validating = environment.reporter.stage("Validating");
-        let loaded = prepare::load(environment, &self.inputs)?;
-        let cpi_parts =
-            OwnedCpiInputs::open(environment, &self.inputs, self.templates, &loaded, &validating)?;
-        cpis::rename(environment, cpi_parts.config.as_ref(), &mut store)?;
+        run.reporter.state(store.storage());
+        recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;
+        let validating = run.reporter.stage("Validating");
+        let loaded = prepare::load(run, &self.inputs)?;
+        let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
+        cpis::rename(run, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_parts })
     }
@@ -65,28 +60,28 @@ impl TargetEnvironment {
     /// Returns an executor for the state and the CPIs of the manifest. No CPI is asked yet.
     pub(super) fn executor<'a>(
         &self,
-        environment: &'a Environment,
+        run: &'a RunContext,
         cpi_parts: &'a OwnedCpiInputs,
         store: Store,
     ) -> Result<Executor<'a>> {
-        let cpis = self.cpis(environment, cpi_parts, store.state())?;
-        Ok(Executor::new(environment, cpis, store))
+        let cpis = self.cpis(run, cpi_parts, store.state())?;
+        Ok(Executor::new(run, cpis, store))
     }
 
     /// Returns the CPIs of the manifest. No CPI is asked yet.
     pub(super) fn cpis<'a>(
         &self,
-        environment: &'a Environment,
+        run: &'a RunContext,
         cpi_parts: &'a OwnedCpiInputs,
         state: &State,
     ) -> Result<Cpis<'a>> {
-        Cpis::find(environment, cpi_parts.parts(), state, self.cpi_api_version)
+        Cpis::find(run, cpi_parts.parts(), state, self.cpi_api_version)
     }
 }
 
 /// Asks the operator at the terminal to confirm. Without a terminal, the command itself counts as consent.
-pub(super) fn confirm(environment: &Environment, question: &str) -> Result<()> {
-    match &environment.confirm {
+pub(super) fn confirm(run: &RunContext, question: &str) -> Result<()> {
+    match &run.confirm {
         Some(confirm) if !confirm(question)? => {
             Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"))
         }

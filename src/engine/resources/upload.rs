@@ -7,9 +7,9 @@ use crate::cpi::Answer;
 use crate::cpis::{self, check_formats};
 use crate::deploy::vm;
 use crate::effects::{Executor, ParallelEffect, deletion};
-use crate::environment::Environment;
 use crate::prepare::obtain;
-use crate::state::{Change, Resource, State, Stemcell, StemcellHandle, Store};
+use crate::run_context::RunContext;
+use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Store};
 use artifact::{self, Identity};
 use base::events::Stage;
 use base::{Error, Result};
@@ -20,7 +20,7 @@ use manifest::{CpiConfig, Deployment, cpi_label};
 #[derive(Debug, Clone)]
 pub struct UploadStemcellRequest {
     /// The environment.
-    pub on: TargetEnvironment,
+    pub target_environment: TargetEnvironment,
     /// The stemcell: `file://`, `http(s)://` or a path.
     pub url: String,
     /// `--sha1`: its digest, in any of BOSH's formats.
@@ -42,25 +42,23 @@ type CpiName = Option<String>;
 const REASON: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
-pub fn upload_stemcell(request: &UploadStemcellRequest, environment: &Environment) -> Result<String> {
+pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Result<String> {
     let OpenedEnvironment { mut store, loaded, cpi_parts } =
-        request.on.open_or_begin(environment, "upload-stemcell")?;
+        request.target_environment.open_or_begin(run, "upload-stemcell")?;
     let deployment = loaded.deployment()?;
     let targets = targets(&request.cpis, cpi_parts.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
         let known = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| known(&cpi)) {
-            targets
-                .iter()
-                .try_for_each(|cpi| keep(environment, &mut store, name, version, cpi.as_deref()))?;
+            targets.iter().try_for_each(|cpi| keep(run, &mut store, name, version, cpi.as_deref()))?;
             return Ok(format!("Stemcell {name}/{version} is uploaded already"));
         }
     }
 
     let identify_by = obtain::IdentifyBy::beside(store.state());
-    let obtaining = environment.reporter.stage("Obtaining the stemcell");
+    let obtaining = run.reporter.stage("Obtaining the stemcell");
     let wanted = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
-    let obtained = obtain::stemcell(environment, &wanted, identify_by, &request.directory, &obtaining)?;
+    let obtained = obtain::stemcell(run, &wanted, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let all = targets.len();
@@ -68,7 +66,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, environment: &Environmen
     for cpi in targets {
         match request.fix || !is_there(store.state(), identity, cpi.as_deref())? {
             true => missing.push(cpi),
-            false => keep(environment, &mut store, &identity.name, &identity.version, cpi.as_deref())?,
+            false => keep(run, &mut store, &identity.name, &identity.version, cpi.as_deref())?,
         }
     }
     let name = format!("{}/{}", identity.name, identity.version);
@@ -77,30 +75,30 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, environment: &Environmen
         obtaining.finish();
         return already();
     }
-    let stemcell = obtained.stemcell(environment, &obtaining)?;
+    let stemcell = obtained.stemcell(run, &obtaining)?;
     obtaining.finish();
 
-    let mut cpis = request.on.cpis(environment, &cpi_parts, store.state())?;
+    let mut cpis = request.target_environment.cpis(run, &cpi_parts, store.state())?;
     for cpi in &missing {
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }
-    let mut executor = Executor::new(environment, cpis, store);
+    let mut executor = Executor::new(run, cpis, store);
     // If some CPIs already have it, the others need not accept it.
     let need = match request.cpis.is_empty() {
         false => RequiredCpis::All,
         true if missing.len() < all => RequiredCpis::None,
         true => RequiredCpis::One,
     };
-    let fitting = fitting(&executor, environment, missing, &stemcell, need)?;
+    let fitting = fitting(&executor, run, missing, &stemcell, need)?;
     if fitting.is_empty() {
         return already();
     }
-    let uploading = environment.reporter.stage(format!("Uploading stemcell {name}"));
+    let uploading = run.reporter.stage(format!("Uploading stemcell {name}"));
     let uploaded = upload(&mut executor, &fitting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
     for (cpi, outcome) in fitting.iter().zip(uploaded) {
         match outcome {
-            Ok(handle) => supersede(&mut executor, environment, &stemcell, &handle, request.fix, &uploading)?,
+            Ok(handle) => supersede(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
@@ -143,7 +141,7 @@ fn records<'s>(
     name: &str,
     version: &str,
     cpi: Option<&str>,
-) -> impl Iterator<Item = &'s Stemcell> {
+) -> impl Iterator<Item = &'s StemcellRecord> {
     state
         .stemcells
         .iter()
@@ -173,17 +171,11 @@ fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<boo
 }
 
 /// Marks existing uploads as kept, as if this run had uploaded them.
-fn keep(
-    environment: &Environment,
-    store: &mut Store,
-    name: &str,
-    version: &str,
-    cpi: Option<&str>,
-) -> Result<()> {
+fn keep(run: &RunContext, store: &mut Store, name: &str, version: &str, cpi: Option<&str>) -> Result<()> {
     let there: Vec<StemcellHandle> =
-        records(store.state(), name, version, cpi).map(Stemcell::handle).collect();
+        records(store.state(), name, version, cpi).map(StemcellRecord::handle).collect();
     for stemcell in there {
-        environment.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
+        run.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
         store.commit(Change::StemcellKept { stemcell, kept: true })?;
     }
     Ok(())
@@ -213,7 +205,7 @@ enum RequiredCpis {
 /// Asks each CPI for `info` and returns those that accept the stemcell.
 fn fitting(
     executor: &Executor<'_>,
-    environment: &Environment,
+    run: &RunContext,
     asked: Vec<CpiName>,
     stemcell: &artifact::Stemcell,
     need: RequiredCpis,
@@ -222,12 +214,8 @@ fn fitting(
     let mut refusals = Vec::new();
     for cpi in asked {
         let connection = executor.cpis().get(cpi.as_deref())?;
-        let fits = check_formats(
-            environment,
-            cpi.as_deref(),
-            connection.stemcell_formats(),
-            &stemcell.stemcell_formats,
-        );
+        let fits =
+            check_formats(run, cpi.as_deref(), connection.stemcell_formats(), &stemcell.stemcell_formats);
         match fits {
             Ok(()) => fitting.push(cpi),
             Err(error) => refusals.push(error),
@@ -239,9 +227,7 @@ fn fitting(
             return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));
         }
     } else {
-        refusals
-            .iter()
-            .for_each(|refusal| environment.reporter.note(format!("{refusal}: not uploaded there")));
+        refusals.iter().for_each(|refusal| run.reporter.note(format!("{refusal}: not uploaded there")));
     }
     Ok(fitting)
 }
@@ -273,7 +259,7 @@ fn upload(
 /// deletes it.
 fn supersede(
     executor: &mut Executor<'_>,
-    environment: &Environment,
+    run: &RunContext,
     new: &artifact::Stemcell,
     handle: &StemcellHandle,
     fix: bool,
@@ -282,8 +268,9 @@ fn supersede(
     if !fix {
         return Ok(());
     }
-    let mut old: Vec<StemcellHandle> =
-        records(executor.state(), &new.name, &new.version, handle.cpi()).map(Stemcell::handle).collect();
+    let mut old: Vec<StemcellHandle> = records(executor.state(), &new.name, &new.version, handle.cpi())
+        .map(StemcellRecord::handle)
+        .collect();
     old.sort();
     old.dedup();
     old.retain(|old| old != handle);
@@ -291,14 +278,14 @@ fn supersede(
         executor.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
         let used = executor.state().current_stemcell().is_some_and(|known| known.handle() == old);
         if used && executor.state().vm_handle().is_some() {
-            environment.reporter.note(format!(
+            run.reporter.note(format!(
                 "the VM was created from stemcell {old}, so that stays until create-env replaces the VM"
             ));
             continue;
         }
         let old = Resource::Stemcell(old);
         if let Some(error) = deletion::delete(executor, &old, "another upload replaced it", stage)? {
-            environment.reporter.warn(format!(
+            run.reporter.warn(format!(
                 "{}; it stays on record, and the next run tries again",
                 error.chain().join(": ")
             ));

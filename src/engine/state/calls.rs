@@ -18,10 +18,10 @@ use base::files::durable::{
 };
 
 /// The kind of document that announces a call.
-pub(super) const INTENT: &str = "intent";
+pub(super) const INTENT_KIND: &str = "intent";
 /// The kind of file with the answer to a call. It is also a document of the journal if CPI processes write
 /// elsewhere.
-pub(super) const ANSWER: &str = "answer";
+pub(super) const ANSWER_KIND: &str = "answer";
 /// The kind of document that states that a call was never made.
 pub(super) const NEVER_MADE: &str = "unasked";
 /// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
@@ -112,7 +112,7 @@ impl CallFiles {
 
     /// Returns true if this machine has a file of the call.
     pub(super) fn is_known(&self) -> bool {
-        [ANNOUNCED, PREPARED, ANSWER].iter().any(|kind| self.file(kind).exists())
+        [ANNOUNCED, PREPARED, ANSWER_KIND].iter().any(|kind| self.file(kind).exists())
     }
 
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
@@ -132,7 +132,7 @@ impl CallFiles {
 
     /// Returns the path of the answer file once the process is the CPI.
     pub(super) fn answer_path(&self) -> PathBuf {
-        self.file(ANSWER)
+        self.file(ANSWER_KIND)
     }
 
     pub(super) fn log_path(&self) -> PathBuf {
@@ -183,7 +183,7 @@ impl CallFiles {
 
     /// Removes the files of the call.
     pub(super) fn forget(&self) {
-        for kind in [PREPARED, ANSWER, LOG, ANNOUNCED] {
+        for kind in [PREPARED, ANSWER_KIND, LOG, ANNOUNCED] {
             let _ = fs::remove_file(self.file(kind));
         }
         // Succeeds only after the last open call.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::credentials::Credentials;
 use super::file::{
-    AbsentMethod, AgentTask, Disk, Release, ReplacedOn, Snapshot, State, Stemcell, Suspect, Undeleted, Vm,
+    AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, ReplacedOn, SnapshotRecord, State, StemcellRecord,
+    Suspect, Undeleted, VmRecord,
 };
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
-use super::place::CpiPlace;
-use super::salted::{Leaves, VmSpec, VmSpecDigests};
+use super::location::CpiLocation;
+use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskHint, RequestId, VmCid};
 
 /// One transition of the state. Applying a change twice has the same effect as applying it once, so a run
@@ -17,7 +18,7 @@ use crate::protocol::{DiskHint, RequestId, VmCid};
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A stemcell was uploaded.
-    StemcellCreated(Stemcell),
+    StemcellCreated(StemcellRecord),
     /// This stemcell record is now the one in use.
     StemcellUsed {
         /// The record's id.
@@ -34,7 +35,7 @@ pub enum Change {
     /// A stemcell is gone from the cloud.
     StemcellDeleted(StemcellHandle),
     /// A VM was created and is now the VM of this environment.
-    VmCreated(Box<Vm>),
+    VmCreated(Box<VmRecord>),
     /// A VM is gone from the cloud.
     VmDeleted(VmHandle),
     /// The sshd of a VM showed its host key for the first time.
@@ -45,7 +46,7 @@ pub enum Change {
         key: String,
     },
     /// A disk was created.
-    DiskCreated(Disk),
+    DiskCreated(DiskRecord),
     /// A disk was attached, and the CPI returned this disk hint.
     DiskAttached {
         /// The disk's handle.
@@ -61,7 +62,7 @@ pub enum Change {
     /// A disk is gone from the cloud.
     DiskDeleted(DiskHandle),
     /// A snapshot of a disk was taken.
-    SnapshotCreated(Snapshot),
+    SnapshotCreated(SnapshotRecord),
     /// A snapshot is gone from the cloud.
     SnapshotDeleted(SnapshotHandle),
     /// A CPI got another name (`migrated_from`). Its resources are the same as before.
@@ -76,9 +77,9 @@ pub enum Change {
         /// Its handle.
         vm: VmHandle,
         /// The reason for its deletion.
-        said: String,
+        cpi_message: String,
         /// The time at which the deletion began, RFC 3339 UTC.
-        since: String,
+        failed_at: String,
     },
     /// A deletion failed. The record stays and is marked; a VM that the CPI does not find is no longer the
     /// current one.
@@ -100,7 +101,7 @@ pub enum Change {
         /// Its handle.
         handle: VmHandle,
         /// Its details, if its agent was asked.
-        vm: Option<Box<Vm>>,
+        vm: Option<Box<VmRecord>>,
     },
     /// The operator replaced the state with an older version, or with one made from CIDs.
     Replaced(Box<State>),
@@ -115,19 +116,19 @@ pub enum Change {
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
     /// A CPI created a resource in this place.
-    PlaceUsed(CpiPlace),
+    PlaceUsed(CpiLocation),
     /// The VM's agent began a long task, or the run that waited for the task saw its end.
     AgentTask(Option<AgentTask>),
     /// An update of the VM in place failed.
     UpdateFailed,
     /// The metadata of the VM was set again.
-    MetadataSet(Box<VmSpec>),
+    MetadataSet(Box<VmProperties>),
     /// A deploy succeeded.
     Deployed {
         /// SHA-512 of the interpolated manifest, hex.
         manifest_sha: String,
         /// The releases that it used.
-        releases: Vec<Release>,
+        releases: Vec<ReleaseRecord>,
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
         /// The values of declared variables.
@@ -186,7 +187,7 @@ impl State {
                         let id = std::mem::take(&mut known.id);
                         let unknown = std::mem::take(&mut known.unknown);
                         let kept = known.kept || stemcell.kept;
-                        *known = Stemcell { id, kept, unknown, ..stemcell };
+                        *known = StemcellRecord { id, kept, unknown, ..stemcell };
                     }
                     None => {
                         self.unmark(&stemcell.handle().into());
@@ -294,10 +295,15 @@ impl State {
                 self.unmark(&handle.into());
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
-            Change::VmOrphaned { vm, said, since } => {
+            Change::VmOrphaned { vm, cpi_message, failed_at } => {
                 let resource = Resource::Vm(vm);
                 if !self.records(&resource) {
-                    self.monopile.undeleted.push(Undeleted { resource, said, since, not_found: false });
+                    self.monopile.undeleted.push(Undeleted {
+                        resource,
+                        cpi_message,
+                        failed_at,
+                        not_found: false,
+                    });
                 }
             }
             Change::DeletionFailed(undeleted) => {
@@ -349,7 +355,7 @@ impl State {
                 if let Some(existing) = self.vm_handle() {
                     return Err(Rejected::VmExists { existing, new: handle });
                 }
-                self.monopile.vm = vm.map(|vm| Vm { cid: handle.cid.clone(), ..*vm });
+                self.monopile.vm = vm.map(|vm| VmRecord { cid: handle.cid.clone(), ..*vm });
                 self.current_vm_cid = Some(handle.cid.clone());
                 self.own_vm(handle);
             }
@@ -369,15 +375,15 @@ impl State {
                     vm.ready = true;
                 }
             }
-            Change::PlaceUsed(place) => {
-                self.monopile.places.retain(|known| known.cpi != place.cpi);
-                self.monopile.places.push(place);
+            Change::PlaceUsed(location) => {
+                self.monopile.locations.retain(|known| known.cpi != location.cpi);
+                self.monopile.locations.push(location);
             }
             Change::AgentTask(task) => self.monopile.agent_task = task,
             Change::UpdateFailed => self.monopile.update_failed.clone_from(&self.current_vm_cid),
             Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.made_of = Some(VmSpecDigests::of(&spec));
+                    vm.spec_digests = Some(VmPropertiesDigests::of(&spec));
                 }
             }
             Change::Deployed { manifest_sha, releases, manifest, credentials, durations } => {
@@ -415,7 +421,7 @@ impl State {
 
     /// Removes the mark of an undeleted resource, which is gone or was recorded again.
     fn unmark(&mut self, resource: &Resource) {
-        self.monopile.undeleted.retain(|one| one.resource != *resource);
+        self.monopile.undeleted.retain(|undeleted| undeleted.resource != *resource);
     }
 
     /// Removes the record of the VM of this environment.
@@ -451,14 +457,16 @@ impl State {
         self.disks.iter_mut().for_each(|disk| adopt(&mut disk.cpi));
         self.stemcells.iter_mut().for_each(|stemcell| adopt(&mut stemcell.cpi));
         self.monopile.snapshots.iter_mut().for_each(|snapshot| adopt(&mut snapshot.cpi));
-        for one in self.monopile.undeleted.iter_mut().filter(|one| one.resource.cpi() == from) {
-            one.resource = one.resource.at_cpi(Some(to));
+        for undeleted in
+            self.monopile.undeleted.iter_mut().filter(|undeleted| undeleted.resource.cpi() == from)
+        {
+            undeleted.resource = undeleted.resource.at_cpi(Some(to));
         }
-        self.monopile.suspects.iter_mut().for_each(|one| adopt(&mut one.cpi));
-        self.monopile.absent_methods.iter_mut().for_each(|one| adopt(&mut one.cpi));
-        if self.place(from).is_some() {
-            self.monopile.places.retain(|place| place.cpi.as_deref() != Some(to));
-            self.monopile.places.iter_mut().for_each(|place| adopt(&mut place.cpi));
+        self.monopile.suspects.iter_mut().for_each(|suspect| adopt(&mut suspect.cpi));
+        self.monopile.absent_methods.iter_mut().for_each(|absent| adopt(&mut absent.cpi));
+        if self.location(from).is_some() {
+            self.monopile.locations.retain(|location| location.cpi.as_deref() != Some(to));
+            self.monopile.locations.iter_mut().for_each(|location| adopt(&mut location.cpi));
         }
         let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
         if let Some(vm) = vm {

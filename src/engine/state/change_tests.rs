@@ -4,7 +4,7 @@ use super::*;
 use crate::protocol::{CidKind, Contract, ResourceKind};
 
 fn vm(cid: &str) -> Change {
-    Change::VmCreated(Box::new(Vm {
+    Change::VmCreated(Box::new(VmRecord {
         cid: cid.parse().unwrap(),
         agent_id: "agent".into(),
         contract: Contract::V2,
@@ -12,7 +12,7 @@ fn vm(cid: &str) -> Change {
         cpi: None,
         instance: "bosh/0".into(),
         ssh_host_key: None,
-        made_of: None,
+        spec_digests: None,
         ready: false,
     }))
 }
@@ -21,8 +21,8 @@ fn handle<K: CidKind>(cid: &str) -> Handle<K> {
     Handle::new(cid.parse().unwrap(), None)
 }
 
-fn disk(cid: &str) -> Disk {
-    Disk {
+fn disk(cid: &str) -> DiskRecord {
+    DiskRecord {
         id: format!("id-of-{cid}"),
         cid: cid.parse().unwrap(),
         size: 1024,
@@ -57,9 +57,9 @@ fn suspects_stay_until_they_are_forgotten() {
         request_id: "r".parse().unwrap(),
         cpi: Some("old".into()),
         agent_id: Some("a".into()),
-        looks_like: "a VM".into(),
-        said: "no".into(),
-        since: "2026-01-01T00:00:00Z".into(),
+        description: "a VM".into(),
+        cpi_message: "no".into(),
+        failed_at: "2026-01-01T00:00:00Z".into(),
     });
     state.apply(failed.clone()).unwrap();
     state.apply(failed).unwrap();
@@ -85,7 +85,7 @@ fn suspects_stay_until_they_are_forgotten() {
 
 fn undeleted(resource: Resource, not_found: bool) -> Change {
     let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
-    Change::DeletionFailed(Undeleted { resource, said, since, not_found })
+    Change::DeletionFailed(Undeleted { resource, cpi_message: said, failed_at: since, not_found })
 }
 
 fn recorded(state: &State) -> Option<&str> {
@@ -141,7 +141,7 @@ fn chosen_disk_is_used_by_the_next_deploy() {
     // A disk that was chosen but never attached is not on the VM.
     state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
     assert_eq!(kept(&state), ["disk-1", "disk-2"]);
-    assert_eq!(state.disk_left_on_vm().map(Disk::handle), Some(handle("disk-1")));
+    assert_eq!(state.disk_left_on_vm().map(DiskRecord::handle), Some(handle("disk-1")));
     let written = State::parse(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(written, state);
     let mut back = state.clone();
@@ -156,7 +156,7 @@ fn chosen_disk_is_used_by_the_next_deploy() {
 fn orphaned_vm_stays_on_record_until_it_is_deleted() {
     let orphan = |cid: &str| {
         let (said, since) = (String::new(), String::new());
-        Change::VmOrphaned { vm: handle(cid), said, since }
+        Change::VmOrphaned { vm: handle(cid), cpi_message: said, failed_at: since }
     };
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
@@ -230,7 +230,7 @@ fn adopts_a_vm_only_if_none_is_on_record() {
 /// Adds a disk, a stemcell and a VM of this CPI, with the same CIDs for every CPI.
 fn of_cpi(state: &mut State, cpi: Option<&str>) {
     let cpi = cpi.map(str::to_owned);
-    let stemcell = Stemcell {
+    let stemcell = StemcellRecord {
         id: format!("s-{cpi:?}"),
         name: "jammy".into(),
         version: "1".into(),
@@ -241,7 +241,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         kept: false,
         unknown: serde_json::Map::new(),
     };
-    let snapshot = Snapshot {
+    let snapshot = SnapshotRecord {
         cid: "same".parse().unwrap(),
         cpi: cpi.clone(),
         disk: "same".parse().unwrap(),
@@ -249,7 +249,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         unknown: serde_json::Map::new(),
     };
     state.apply(Change::StemcellCreated(stemcell)).unwrap();
-    let disk = Disk { id: format!("d-{cpi:?}"), cpi, ..disk("same") };
+    let disk = DiskRecord { id: format!("d-{cpi:?}"), cpi, ..disk("same") };
     state.apply(Change::DiskCreated(disk)).unwrap();
     state.apply(Change::SnapshotCreated(snapshot)).unwrap();
 }
@@ -264,8 +264,8 @@ fn same_cid_of_two_cpis_is_two_resources() {
     let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
     let mark = Undeleted {
         resource: disk_of_a.clone().into(),
-        said: String::new(),
-        since: String::new(),
+        cpi_message: String::new(),
+        failed_at: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
@@ -471,7 +471,7 @@ fn host_key_is_recorded_once_per_vm() {
 #[test]
 fn reupload_with_the_same_cid_keeps_one_record() {
     let stemcell = |id: &str, version: &str| {
-        Change::StemcellCreated(Stemcell {
+        Change::StemcellCreated(StemcellRecord {
             id: id.into(),
             name: "hello".into(),
             version: version.into(),

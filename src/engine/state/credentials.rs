@@ -24,17 +24,21 @@ impl Credentials {
     /// Computes the digests, with a new salt. Returns `None` if no variable has a value.
     pub fn of(values: &[VariableValue], vars_store: Option<String>) -> Option<Self> {
         let salt = Salt::fresh();
-        let present = || values.iter().filter_map(|one| Some((one, one.value.as_ref()?)));
-        let digests: BTreeMap<String, String> =
-            present().map(|(one, value)| (one.name.clone(), salt.digest(&one.name, value))).collect();
-        let given = present().filter(|(one, _)| !one.stored).map(|(one, _)| one.name.clone()).collect();
+        let present = || values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)));
+        let digests: BTreeMap<String, String> = present()
+            .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
+            .collect();
+        let given = present()
+            .filter(|(variable, _)| !variable.stored)
+            .map(|(variable, _)| variable.name.clone())
+            .collect();
         (!digests.is_empty()).then_some(Credentials { salt, digests, given, vars_store })
     }
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
     pub fn changed<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
-        let same = |one: &&VariableValue| self.had_value(one) != Some(true);
-        self.recorded(values).filter(same).map(|one| one.name.as_str()).collect()
+        let same = |variable: &&VariableValue| self.had_value(variable) != Some(true);
+        self.recorded(values).filter(same).map(|variable| variable.name.as_str()).collect()
     }
 
     /// Returns the names of the variables whose source is missing in this run. These are all variables that
@@ -42,14 +46,14 @@ impl Credentials {
     /// again.
     pub fn forgotten<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         let groups = [false, true].map(|given| {
-            let group = self.recorded(values).filter(|one| self.given.contains(&one.name) == given);
+            let group = self.recorded(values).filter(|variable| self.given.contains(&variable.name) == given);
             let group: Vec<&VariableValue> = group.collect();
-            match group.iter().all(|one| one.value.is_none()) {
+            match group.iter().all(|variable| variable.value.is_none()) {
                 true => group,
                 false => Vec::new(),
             }
         });
-        groups.concat().into_iter().map(|one| one.name.as_str()).collect()
+        groups.concat().into_iter().map(|variable| variable.name.as_str()).collect()
     }
 
     /// Returns true if the variable was in the vars store.
@@ -58,13 +62,13 @@ impl Credentials {
     }
 
     fn recorded<'v>(&self, values: &'v [VariableValue]) -> impl Iterator<Item = &'v VariableValue> {
-        values.iter().filter(|one| self.digests.contains_key(&one.name))
+        values.iter().filter(|variable| self.digests.contains_key(&variable.name))
     }
 
     /// Returns true if the variable had its current value; `None` if it has no value.
-    fn had_value(&self, one: &VariableValue) -> Option<bool> {
-        let value = one.value.as_ref()?;
-        Some(self.digests.get(&one.name) == Some(&self.salt.digest(&one.name, value)))
+    fn had_value(&self, variable: &VariableValue) -> Option<bool> {
+        let value = variable.value.as_ref()?;
+        Some(self.digests.get(&variable.name) == Some(&self.salt.digest(&variable.name, value)))
     }
 }
 
@@ -73,12 +77,12 @@ mod tests {
     use super::*;
 
     fn values(all: &[(&str, Option<&str>, bool)]) -> Vec<VariableValue> {
-        let one = |(name, value, stored): &(&str, Option<&str>, bool)| VariableValue {
+        let variable = |(name, value, stored): &(&str, Option<&str>, bool)| VariableValue {
             name: (*name).to_owned(),
             value: value.map(str::to_owned),
             stored: *stored,
         };
-        all.iter().map(one).collect()
+        all.iter().map(variable).collect()
     }
 
     #[test]

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use super::credentials::Credentials;
 use super::durations::Durations;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
-use super::place::CpiPlace;
-use super::salted::{Leaves, VmSpecDigests};
+use super::location::CpiLocation;
+use super::salted::{Leaves, VmPropertiesDigests};
 use super::storage::{BACKUP, Storage, VERSIONS};
 use crate::protocol::{
     Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
@@ -25,7 +25,7 @@ use base::text::shell_word;
 use base::{Error, Result};
 
 /// The newest format of the `monopile` section that this version reads, and the one that it writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// The keys of the bosh CLI, which ignores their case when it reads them.
 const STATE_KEYS: &[&str] = &[
@@ -87,13 +87,13 @@ pub struct State {
     pub current_manifest_sha: String,
     /// Every persistent disk that exists.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskRecord>,
     /// Every stemcell that exists.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub stemcells: Vec<Stemcell>,
+    pub stemcells: Vec<StemcellRecord>,
     /// The releases last deployed.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub releases: Vec<Release>,
+    pub releases: Vec<ReleaseRecord>,
     /// The section that only monopile reads.
     #[serde(default)]
     pub monopile: Extension,
@@ -104,7 +104,7 @@ pub struct State {
 
 /// A persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Disk<C = DiskCid> {
+pub struct DiskRecord<C = DiskCid> {
     /// The record's id.
     pub id: String,
     /// The disk's CID.
@@ -139,7 +139,7 @@ pub struct ReplacedOn(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
 
 /// A snapshot of a persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Snapshot<C = SnapshotCid> {
+pub struct SnapshotRecord<C = SnapshotCid> {
     /// The CID that the CPI assigned.
     pub cid: C,
     /// The CPI it belongs to; `None` for the default CPI.
@@ -156,7 +156,7 @@ pub struct Snapshot<C = SnapshotCid> {
 
 /// An uploaded stemcell. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stemcell<C = StemcellCid> {
+pub struct StemcellRecord<C = StemcellCid> {
     /// The record's id.
     pub id: String,
     /// The name in `stemcell.MF`.
@@ -185,7 +185,7 @@ pub struct Stemcell<C = StemcellCid> {
 
 /// A deployed release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Release {
+pub struct ReleaseRecord {
     /// The record's id.
     pub id: String,
     /// The name in `release.MF`.
@@ -207,13 +207,13 @@ pub struct Extension {
     pub format: u32,
     /// The details of the VM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vm: Option<Vm>,
+    pub vm: Option<VmRecord>,
     /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_vm: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub snapshots: Vec<Snapshot>,
+    pub snapshots: Vec<SnapshotRecord>,
     /// Resources whose deletion failed or was not confirmed. For disks and stemcells these are marks on their
     /// records; an earlier VM is on record only here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -226,7 +226,8 @@ pub struct Extension {
     pub absent_methods: Vec<AbsentMethod>,
     /// The places of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<CpiPlace>,
+    #[serde(rename = "places")]
+    pub locations: Vec<CpiLocation>,
     /// A task of the VM's agent that a run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_task: Option<AgentTask>,
@@ -251,14 +252,14 @@ pub struct Extension {
 impl Default for Extension {
     fn default() -> Self {
         Extension {
-            format: FORMAT,
+            format: FORMAT_VERSION,
             vm: None,
             bare_vm: None,
             snapshots: Vec::new(),
             undeleted: Vec::new(),
             suspects: Vec::new(),
             absent_methods: Vec::new(),
-            places: Vec::new(),
+            locations: Vec::new(),
             agent_task: None,
             update_failed: None,
             manifest: None,
@@ -287,9 +288,11 @@ pub struct Undeleted {
     #[serde(flatten)]
     pub resource: Resource,
     /// The message of the CPI, without secrets.
-    pub said: String,
+    #[serde(rename = "said")]
+    pub cpi_message: String,
     /// The time of the attempt, RFC 3339 UTC.
-    pub since: String,
+    #[serde(rename = "since")]
+    pub failed_at: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
@@ -310,11 +313,14 @@ pub struct Suspect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// A description to find it by, such as `an unattached disk of 1024 MiB`.
-    pub looks_like: String,
+    #[serde(rename = "looks_like")]
+    pub description: String,
     /// The message of the CPI, without secrets.
-    pub said: String,
+    #[serde(rename = "said")]
+    pub cpi_message: String,
     /// The time of the call, RFC 3339 UTC.
-    pub since: String,
+    #[serde(rename = "since")]
+    pub failed_at: String,
 }
 
 /// An optional method that a CPI reported as not implemented.
@@ -330,13 +336,13 @@ pub struct AbsentMethod {
 impl Suspect {
     /// Describes how to find it in the IaaS.
     pub fn how_to_find(&self) -> String {
-        in_iaas(&self.looks_like, self.cpi.as_deref())
+        in_iaas(&self.description, self.cpi.as_deref())
     }
 }
 
 /// The details of a VM. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Vm<C = VmCid> {
+pub struct VmRecord<C = VmCid> {
     /// Its CID. The record is valid only while this equals `current_vm_cid`.
     pub cid: C,
     /// The id of its agent.
@@ -356,21 +362,23 @@ pub struct Vm<C = VmCid> {
     pub ssh_host_key: Option<String>,
     /// The digests of its specification; `None` in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made_of: Option<VmSpecDigests>,
+    #[serde(rename = "made_of")]
+    pub spec_digests: Option<VmPropertiesDigests>,
     /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
 }
 
-impl Disk<Unnamed> {
+impl DiskRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
-    pub fn named(self, cid: DiskCid) -> Disk {
-        let Disk { id, cid: Unnamed, size, cloud_properties, hint, cpi, az, replaced_on, unknown } = self;
-        Disk { id, cid, size, cloud_properties, hint, cpi, az, replaced_on, unknown }
+    pub fn named(self, cid: DiskCid) -> DiskRecord {
+        let DiskRecord { id, cid: Unnamed, size, cloud_properties, hint, cpi, az, replaced_on, unknown } =
+            self;
+        DiskRecord { id, cid, size, cloud_properties, hint, cpi, az, replaced_on, unknown }
     }
 }
 
-impl Disk {
+impl DiskRecord {
     /// Returns true if it stays although it is unused.
     pub fn is_kept(&self) -> bool {
         self.replaced_on.is_some()
@@ -382,45 +390,56 @@ impl Disk {
     }
 }
 
-impl Stemcell<Unnamed> {
+impl StemcellRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
-    pub fn named(self, cid: StemcellCid) -> Stemcell {
-        let Stemcell { id, name, version, api_version, cid: Unnamed, cpi, digest, kept, unknown } = self;
-        Stemcell { id, name, version, api_version, cid, cpi, digest, kept, unknown }
+    pub fn named(self, cid: StemcellCid) -> StemcellRecord {
+        let StemcellRecord { id, name, version, api_version, cid: Unnamed, cpi, digest, kept, unknown } =
+            self;
+        StemcellRecord { id, name, version, api_version, cid, cpi, digest, kept, unknown }
     }
 }
 
-impl Stemcell {
+impl StemcellRecord {
     /// Returns its handle.
     pub fn handle(&self) -> StemcellHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
-impl Snapshot<Unnamed> {
+impl SnapshotRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
-    pub fn named(self, cid: SnapshotCid) -> Snapshot {
-        let Snapshot { cid: Unnamed, cpi, disk, created_at, unknown } = self;
-        Snapshot { cid, cpi, disk, created_at, unknown }
+    pub fn named(self, cid: SnapshotCid) -> SnapshotRecord {
+        let SnapshotRecord { cid: Unnamed, cpi, disk, created_at, unknown } = self;
+        SnapshotRecord { cid, cpi, disk, created_at, unknown }
     }
 }
 
-impl Snapshot {
+impl SnapshotRecord {
     /// Returns its handle.
     pub fn handle(&self) -> SnapshotHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
 }
 
-impl Vm<Unnamed> {
+impl VmRecord<Unnamed> {
     /// Returns the record with the CID and the networks from the CPI.
-    pub fn named(self, cid: VmCid, networks: Option<Networks>) -> Vm {
-        let Vm { cid: Unnamed, agent_id, contract, cpi, instance, ssh_host_key, made_of, ready, .. } = self;
-        Vm { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, made_of, ready }
+    pub fn named(self, cid: VmCid, networks: Option<Networks>) -> VmRecord {
+        let VmRecord {
+            cid: Unnamed,
+            agent_id,
+            contract,
+            cpi,
+            instance,
+            ssh_host_key,
+            spec_digests,
+            ready,
+            ..
+        } = self;
+        VmRecord { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, spec_digests, ready }
     }
 }
 
-impl Vm {
+impl VmRecord {
     /// Returns its handle.
     pub fn handle(&self) -> VmHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
@@ -452,15 +471,16 @@ impl State {
             _ => Error::io(format!("reading the state '{storage}'"), error),
         })?;
         let Some(found) = found else { return Ok(None) };
-        Self::parse(&found.bytes).map(|state| Some((state, found.kept))).map_err(|error| {
+        Self::parse(&found.bytes).map(|state| Some((state, found.stored_form))).map_err(|error| {
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
                 .with_note("nothing was changed");
             let has_backup = storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists();
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
-                let place = shell_word(&storage.to_string()).into_owned();
-                return error
-                    .with_hint(format!("list earlier versions: monopile state backup --state {place}"));
+                let line_prefix = shell_word(&storage.to_string()).into_owned();
+                return error.with_hint(format!(
+                    "list earlier versions: monopile state backup --state {line_prefix}"
+                ));
             }
             error
         })
@@ -478,18 +498,20 @@ impl State {
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
                 .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
-            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-            Error::invalid(format!("{place}{problem}"))
+            let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
+            Error::invalid(format!("{line_prefix}{problem}"))
         };
         let parsed = serde_json::from_slice::<State>(bytes);
         let misspelt = match &parsed {
             Ok(state) => key_in_other_case(&state.unknown, STATE_KEYS)
-                .or_else(|| state.disks.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS)))
                 .or_else(|| {
-                    state.stemcells.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS))
+                    state.disks.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
                 })
                 .or_else(|| {
-                    state.releases.iter().find_map(|one| key_in_other_case(&one.unknown, RECORD_KEYS))
+                    state.stemcells.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
+                })
+                .or_else(|| {
+                    state.releases.iter().find_map(|record| key_in_other_case(&record.unknown, RECORD_KEYS))
                 }),
             // A required key may be written in another case.
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
@@ -513,7 +535,7 @@ impl State {
 
     /// Describes an inconsistency of the state, if any, and returns a word near it in the file.
     fn problem(&self) -> Option<(&str, String)> {
-        if self.monopile.format > FORMAT {
+        if self.monopile.format > FORMAT_VERSION {
             return Some(("format", newer_format(self.monopile.format.into())));
         }
         if self.director_id.trim().is_empty() {
@@ -563,7 +585,7 @@ impl State {
     }
 
     /// Returns the details of the VM, if the record belongs to the current VM.
-    pub fn vm(&self) -> Option<&Vm> {
+    pub fn vm(&self) -> Option<&VmRecord> {
         self.monopile.vm.as_ref().filter(|vm| Some(&vm.cid) == self.vm_cid())
     }
 
@@ -581,7 +603,7 @@ impl State {
 
     /// Returns the suspect for a VM whose agent has this id.
     pub fn suspected_vm(&self, agent_id: &str) -> Option<&Suspect> {
-        self.monopile.suspects.iter().find(|one| one.agent_id.as_deref() == Some(agent_id))
+        self.monopile.suspects.iter().find(|suspect| suspect.agent_id.as_deref() == Some(agent_id))
     }
 
     /// Returns true if the last update of the VM in place failed.
@@ -595,18 +617,18 @@ impl State {
     }
 
     /// Returns the place of the resources of a CPI, if it is on record.
-    pub fn place(&self, cpi: Option<&str>) -> Option<&CpiPlace> {
-        self.monopile.places.iter().find(|place| place.cpi.as_deref() == cpi)
+    pub fn location(&self, cpi: Option<&str>) -> Option<&CpiLocation> {
+        self.monopile.locations.iter().find(|location| location.cpi.as_deref() == cpi)
     }
 
     /// Returns the mark on a resource whose deletion failed.
     pub fn undeleted(&self, resource: &Resource) -> Option<&Undeleted> {
-        self.monopile.undeleted.iter().find(|one| one.resource == *resource)
+        self.monopile.undeleted.iter().find(|undeleted| undeleted.resource == *resource)
     }
 
     /// Returns earlier VMs that may still exist.
     pub fn undeleted_vms(&self) -> impl Iterator<Item = VmHandle> {
-        self.monopile.undeleted.iter().filter_map(|one| match &one.resource {
+        self.monopile.undeleted.iter().filter_map(|undeleted| match &undeleted.resource {
             Resource::Vm(vm) => Some(vm.clone()),
             _ => None,
         })
@@ -620,7 +642,7 @@ impl State {
     /// Returns all resources on record.
     pub fn resources(&self) -> impl Iterator<Item = Resource> {
         let vms = self.vms().map(Resource::Vm);
-        let snapshots = self.monopile.snapshots.iter().map(|one| Resource::Snapshot(one.handle()));
+        let snapshots = self.monopile.snapshots.iter().map(|snapshot| Resource::Snapshot(snapshot.handle()));
         let disks = self.disks.iter().map(|disk| Resource::Disk(disk.handle()));
         let stemcells = self.stemcells.iter().map(|stemcell| Resource::Stemcell(stemcell.handle()));
         vms.chain(snapshots).chain(disks).chain(stemcells)
@@ -651,17 +673,17 @@ impl State {
     }
 
     /// Returns the disk with this handle.
-    pub fn disk(&self, handle: &DiskHandle) -> Option<&Disk> {
+    pub fn disk(&self, handle: &DiskHandle) -> Option<&DiskRecord> {
         self.disks.iter().find(|disk| disk.handle() == *handle)
     }
 
     /// Returns the disk in use.
-    pub fn current_disk(&self) -> Option<&Disk> {
+    pub fn current_disk(&self) -> Option<&DiskRecord> {
         self.disks.iter().find(|disk| disk.id == self.current_disk_id)
     }
 
     /// Returns the stemcell in use.
-    pub fn current_stemcell(&self) -> Option<&Stemcell> {
+    pub fn current_stemcell(&self) -> Option<&StemcellRecord> {
         self.stemcells.iter().find(|stemcell| stemcell.id == self.current_stemcell_id)
     }
 
@@ -674,15 +696,16 @@ impl State {
     }
 
     /// Returns the releases in use.
-    pub fn current_releases(&self) -> impl Iterator<Item = &Release> {
+    pub fn current_releases(&self) -> impl Iterator<Item = &ReleaseRecord> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
     }
 
     /// Returns the disk that is still on the VM although the operator chose another one, which the next
     /// deploy attaches.
-    pub fn disk_left_on_vm(&self) -> Option<&Disk> {
+    pub fn disk_left_on_vm(&self) -> Option<&DiskRecord> {
         let vm = self.vm_cid()?;
-        let was_on = |disk: &&Disk| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
+        let was_on =
+            |disk: &&DiskRecord| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
         self.disks.iter().find(was_on)
     }
 
@@ -695,7 +718,7 @@ impl State {
 /// Describes a blank CID or request id that makes a state unreadable, and returns a word near it in the file.
 fn blank_name(state: &Value) -> Option<(&str, String)> {
     let monopile = &state["monopile"];
-    if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT.into()) {
+    if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT_VERSION.into()) {
         return Some(("format", newer_format(format)));
     }
     if is_blank(&state["current_vm_cid"]) && state["current_vm_cid"] != "" {
@@ -731,8 +754,8 @@ fn is_blank(value: &Value) -> bool {
 
 fn newer_format(format: u64) -> String {
     format!(
-        "it has format {format}, but this version of monopile reads formats up to {FORMAT}: use the version \
-         that wrote it, or a newer one"
+        "it has format {format}, but this version of monopile reads formats up to {FORMAT_VERSION}: use the \
+         version that wrote it, or a newer one"
     )
 }
 

@@ -153,9 +153,9 @@ impl From<SnapshotHandle> for Resource {
 }
 
 /// Describes the appearance of a resource without a known CID, and its CPI if it is not the default one.
-pub fn in_iaas(looks_like: &str, cpi: Option<&str>) -> String {
+pub fn in_iaas(description: &str, cpi: Option<&str>) -> String {
     match cpi {
-        Some(cpi) => format!("{looks_like}, in the IaaS of CPI '{cpi}'"),
-        None => looks_like.to_owned(),
+        Some(cpi) => format!("{description}, in the IaaS of CPI '{cpi}'"),
+        None => description.to_owned(),
     }
 }

@@ -1,6 +1,6 @@
 //! Compares records with the artifacts of a manifest.
 
-use super::file::{Release, State, Stemcell};
+use super::file::{ReleaseRecord, State, StemcellRecord};
 use artifact::Identity;
 
 /// The result of comparing a record with an artifact.
@@ -26,14 +26,14 @@ impl IdentityMatch {
     }
 }
 
-impl Stemcell {
+impl StemcellRecord {
     /// Compares the record with an artifact.
     pub fn compare(&self, identity: &Identity) -> IdentityMatch {
         IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
     }
 }
 
-impl Release {
+impl ReleaseRecord {
     /// Compares the record with an artifact.
     pub fn compare(&self, identity: &Identity) -> IdentityMatch {
         IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
@@ -43,7 +43,7 @@ impl Release {
 impl State {
     /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older record
     /// while the VM is made from it.
-    pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&Stemcell> {
+    pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&StemcellRecord> {
         let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
         at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)
     }

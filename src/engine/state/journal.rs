@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call_rules::{self, Evidence, Published};
-use super::calls::{self, ANSWER, CallFiles, INTENT, NEVER_MADE, ProcessProgress};
+use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, NEVER_MADE, ProcessProgress};
 use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
@@ -34,7 +34,8 @@ pub struct Intent<E> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The reason for the call, as text for the operator.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// The effect of the call.
     pub effect: E,
     /// The registry that the CPI may use during the call. It ends with the run, so the next run starts it
@@ -43,7 +44,8 @@ pub struct Intent<E> {
     pub registry: Option<RegistryEndpoint>,
     /// The holder of the lock that announced it, if known.
     #[serde(default, skip_serializing)]
-    pub by: Option<Holder>,
+    #[serde(rename = "by")]
+    pub holder: Option<Holder>,
 }
 
 /// An intent as it is written.
@@ -52,7 +54,8 @@ struct Announcement<'a, E> {
     #[serde(flatten)]
     intent: &'a Intent<E>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<&'a Holder>,
+    #[serde(rename = "by")]
+    holder: Option<&'a Holder>,
 }
 
 /// The content of the registry of contract v1. Stored in the journal because it must outlive a killed run.
@@ -109,14 +112,14 @@ impl Journal {
     pub fn announce<E: Serialize>(&self, call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let failed =
             |error| Error::io(format!("announcing a call in '{}'", self.storage.name(JOURNAL)), error);
-        let announcement = Announcement { intent, by: self.holder.as_ref() };
+        let announcement = Announcement { intent, holder: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
         self.storage.verify_lock()?;
         if self.storage.answers_outside_journal() {
             call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
-        self.storage.write(&calls::document(&intent.request_id, INTENT), &text).map_err(failed)
+        self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(failed)
     }
 
     fn open(&self, request_id: &RequestId, inherited: bool) -> OpenCall {
@@ -148,7 +151,7 @@ impl Journal {
     pub(super) fn sweep(&self) -> io::Result<bool> {
         let names = self.names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
-        let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT)).collect();
+        let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT_KIND)).collect();
         let is_open = |id: &str| open.contains(id);
         for name in &names {
             let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
@@ -170,7 +173,7 @@ impl Journal {
             |error| Error::io(format!("reading the journal '{}'", self.storage.name(JOURNAL)), error);
         let mut calls = Vec::new();
         for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
-            if !calls::has_kind(Path::new(&name), INTENT) {
+            if !calls::has_kind(Path::new(&name), INTENT_KIND) {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
@@ -247,7 +250,7 @@ impl OpenCall {
 
     /// Reads from the journal what another machine recorded about the call.
     fn answer_elsewhere(&self) -> io::Result<CallProgress> {
-        let answer = self.storage.read(&self.document(ANSWER))?;
+        let answer = self.storage.read(&self.document(ANSWER_KIND))?;
         let published = match &answer {
             Some(_) => Some(Published::Answer),
             None => self.storage.read(&self.document(NEVER_MADE))?.map(|_| Published::NeverStarted),
@@ -274,8 +277,8 @@ impl OpenCall {
     /// Removes secrets from the answer and the log of an ended process when the call stays open for the
     /// operator to examine. The rest of the answer stays, because the next run reads it again.
     pub fn redact(&self, redactor: &Redactor) {
-        let answer: &dyn Fn(&str) -> String = &|text| redactor.apply(text).into_owned();
-        let log: &dyn Fn(&str) -> String = &|text| redactor.show(text);
+        let answer: &dyn Fn(&str) -> String = &|text| redactor.redact(text).into_owned();
+        let log: &dyn Fn(&str) -> String = &|text| redactor.clean_and_redact(text);
         for (path, hide) in [(self.answer_path(), answer), (self.log_path(), log)] {
             if let Err(error) = base::files::durable::rewrite(&path, hide) {
                 tracing::warn!(path = %path.display(), %error, "removing secrets from this file failed");
@@ -288,10 +291,10 @@ impl OpenCall {
         let failed = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
-        self.storage.remove(&self.document(INTENT)).map_err(failed)?;
+        self.storage.remove(&self.document(INTENT_KIND)).map_err(failed)?;
         if self.inherited && self.storage.answers_outside_journal() {
             // An answer may hold secrets.
-            for kind in [ANSWER, NEVER_MADE] {
+            for kind in [ANSWER_KIND, NEVER_MADE] {
                 self.storage.remove(&self.document(kind)).map_err(failed)?;
             }
         }
@@ -315,10 +318,10 @@ mod tests {
             method: "create_vm".into(),
             terms: Terms::new(2, None),
             cpi: None,
-            why: "test".into(),
+            reason: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
-            by: None,
+            holder: None,
         };
         let call = journal.call(&intent.request_id);
         journal.announce(&call, &intent).unwrap();
@@ -327,9 +330,9 @@ mod tests {
 
     /// Retries for a short time, because a process forked by another test briefly holds every open file.
     fn eventually(what: &str, holds: impl Fn() -> bool) {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         while !holds() {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{what}");
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{what}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }

@@ -26,7 +26,8 @@ pub struct Holder {
     /// The running command, such as `create-env`.
     pub command: String,
     /// The time at which it began, RFC 3339 UTC.
-    pub since: String,
+    #[serde(rename = "since")]
+    pub held_since: String,
 }
 
 impl Holder {
@@ -37,16 +38,16 @@ impl Holder {
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             user: user(),
             command: command.to_owned(),
-            since: base::encoding::now(),
+            held_since: base::encoding::now(),
         }
     }
 }
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Holder { pid, host, user, command, since } = self;
+        let Holder { pid, host, user, command, held_since } = self;
         let by = if user.is_empty() { String::new() } else { format!("{user}@") };
-        write!(f, "`{command}` on {by}{host} (pid {pid}, since {since})")
+        write!(f, "`{command}` on {by}{host} (pid {pid}, since {held_since})")
     }
 }
 

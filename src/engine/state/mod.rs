@@ -14,8 +14,8 @@ mod file;
 mod handle;
 mod identity;
 mod journal;
+mod location;
 mod lock;
-mod place;
 mod salted;
 mod storage;
 mod store;
@@ -27,17 +27,17 @@ pub use change::{Change, Rejected};
 pub use credentials::Credentials;
 pub use durations::Durations;
 pub use file::{
-    AbsentMethod, AgentTask, Disk, Extension, FORMAT, Release, ReplacedOn, Snapshot, State, Stemcell,
-    Suspect, Undeleted, Vm,
+    AbsentMethod, AgentTask, DiskRecord, Extension, FORMAT_VERSION, ReleaseRecord, ReplacedOn,
+    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmRecord,
 };
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
+pub use location::{CpiLocation, CurrentLocation};
 pub use lock::{HeldLockHandler, Holder};
-pub use place::{CpiPlace, CurrentPlace};
-pub use salted::{Leaves, VmSpec, VmSpecDigests, VmSpecPart};
+pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
-    Address, BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings, COMPANION_FILES, Document, Storage, run_keeper,
+    BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings, BucketUrl, COMPANION_FILES, Document, Storage, run_keeper,
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;

@@ -77,7 +77,7 @@ impl Leaves {
 /// The properties of a VM. Except for its tags, they cannot be changed while it exists. The stemcell has its
 /// own record.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct VmSpec {
+pub struct VmProperties {
     /// The name of its availability zone.
     pub az: Value,
     /// The cloud properties for `create_vm`.
@@ -94,9 +94,9 @@ pub struct VmSpec {
     pub tags: Value,
 }
 
-/// One part of a [`VmSpec`].
+/// One part of a [`VmProperties`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VmSpecPart {
+pub enum VmPropertiesPart {
     /// The availability zone.
     Az,
     /// The cloud properties.
@@ -113,7 +113,7 @@ pub enum VmSpecPart {
     Tags,
 }
 
-impl VmSpecPart {
+impl VmPropertiesPart {
     const ALL: [Self; 7] = [
         Self::Az,
         Self::CloudProperties,
@@ -126,54 +126,55 @@ impl VmSpecPart {
 
     fn name(self) -> &'static str {
         match self {
-            VmSpecPart::Az => "az",
-            VmSpecPart::CloudProperties => "cloud_properties",
-            VmSpecPart::Networks => "networks",
-            VmSpecPart::Env => "env",
-            VmSpecPart::Agent => "agent",
-            VmSpecPart::PersistentDisk => "persistent_disk",
-            VmSpecPart::Tags => "tags",
+            VmPropertiesPart::Az => "az",
+            VmPropertiesPart::CloudProperties => "cloud_properties",
+            VmPropertiesPart::Networks => "networks",
+            VmPropertiesPart::Env => "env",
+            VmPropertiesPart::Agent => "agent",
+            VmPropertiesPart::PersistentDisk => "persistent_disk",
+            VmPropertiesPart::Tags => "tags",
         }
     }
 }
 
-/// The digests of a VM's [`VmSpec`].
+/// The digests of a VM's [`VmProperties`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VmSpecDigests {
+pub struct VmPropertiesDigests {
     salt: Salt,
     #[serde(flatten)]
     digests: BTreeMap<String, String>,
 }
 
-impl VmSpecDigests {
+impl VmPropertiesDigests {
     /// Computes the digests of a specification, with a new salt.
-    pub fn of(spec: &VmSpec) -> Self {
+    pub fn of(spec: &VmProperties) -> Self {
         let salt = Salt::fresh();
-        let digest = |one: VmSpecPart| salt.digest(one.name(), &sorted_json(spec.get(one)));
-        let digests = VmSpecPart::ALL.into_iter().map(|one| (one.name().to_owned(), digest(one))).collect();
-        VmSpecDigests { salt, digests }
+        let digest = |part: VmPropertiesPart| salt.digest(part.name(), &sorted_json(spec.get(part)));
+        let digests =
+            VmPropertiesPart::ALL.into_iter().map(|part| (part.name().to_owned(), digest(part))).collect();
+        VmPropertiesDigests { salt, digests }
     }
 
     /// Returns the parts that differ from the record or are missing in it.
-    pub fn differences(&self, wanted: &VmSpec) -> Vec<VmSpecPart> {
-        let digest = |one: VmSpecPart| self.salt.digest(one.name(), &sorted_json(wanted.get(one)));
-        VmSpecPart::ALL
+    pub fn differences(&self, wanted: &VmProperties) -> Vec<VmPropertiesPart> {
+        let digest = |part: VmPropertiesPart| self.salt.digest(part.name(), &sorted_json(wanted.get(part)));
+        VmPropertiesPart::ALL
             .into_iter()
-            .filter(|one| self.digests.get(one.name()) != Some(&digest(*one)))
+            .filter(|part| self.digests.get(part.name()) != Some(&digest(*part)))
             .collect()
     }
 }
 
-impl VmSpec {
-    fn get(&self, one: VmSpecPart) -> &Value {
-        match one {
-            VmSpecPart::Az => &self.az,
-            VmSpecPart::CloudProperties => &self.cloud_properties,
-            VmSpecPart::Networks => &self.networks,
-            VmSpecPart::Env => &self.env,
-            VmSpecPart::Agent => &self.agent,
-            VmSpecPart::PersistentDisk => &self.persistent_disk,
-            VmSpecPart::Tags => &self.tags,
+impl VmProperties {
+    fn get(&self, part: VmPropertiesPart) -> &Value {
+        match part {
+            VmPropertiesPart::Az => &self.az,
+            VmPropertiesPart::CloudProperties => &self.cloud_properties,
+            VmPropertiesPart::Networks => &self.networks,
+            VmPropertiesPart::Env => &self.env,
+            VmPropertiesPart::Agent => &self.agent,
+            VmPropertiesPart::PersistentDisk => &self.persistent_disk,
+            VmPropertiesPart::Tags => &self.tags,
         }
     }
 }
@@ -200,18 +201,18 @@ mod tests {
 
     #[test]
     fn key_order_does_not_matter() {
-        let made = |cloud_properties| VmSpec { cloud_properties, ..VmSpec::default() };
-        let record = VmSpecDigests::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
+        let made = |cloud_properties| VmProperties { cloud_properties, ..VmProperties::default() };
+        let record = VmPropertiesDigests::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
         assert_eq!(record.differences(&made(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
         let other = made(json!({"a": 1, "b": {"c": [2, 1], "d": 2}}));
-        assert_eq!(record.differences(&other), [VmSpecPart::CloudProperties]);
+        assert_eq!(record.differences(&other), [VmPropertiesPart::CloudProperties]);
     }
 
     #[test]
     fn missing_parts_count_as_changed() {
-        let mut document = serde_json::to_value(VmSpecDigests::of(&VmSpec::default())).unwrap();
+        let mut document = serde_json::to_value(VmPropertiesDigests::of(&VmProperties::default())).unwrap();
         document.as_object_mut().unwrap().remove("env");
-        let record: VmSpecDigests = serde_json::from_value(document).unwrap();
-        assert_eq!(record.differences(&VmSpec::default()), [VmSpecPart::Env]);
+        let record: VmPropertiesDigests = serde_json::from_value(document).unwrap();
+        assert_eq!(record.differences(&VmProperties::default()), [VmPropertiesPart::Env]);
     }
 }

@@ -332,7 +332,7 @@ mod tests {
         restore("1", true).unwrap();
         assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
         let kept = versions::versions(&at(&path)).unwrap();
-        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().place).unwrap(), b"{");
+        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().location).unwrap(), b"{");
     }
 
     #[test]
@@ -361,10 +361,10 @@ mod tests {
             method: "create_vm".into(),
             terms: crate::protocol::Terms::new(2, None),
             cpi: None,
-            why: "test".into(),
+            reason: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
-            by: None,
+            holder: None,
         };
         let file = PathBuf::from(store.journal().registry().to_string());
         let call = store.journal().call(&intent.request_id);
@@ -373,7 +373,7 @@ mod tests {
         drop(store);
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         assert!(file.exists(), "the call may have made a VM");
-        let vm = crate::state::Vm {
+        let vm = crate::state::VmRecord {
             cid: "vm-1".parse().unwrap(),
             agent_id: "a".into(),
             contract: crate::protocol::Contract::V1,
@@ -381,7 +381,7 @@ mod tests {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            made_of: None,
+            spec_digests: None,
             ready: false,
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
@@ -411,10 +411,10 @@ mod tests {
             method: "create_disk".into(),
             terms: crate::protocol::Terms::new(2, None),
             cpi: None,
-            why: "test".into(),
+            reason: "test".into(),
             effect: serde_json::json!({}),
             registry: None,
-            by: None,
+            holder: None,
         };
         store.journal().announce(&store.journal().call(&intent.request_id), &intent).unwrap();
         assert!(store.remove().is_err());

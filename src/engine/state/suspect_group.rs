@@ -33,17 +33,17 @@ impl<'s> SuspectGroup<'s> {
         };
         let count = self.0.len();
         let agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
-        let looks_like = match agents.as_slice() {
-            [] => format!("up to {count} times {}", first.looks_like),
+        let description = match agents.as_slice() {
+            [] => format!("up to {count} times {}", first.description),
             agents => format!("up to {count} VMs, whose agent ids are {}", agents.join(", ")),
         };
-        in_iaas(&looks_like, first.cpi.as_deref())
+        in_iaas(&description, first.cpi.as_deref())
     }
 
     /// Lists the request ids, and the time of the last call.
     pub fn requests(&self) -> String {
         let ids: Vec<&str> = self.0.iter().map(|suspect| suspect.request_id.as_str()).collect();
-        let since = self.0.last().map_or("", |suspect| suspect.since.as_str());
+        let since = self.0.last().map_or("", |suspect| suspect.failed_at.as_str());
         match ids.as_slice() {
             [id] => format!("request {id}, {since}"),
             ids => format!("requests {}, the last {since}", ids.join(", ")),
@@ -52,13 +52,13 @@ impl<'s> SuspectGroup<'s> {
 
     /// Returns the different answers of the CPI, oldest first.
     pub fn cpi_answers(&self) -> Vec<&'s str> {
-        let mut said: Vec<&str> = Vec::new();
+        let mut messages: Vec<&str> = Vec::new();
         for suspect in &self.0 {
-            if !said.contains(&suspect.said.as_str()) {
-                said.push(&suspect.said);
+            if !messages.contains(&suspect.cpi_message.as_str()) {
+                messages.push(&suspect.cpi_message);
             }
         }
-        said
+        messages
     }
 }
 
@@ -66,7 +66,7 @@ fn look_alike(one: &Suspect, other: &Suspect) -> bool {
     let look = |suspect: &Suspect| match suspect.agent_id {
         // Each VM's description contains its own agent id, so it is not compared.
         Some(_) => None,
-        None => Some(suspect.looks_like.clone()),
+        None => Some(suspect.description.clone()),
     };
     one.what == other.what && one.cpi == other.cpi && look(one) == look(other)
 }
@@ -76,15 +76,15 @@ mod tests {
     use super::*;
     use crate::protocol::ResourceKind;
 
-    fn suspect(id: &str, agent_id: Option<&str>, looks_like: &str, cpi: Option<&str>) -> Suspect {
+    fn suspect(id: &str, agent_id: Option<&str>, description: &str, cpi: Option<&str>) -> Suspect {
         Suspect {
             what: if agent_id.is_some() { ResourceKind::Vm } else { ResourceKind::Disk },
             request_id: id.parse().unwrap(),
             cpi: cpi.map(str::to_owned),
             agent_id: agent_id.map(str::to_owned),
-            looks_like: looks_like.to_owned(),
-            said: "no quota".to_owned(),
-            since: format!("at {id}"),
+            description: description.to_owned(),
+            cpi_message: "no quota".to_owned(),
+            failed_at: format!("at {id}"),
         }
     }
 

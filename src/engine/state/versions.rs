@@ -19,7 +19,7 @@ pub struct Version {
     /// Its number, or `bak`.
     pub name: String,
     /// Its path or URL.
-    pub place: String,
+    pub location: String,
     /// The time at which it was written.
     pub written: SystemTime,
     /// Its state, or the error if it cannot be parsed.
@@ -36,8 +36,8 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
         if let Some(found) = storage.read(&document).map_err(failed)? {
-            let (place, written) = (storage.name(&document), found.written);
-            versions.push(Version { name, place, written, state: State::parse(&found.bytes) });
+            let (location, written) = (storage.name(&document), found.written);
+            versions.push(Version { name, location, written, state: State::parse(&found.bytes) });
         }
     }
     Ok(versions)
@@ -105,7 +105,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         for version in &kept {
             assert_eq!(version.state.as_ref().unwrap().current_manifest_sha, version.name);
-            assert_eq!(mode(Path::new(&version.place)), 0o600);
+            assert_eq!(mode(Path::new(&version.location)), 0o600);
         }
         let directory = base.path().join("m-state.json.versions");
         assert_eq!(mode(&directory), 0o700);

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 /// The time after which a complete answer counts although the file is still locked. A background process that
 /// the CPI left running also holds the lock.
-const GRACE: Duration = Duration::from_secs(5);
+const FILE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Waits until the process of a call has ended, or until a complete answer has been there for [`GRACE`].
+/// Waits until the process of a call has ended, or until a complete answer has been there for
+/// [`FILE_LOCK_TIMEOUT`].
 ///
 /// `ended` returns the outcome once the process has ended. `whole` returns the outcome if the output so far
 /// is a complete answer. `pause` sleeps between two checks.
@@ -21,7 +22,7 @@ pub fn wait_for_answer<T, E>(
             return Ok(outcome);
         }
         match whole()? {
-            Some(outcome) if whole_since.get_or_insert_with(Instant::now).elapsed() > GRACE => {
+            Some(outcome) if whole_since.get_or_insert_with(Instant::now).elapsed() > FILE_LOCK_TIMEOUT => {
                 return Ok(outcome);
             }
             Some(_) => {}

@@ -38,7 +38,7 @@ impl Default for Limits {
 }
 
 /// Returns the number of the signal that interrupted the run, if there was one.
-pub type Interrupted = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
+pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// The number of steps after which time and signals are checked again. That many take about a millisecond.
 const CHECK_INTERVAL: u64 = 16_384;
@@ -70,16 +70,16 @@ thread_local! {
 /// The values that `check` reads.
 struct Account {
     limits: Limits,
-    begun: Instant,
-    interrupted: Option<Interrupted>,
+    started: Instant,
+    interrupted: Option<SignalCheck>,
 }
 
 /// Starts the account of a rendering on this thread.
-pub(crate) fn start(limits: Limits, interrupted: Option<Interrupted>) {
+pub(crate) fn start(limits: Limits, interrupted: Option<SignalCheck>) {
     STEPS.set(0);
     MEMORY.set(0);
     MAX_MEMORY.set(limits.memory);
-    ACCOUNT.set(Some(Account { limits, begun: Instant::now(), interrupted }));
+    ACCOUNT.set(Some(Account { limits, started: Instant::now(), interrupted }));
     NEXT_CHECK.set(CHECK_INTERVAL.min(limits.steps));
 }
 
@@ -108,7 +108,7 @@ fn check(steps: u64) -> Result<(), Exceeded> {
         if steps > limit {
             return Err(Exceeded::Limit(format!("the template ran for more than {limit} steps")));
         }
-        if account.begun.elapsed() > time {
+        if account.started.elapsed() > time {
             let text = format!("the template ran for more than {} seconds", time.as_secs_f64());
             return Err(Exceeded::Limit(text));
         }

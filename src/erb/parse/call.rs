@@ -117,7 +117,7 @@ impl Lowerer {
     }
 
     pub(super) fn block_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        Ok(Arc::new(self.body(true, |it| it.params(params), code)?))
+        Ok(Arc::new(self.body(true, |interp| interp.params(params), code)?))
     }
 
     pub(super) fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
@@ -126,7 +126,7 @@ impl Lowerer {
             _ => Vec::new(),
         };
         let outer = std::mem::replace(&mut self.method, parameters);
-        let body = self.body(false, |it| it.params(params), code);
+        let body = self.body(false, |interp| interp.params(params), code);
         self.method = outer;
         Ok(Arc::new(body?))
     }

@@ -246,7 +246,7 @@ impl Lowerer {
             Ast::For(node) => {
                 let iterated = self.boxed(&node.iteratee)?;
                 let (target, single) = self.for_target(&node.iterator)?;
-                let body = self.in_loop(|it| it.maybe_box(node.body.as_deref()))?;
+                let body = self.in_loop(|interp| interp.maybe_box(node.body.as_deref()))?;
                 Node::For { target, single, iterated, body }
             }
             Ast::Case(case) => self.case(case)?,
@@ -301,9 +301,9 @@ impl Lowerer {
                 let count = u32::from(block.numargs);
                 let body = self.body(
                     true,
-                    |it| {
+                    |interp| {
                         for number in 1..=count {
-                            it.declare_here(&format!("_{number}"));
+                            interp.declare_here(&format!("_{number}"));
                         }
                         Ok(Params { numbered: count, ..Params::default() })
                     },

@@ -108,7 +108,7 @@ pub struct JobRef {
     /// Properties of this job. If present, its templates see no others.
     pub properties: Option<Map<String, Value>>,
     /// Position and path in the manifest, for messages.
-    pub place: String,
+    pub location: String,
 }
 
 /// A watch time, written in the manifest as a range of milliseconds.
@@ -130,7 +130,7 @@ pub struct CloudProvider {
     /// Its credentials and certificates before rotations that are not deployed yet, the latest first.
     pub previous: Vec<PreviousAgent>,
     /// The certificate that the agent presents, with its CA.
-    pub cert: Certificate,
+    pub cert: CertificateBundle,
     /// Properties of the CPI.
     pub properties: Map<String, Value>,
     /// The registry of contract v1, if configured. It is also part of the properties.
@@ -152,7 +152,7 @@ pub struct PreviousAgent {
 
 /// A certificate with its CA and private key, each as PEM.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Certificate {
+pub struct CertificateBundle {
     /// The CA certificate.
     pub ca: Option<String>,
     /// The certificate.
@@ -161,7 +161,7 @@ pub struct Certificate {
     pub private_key: Option<Secret>,
 }
 
-impl Certificate {
+impl CertificateBundle {
     /// Returns the existing parts in the format of the agent's settings. The private key is in plain text.
     pub fn to_json(&self) -> Value {
         let key = self.private_key.as_ref().map(Secret::expose);
@@ -172,7 +172,7 @@ impl Certificate {
     }
 }
 
-impl std::fmt::Debug for Certificate {
+impl std::fmt::Debug for CertificateBundle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Certificate(…)")
     }

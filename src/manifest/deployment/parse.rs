@@ -9,7 +9,7 @@ use super::az::{self, Az};
 use super::network::{self, Network};
 use super::registry;
 use super::{
-    ArtifactRef, Certificate, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
+    ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
     ReleaseRef, VmSpec, WatchTime,
 };
 use crate::reader::{Field, Problems};
@@ -241,7 +241,7 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
         if jobs.iter().any(|known| known.name == job_name) {
             job.problem(problems, format!("lists job '{job_name}' a second time"));
         }
-        jobs.push(JobRef { name: job_name, release, properties, place: job.place() });
+        jobs.push(JobRef { name: job_name, release, properties, location: job.location() });
     }
     let properties = field.object("properties", problems);
     Some(InstanceGroup { name: name?, jobs, properties })
@@ -362,7 +362,7 @@ fn cloud_provider(
     let cpi = cpi_source(&field, releases, problems);
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
     let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
-    let cert = cert.map_or_else(Certificate::default, |cert| Certificate {
+    let cert = cert.map_or_else(CertificateBundle::default, |cert| CertificateBundle {
         ca: cert.optional_text("ca", problems),
         certificate: cert.optional_text("certificate", problems),
         private_key: cert.optional_text("private_key", problems).map(|key| Secret::new(key, redactor)),

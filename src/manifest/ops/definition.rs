@@ -83,8 +83,8 @@ impl Ops {
 
 impl Op {
     fn read(item: &Node, number: usize, file: &str) -> Result<Op> {
-        let place = item.position.describe();
-        let wrong = |what: String| Error::invalid(format!("{place}: operation {number} {what}"));
+        let location = item.position.describe();
+        let wrong = |what: String| Error::invalid(format!("{location}: operation {number} {what}"));
         let Some(map) = item.as_map() else {
             return Err(wrong(format!("is {}, not a mapping", kind_with_article(item))));
         };
@@ -169,7 +169,7 @@ impl Op {
         match passed {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.failed_test(root)),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.with_operation(error)),
         }
     }
 
@@ -185,7 +185,7 @@ impl Op {
         )
     }
 
-    fn failed(&self, mut error: PathError) -> Error {
+    fn with_operation(&self, mut error: PathError) -> Error {
         // The hint about `?` does not apply to tests.
         if matches!(self.action, Action::TestValue(_) | Action::TestAbsent) {
             error.hint = None;

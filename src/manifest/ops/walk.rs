@@ -99,14 +99,14 @@ impl<'a> Step<'a> {
     }
 
     fn wrong_type(self, node: &Node, wanted: &str) -> PathError {
-        let place = match node.position.line {
+        let location = match node.position.line {
             0 => String::new(),
             _ => format!(" ({})", node.position.describe()),
         };
         self.error(
             PathErrorKind::WrongType,
             format!(
-                "'{}' needs a {wanted}, but {}{place} is {}",
+                "'{}' needs a {wanted}, but {}{location} is {}",
                 self.here(),
                 self.parent(),
                 with_article(node.kind())

@@ -14,8 +14,9 @@ pub struct Declared {
 impl Declared {
     /// Returns the declaration of a variable that has a type.
     pub fn get(&self, name: &str) -> Option<(&Definitions, &Definition)> {
-        let typed =
-            |definitions: &'_ Definitions| definitions.get(name).is_some_and(|one| one.kind.is_some());
+        let typed = |definitions: &'_ Definitions| {
+            definitions.get(name).is_some_and(|definition| definition.kind.is_some())
+        };
         let definitions = self.manifests.iter().find(|definitions| typed(definitions))?;
         Some((definitions, definitions.get(name)?))
     }

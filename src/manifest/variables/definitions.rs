@@ -85,22 +85,22 @@ impl Definitions {
 
 impl Definition {
     fn of(node: &Node, index: usize) -> Result<Self> {
-        let place = node.position.describe();
+        let location = node.position.describe();
         if node.as_map().is_none() {
             return Err(Error::invalid(format!(
-                "{place}: an entry of 'variables' is {}, not a mapping",
+                "{location}: an entry of 'variables' is {}, not a mapping",
                 kind_with_article(node)
             )));
         }
         let name = text(node, "name")?
-            .ok_or_else(|| Error::invalid(format!("{place}: an entry of 'variables' has no 'name'")))?;
+            .ok_or_else(|| Error::invalid(format!("{location}: an entry of 'variables' has no 'name'")))?;
         let update_mode = match text(node, "update_mode")?.as_deref() {
             // `overwrite` would generate a new value on every run, which is useful only with a config server.
             None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
             Some("converge") => UpdateMode::Converge,
             Some(other) => {
                 return Err(Error::invalid(format!(
-                    "{place}: variable '{name}' has the unknown update_mode '{other}'"
+                    "{location}: variable '{name}' has the unknown update_mode '{other}'"
                 ))
                 .with_hint("use 'no-overwrite' (the default), 'overwrite' or 'converge'"));
             }
@@ -147,7 +147,10 @@ mod tests {
             of("variables:\n- {name: a}\n- name: b\n  type: password\n  update_mode: converge\n  options: \
                 {length: 5}\n- {name: 12, options: ~}\n")
             .unwrap();
-        assert_eq!(definitions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["a", "b", "12"]);
+        assert_eq!(
+            definitions.iter().map(|definition| definition.name.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "12"]
+        );
         let b = definitions.get("b").unwrap();
         assert_eq!(
             (b.kind.as_deref(), b.update_mode, b.position.line),

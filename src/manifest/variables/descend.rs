@@ -63,10 +63,10 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
 }
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
-    const SHOWN: usize = 10;
+    const MAX_SHOWN_KEYS: usize = 10;
     let mut shown: Vec<String> = entries.map(|(name, _)| format_key(name)).collect();
-    let rest = shown.len().saturating_sub(SHOWN);
-    shown.truncate(SHOWN);
+    let rest = shown.len().saturating_sub(MAX_SHOWN_KEYS);
+    shown.truncate(MAX_SHOWN_KEYS);
     match rest {
         _ if shown.is_empty() => "an empty mapping".into(),
         0 => shown.join(", "),

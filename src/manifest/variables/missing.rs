@@ -15,28 +15,28 @@ pub struct MissingVariables {
 
 #[derive(Debug, Default)]
 struct MissingVariable {
-    places: Vec<Position>,
+    positions: Vec<Position>,
     needed_by: Option<String>,
 }
 
 #[derive(Debug)]
 struct MissingPart {
     reference: String,
-    place: Position,
+    position: Position,
     message: String,
     suggestion: Option<String>,
 }
 
 /// The maximum number of places that an error shows for one missing variable.
-const PLACES_SHOWN: usize = 3;
+const MAX_SHOWN_POSITIONS: usize = 3;
 
 impl MissingVariables {
-    /// Adds a variable without a value, referred to at `place`. `needed_by` is the variable whose definition
-    /// refers to it.
-    pub fn add_variable(&mut self, name: &str, place: &Position, needed_by: Option<&str>) {
+    /// Adds a variable without a value, referred to at `position`. `needed_by` is the variable whose
+    /// definition refers to it.
+    pub fn add_variable(&mut self, name: &str, position: &Position, needed_by: Option<&str>) {
         let entry = self.variables.entry(name.to_owned()).or_default();
-        if !entry.places.contains(place) {
-            entry.places.push(place.clone());
+        if !entry.positions.contains(position) {
+            entry.positions.push(position.clone());
         }
         if entry.needed_by.is_none() {
             entry.needed_by = needed_by.map(str::to_owned);
@@ -44,10 +44,10 @@ impl MissingVariables {
     }
 
     /// Adds a reference to a part that its variable's value lacks.
-    pub(super) fn add_part(&mut self, reference: &str, place: &Position, why: super::descend::NoSuchPart) {
+    pub(super) fn add_part(&mut self, reference: &str, position: &Position, why: super::descend::NoSuchPart) {
         self.parts.push(MissingPart {
             reference: reference.to_owned(),
-            place: place.clone(),
+            position: position.clone(),
             message: why.message,
             suggestion: why.suggestion,
         });
@@ -78,7 +78,7 @@ impl MissingVariables {
             lines.push(format!(
                 "(({})) at {}: {}{meant}",
                 part.reference,
-                part.place.describe(),
+                part.position.describe(),
                 part.message
             ));
         }
@@ -105,9 +105,10 @@ impl MissingVariables {
 
 impl MissingVariable {
     fn describe(&self, name: &str, meant: Option<&str>) -> String {
-        let mut places: Vec<String> = self.places.iter().take(PLACES_SHOWN).map(Position::describe).collect();
-        if self.places.len() > PLACES_SHOWN {
-            places.push(format!("{} more places", self.places.len() - PLACES_SHOWN));
+        let mut positions: Vec<String> =
+            self.positions.iter().take(MAX_SHOWN_POSITIONS).map(Position::describe).collect();
+        if self.positions.len() > MAX_SHOWN_POSITIONS {
+            positions.push(format!("{} more places", self.positions.len() - MAX_SHOWN_POSITIONS));
         }
         let needed = self
             .needed_by
@@ -115,7 +116,7 @@ impl MissingVariable {
             .map(|by| format!(", needed to generate variable '{by}'"))
             .unwrap_or_default();
         let meant = meant.map(did_you_mean).unwrap_or_default();
-        format!("(({name})) at {}{needed}{meant}", places.join(", "))
+        format!("(({name})) at {}{needed}{meant}", positions.join(", "))
     }
 }
 
@@ -130,10 +131,11 @@ mod tests {
     #[test]
     fn error_lists_all_missing_variables_with_suggestions() {
         let mut missing = MissingVariables::default();
-        let place = |line| Position { source: Some(std::sync::Arc::new("bosh.yml".into())), line, column: 5 };
-        missing.add_variable("internal_ipp", &place(3), None);
-        missing.add_variable("internal_ipp", &place(9), None);
-        missing.add_variable("domain", &place(4), Some("tls"));
+        let position =
+            |line| Position { source: Some(std::sync::Arc::new("bosh.yml".into())), line, column: 5 };
+        missing.add_variable("internal_ipp", &position(3), None);
+        missing.add_variable("internal_ipp", &position(9), None);
+        missing.add_variable("domain", &position(4), Some("tls"));
         let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
         assert_eq!(
             error.to_string(),

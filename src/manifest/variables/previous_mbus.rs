@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::{Definitions, Resolver, Sources};
-use crate::vars_store::{Store, previous};
+use crate::vars_store::{VarsStore, previous};
 use yaml::Node;
 
 /// `cloud_provider.mbus` and `cloud_provider.cert` with earlier values of variables.
@@ -42,12 +42,12 @@ impl MbusOutline {
         &self,
         sources: &Sources,
         definitions: &Definitions,
-        store: Option<&mut Store>,
+        store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Vec<PreviousMbus> {
         let mut earlier = sources.clone();
         let mut found = Vec::new();
-        let stored = store.as_deref().and_then(Store::previous).cloned();
+        let stored = store.as_deref().and_then(VarsStore::previous).cloned();
         let mut store = store;
         let lists =
             stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
@@ -66,7 +66,7 @@ impl MbusOutline {
         &self,
         sources: &Sources,
         definitions: &Definitions,
-        store: Option<&mut Store>,
+        store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Option<PreviousMbus> {
         let mut resolver = Resolver::new(sources, definitions, store, now).read_only();

@@ -8,7 +8,7 @@ use super::descend::descend;
 use super::syntax::{self, Reference};
 use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode};
 use crate::node_kind::kind_with_article;
-use crate::vars_store::{Authority, CaReference, GeneratorSpec, KeyPool, Store};
+use crate::vars_store::{Authority, CaReference, GeneratorSpec, KeyPool, VarsStore};
 use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
@@ -22,7 +22,7 @@ const NODE_WEIGHT: usize = 16;
 pub struct Resolver<'a> {
     sources: &'a Sources,
     definitions: &'a Definitions,
-    store: Option<&'a mut Store>,
+    store: Option<&'a mut VarsStore>,
     keys: KeyPool,
     now: OffsetDateTime,
     cache: BTreeMap<String, Option<Node>>,
@@ -42,7 +42,7 @@ impl<'a> Resolver<'a> {
     pub fn new(
         sources: &'a Sources,
         definitions: &'a Definitions,
-        store: Option<&'a mut Store>,
+        store: Option<&'a mut VarsStore>,
         now: OffsetDateTime,
     ) -> Self {
         Resolver {
@@ -74,7 +74,7 @@ impl<'a> Resolver<'a> {
     pub fn generate(&mut self) -> Result<()> {
         let Some(store) = self.store.as_deref_mut() else { return Ok(()) };
         let sources = self.sources;
-        let candidates = |store: &Store| -> Vec<&'a Definition> {
+        let candidates = |store: &VarsStore| -> Vec<&'a Definition> {
             self.definitions
                 .iter()
                 .filter(|definition| {
@@ -112,25 +112,25 @@ impl<'a> Resolver<'a> {
         result.and(saved)
     }
 
-    /// Returns the value of a variable, if it has one. `place` is the position of the reference.
-    pub fn resolve(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
+    /// Returns the value of a variable, if it has one. `position` is that of the reference.
+    pub fn resolve(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
             None => {
                 self.used.insert(name.to_owned());
-                let value = self.find(name, place)?;
+                let value = self.find(name, position)?;
                 self.cache.insert(name.to_owned(), value.clone());
                 value
             }
         };
         if value.is_none() {
             self.unresolved += 1;
-            self.missing.add_variable(name, place, self.making.last().map(String::as_str));
+            self.missing.add_variable(name, position, self.making.last().map(String::as_str));
         }
         Ok(value)
     }
 
-    fn find(&mut self, name: &str, place: &Position) -> Result<Option<Node>> {
+    fn find(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
         if let Some(value) = self.sources.get(name) {
             return Ok(Some(value.clone()));
         }
@@ -143,13 +143,13 @@ impl<'a> Resolver<'a> {
                     && (stored.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored) };
-                if self.making.iter().any(|one| one == name) {
-                    let from = self.making.iter().position(|one| one == name).unwrap_or_default();
+                if self.making.iter().any(|other| other == name) {
+                    let from = self.making.iter().position(|other| other == name).unwrap_or_default();
                     let mut cycle = self.making[from..].to_vec();
                     cycle.push(name.to_owned());
                     return Err(Error::invalid(format!(
                         "{}: dependency cycle of variables: {}",
-                        place.describe(),
+                        position.describe(),
                         cycle.join(" -> ")
                     )));
                 }
@@ -209,8 +209,8 @@ impl<'a> Resolver<'a> {
             None => None,
             Some(CaReference::Value(value)) => Some(Authority::from_value("ca", value)?),
             Some(CaReference::Name(ca)) => {
-                let place = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
-                match self.resolve(ca, place.unwrap_or(&definition.position))? {
+                let position = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
+                match self.resolve(ca, position.unwrap_or(&definition.position))? {
                     Some(value) => Some(Authority::from_value(ca, &value)?),
                     None => return Ok(None),
                 }
@@ -279,15 +279,15 @@ impl<'a> Resolver<'a> {
 
     /// Replaces the references in a text. Inserted values are not searched again, even if they look like
     /// references.
-    fn interpolate_text(&mut self, text: &str, place: &Position) -> Result<String> {
+    fn interpolate_text(&mut self, text: &str, position: &Position) -> Result<String> {
         let mut result = String::with_capacity(text.len());
         let mut copied = 0;
         for reference in syntax::references(text) {
-            let Some(value) = self.value(&reference, place)? else { continue };
+            let Some(value) = self.value(&reference, position)? else { continue };
             if reference.spaced {
                 self.notes.push(format!(
                     "{}: {} is not replaced: inside a text, write a reference without spaces",
-                    place.describe(),
+                    position.describe(),
                     &text[reference.range.clone()],
                 ));
                 continue;
@@ -301,7 +301,7 @@ impl<'a> Resolver<'a> {
                 _ => {
                     return Err(Error::invalid(format!(
                         "{}: (({})) is {}, but only strings and integers can be inserted into a text",
-                        place.describe(),
+                        position.describe(),
                         reference.name,
                         kind_with_article(&value)
                     )));
@@ -313,20 +313,20 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a reference, if it has one.
-    fn value(&mut self, reference: &Reference<'_>, place: &Position) -> Result<Option<Node>> {
-        let Some(value) = self.resolve(reference.variable(), place)? else { return Ok(None) };
+    fn value(&mut self, reference: &Reference<'_>, position: &Position) -> Result<Option<Node>> {
+        let Some(value) = self.resolve(reference.variable(), position)? else { return Ok(None) };
         let part = match descend(&value, reference.keys()) {
             Ok(part) => part,
             Err(why) => {
                 self.unresolved += 1;
-                self.missing.add_part(reference.name, place, why);
+                self.missing.add_part(reference.name, position, why);
                 return Ok(None);
             }
         };
         self.budget = self.budget.checked_sub(weight(part)).ok_or_else(|| {
             Error::invalid(format!(
                 "{}: with its variables, the document is larger than {} MiB",
-                place.describe(),
+                position.describe(),
                 BUDGET / 1024 / 1024
             ))
         })?;
@@ -363,7 +363,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the error for everything missing. Without `variables`, only missing parts count.
     pub fn missing_error(&self, variables: bool) -> Option<Error> {
-        let stored = self.store.as_deref().into_iter().flat_map(Store::names);
+        let stored = self.store.as_deref().into_iter().flat_map(VarsStore::names);
         let known = self
             .sources
             .iter()
@@ -376,7 +376,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the names in the vars store.
     pub fn stored_names(&self) -> impl Iterator<Item = &str> {
-        self.store.as_deref().into_iter().flat_map(Store::names)
+        self.store.as_deref().into_iter().flat_map(VarsStore::names)
     }
 
     /// Returns the variables without a value.
@@ -409,23 +409,23 @@ fn cannot_be_generated(definition: &Definition) -> String {
     format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
 }
 
-/// Gives `value` the position `place` of its use. Nodes inside it keep the positions where they were written,
+/// Gives `value` the `position` of its use. Nodes inside it keep the positions where they were written,
 /// if they have any.
-fn with_position(value: Node, place: &Position) -> Node {
-    let mut node = fill_positions(value, place);
-    node.position = place.clone();
+fn with_position(value: Node, position: &Position) -> Node {
+    let mut node = fill_positions(value, position);
+    node.position = position.clone();
     node
 }
 
-fn fill_positions(mut node: Node, place: &Position) -> Node {
+fn fill_positions(mut node: Node, position: &Position) -> Node {
     if node.position.line == 0 {
-        node.position = place.clone();
+        node.position = position.clone();
     }
     node.data = match node.data {
-        Data::Seq(items) => Data::Seq(items.into_iter().map(|item| fill_positions(item, place)).collect()),
+        Data::Seq(items) => Data::Seq(items.into_iter().map(|item| fill_positions(item, position)).collect()),
         Data::Map(map) => Data::Map(
             map.into_iter()
-                .map(|(key, value)| (fill_positions(key, place), fill_positions(value, place)))
+                .map(|(key, value)| (fill_positions(key, position), fill_positions(value, position)))
                 .collect(),
         ),
         other => other,

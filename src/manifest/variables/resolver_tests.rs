@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn place() -> Position {
+fn position() -> Position {
     Position { source: Some(std::sync::Arc::new("m.yml".into())), line: 7, column: 3 }
 }
 
@@ -46,7 +46,7 @@ fn references_with_spaces_inside_text_get_a_note() {
         Definitions::default(),
     );
     let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
-    let mut node = Node { data: Data::String("x (( a ))".into()), position: place() };
+    let mut node = Node { data: Data::String("x (( a ))".into()), position: position() };
     resolver.interpolate(&mut node).unwrap();
     assert_eq!(node.as_str(), Some("x (( a ))"));
     assert_eq!(resolver.take_notes().len(), 1);

@@ -32,11 +32,11 @@ impl Sources {
 
     /// Reads into `self`. After an error, it keeps what was read before.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
-        let (mut preset, mut own) = (Given::default(), Given::default());
-        let outcome = read_all(inputs, &mut preset, &mut own);
-        let outputs = [&preset, &own].into_iter().flat_map(|given| &given.programs);
+        let (mut env_file_variables, mut own) = (Given::default(), Given::default());
+        let outcome = read_all(inputs, &mut env_file_variables, &mut own);
+        let outputs = [&env_file_variables, &own].into_iter().flat_map(|given| &given.programs);
         self.outputs.extend(outputs.map(|(_, value)| value.clone()));
-        let set = preset.in_order().chain(own.in_order()).try_for_each(|(name, value)| {
+        let set = env_file_variables.in_order().chain(own.in_order()).try_for_each(|(name, value)| {
             if name == previous::KEY {
                 self.previous = Some(value);
                 return Ok(());
@@ -100,7 +100,7 @@ impl Sources {
 /// The values of one source of arguments: the command line, or an env file.
 #[derive(Default)]
 struct Given {
-    environment: Vec<(String, Node)>,
+    env_vars: Vec<(String, Node)>,
     programs: Vec<(String, Node)>,
     /// Values of files and arguments.
     other: Vec<(String, Node)>,
@@ -109,19 +109,19 @@ struct Given {
 impl Given {
     /// Returns the values from the lowest precedence to the highest, so that later ones replace earlier ones.
     fn in_order(self) -> impl Iterator<Item = (String, Node)> {
-        self.environment.into_iter().chain(self.programs).chain(self.other)
+        self.env_vars.into_iter().chain(self.programs).chain(self.other)
     }
 }
 
 /// Reads the values of an env file and of the command line. Programs run last, so that no mistake elsewhere
 /// makes them run in vain.
-fn read_all(inputs: &Inputs, preset: &mut Given, own: &mut Given) -> Result<()> {
-    let defaults = &inputs.preset;
-    many(&defaults.vars_env, &defaults.vars_files, inputs, preset)?;
+fn read_all(inputs: &Inputs, env_file_variables: &mut Given, own: &mut Given) -> Result<()> {
+    let defaults = &inputs.env_file_variables;
+    many(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
     for (name, path) in &defaults.var_files {
-        preset.other.push(from_var_file(name, path)?);
+        env_file_variables.other.push(from_var_file(name, path)?);
     }
-    preset.other.extend(defaults.vars.iter().cloned());
+    env_file_variables.other.extend(defaults.vars.iter().cloned());
     many(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
         let flag = numbered("--var-file", index, inputs.var_files.len());
@@ -131,7 +131,7 @@ fn read_all(inputs: &Inputs, preset: &mut Given, own: &mut Given) -> Result<()> 
     for (index, pair) in inputs.vars.iter().enumerate() {
         own.other.push(from_var(pair, &numbered("--var", index, inputs.vars.len()))?);
     }
-    from_programs(&defaults.vars_exec, inputs, preset)?;
+    from_programs(&defaults.vars_exec, inputs, env_file_variables)?;
     from_programs(&inputs.vars_exec, inputs, own)
 }
 
@@ -139,7 +139,7 @@ fn read_all(inputs: &Inputs, preset: &mut Given, own: &mut Given) -> Result<()> 
 fn from_programs(programs: &[VarsProgram], inputs: &Inputs, given: &mut Given) -> Result<()> {
     for program in programs {
         let mut variables = Vec::new();
-        from_mapping(program.variables(&inputs.environment)?, &mut variables)?;
+        from_mapping(program.variables(&inputs.env_vars)?, &mut variables)?;
         given.programs.extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
     }
     Ok(())
@@ -152,11 +152,11 @@ fn numbered(flag: &str, index: usize, count: usize) -> String {
 
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
 fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
-    let place = parent.position.describe();
+    let location = parent.position.describe();
     let kind = kind_with_article(parent);
     let Data::Map(map) = &mut parent.data else {
         return Err(Error::invalid(format!(
-            "variable '{name}' sets a part of a value that is {kind} ({place}), not a mapping"
+            "variable '{name}' sets a part of a value that is {kind} ({location}), not a mapping"
         )));
     };
     if map.get(key).is_none() {
@@ -185,7 +185,7 @@ fn without_quotes(text: &str) -> &str {
 /// Reads variables from the environment, then from files.
 fn many(prefixes: &[String], files: &[PathBuf], inputs: &Inputs, given: &mut Given) -> Result<()> {
     for prefix in prefixes {
-        from_environment(prefix, &inputs.environment, &mut given.environment)?;
+        from_environment(prefix, &inputs.env_vars, &mut given.env_vars)?;
     }
     files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given.other))
 }
@@ -261,14 +261,14 @@ fn from_mapping(root: &Node, given: &mut Vec<(String, Node)>) -> Result<()> {
 /// Reads every environment variable that begins with `PREFIX_`. Its value is YAML.
 fn from_environment(
     prefix: &str,
-    environment: &[(String, String)],
+    env_vars: &[(String, String)],
     given: &mut Vec<(String, Node)>,
 ) -> Result<()> {
     if prefix.is_empty() {
         return Err(Error::usage("--vars-env needs a prefix")
             .with_hint("for example, --vars-env MY sets the variable `name` from MY_name"));
     }
-    for (variable, text) in environment {
+    for (variable, text) in env_vars {
         let Some(name) = variable.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')) else {
             continue;
         };
@@ -310,16 +310,16 @@ mod tests {
 
     #[test]
     fn command_line_overrides_programs_of_the_env_file() {
-        let preset = crate::EnvFileVariables {
+        let env_file_variables = crate::EnvFileVariables {
             vars: vec![("a".into(), Node::string("preset"))],
             vars_exec: vec![prints("{a: preset program, b: preset program, c: preset program}")],
             ..Default::default()
         };
         let sources = sources(Inputs {
-            preset,
+            env_file_variables,
             vars_exec: vec![prints("b: program")],
             vars_env: vec!["MY".into()],
-            environment: vec![("MY_b".into(), "env".into()), ("MY_c".into(), "env".into())],
+            env_vars: vec![("MY_b".into(), "env".into()), ("MY_c".into(), "env".into())],
             ..Inputs::default()
         });
         assert_eq!(json(&sources, "a"), "preset");
@@ -389,7 +389,7 @@ mod tests {
             vars_files: vec![vars, later],
             vars_exec: vec![prints("{a: program, c: program, d: program}"), prints("d: later program")],
             vars_env: vec!["MY".into()],
-            environment: ["a", "b", "c", "d", "f"]
+            env_vars: ["a", "b", "c", "d", "f"]
                 .iter()
                 .map(|name| (format!("MY_{name}"), "env".to_owned()))
                 .chain([("MYx_e".to_owned(), "no".to_owned()), ("MY_n".to_owned(), "".to_owned())])

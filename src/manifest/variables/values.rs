@@ -1,7 +1,7 @@
 //! The values of declared variables, as a run finds them.
 
 use super::{Definitions, Sources};
-use crate::vars_store::Store;
+use crate::vars_store::VarsStore;
 use base::encoding::sorted_json;
 use yaml::Node;
 
@@ -26,14 +26,14 @@ impl std::fmt::Debug for VariableValue {
 pub(crate) fn values(
     definitions: &Definitions,
     sources: &Sources,
-    store: Option<&Store>,
+    store: Option<&VarsStore>,
 ) -> Vec<VariableValue> {
-    let typed = definitions.iter().filter(|one| one.kind.is_some());
+    let typed = definitions.iter().filter(|definition| definition.kind.is_some());
     typed
-        .map(|one| {
-            let given = sources.get(&one.name);
-            let value = given.or_else(|| store?.get(&one.name)).map(canonical);
-            VariableValue { name: one.name.clone(), stored: given.is_none() && value.is_some(), value }
+        .map(|definition| {
+            let given = sources.get(&definition.name);
+            let value = given.or_else(|| store?.get(&definition.name)).map(canonical);
+            VariableValue { name: definition.name.clone(), stored: given.is_none() && value.is_some(), value }
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::vars_store::previous;
-use crate::vars_store::store::Store;
+use crate::vars_store::store::VarsStore;
 use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;
@@ -69,7 +69,7 @@ pub fn run(
     request: &VarsRequest,
     reporter: &Reporter,
 ) -> Result<String> {
-    let mut store = Store::open(path, encryption)?;
+    let mut store = VarsStore::open(path, encryption)?;
     if !store.exists() {
         return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
     }
@@ -103,7 +103,7 @@ pub fn run(
 }
 
 fn check(
-    store: &mut Store,
+    store: &mut VarsStore,
     declared: &[Inputs],
     within: Duration,
     now: OffsetDateTime,

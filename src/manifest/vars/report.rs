@@ -9,7 +9,7 @@ use crate::variables::{Declared, Resolver};
 use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::date;
 use crate::vars_store::signing_key::SigningKey;
-use crate::vars_store::store::Store;
+use crate::vars_store::store::VarsStore;
 use crate::vars_store::value::{ValueKind, is_mismatched_pair};
 use crate::vars_store::x509::Certificate;
 use base::{Error, Result};
@@ -58,11 +58,11 @@ pub struct VarsCheckResult {
 }
 
 /// Lists the variables of the store by name.
-pub fn list(store: &Store) -> Vec<VariableRow> {
+pub fn list(store: &VarsStore) -> Vec<VariableRow> {
     let mut rows: Vec<VariableRow> = store
         .iter()
         .map(|(name, value)| {
-            let kind = ValueKind::of(value);
+            let kind = ValueKind::infer(value);
             let certificate = kind.certificate();
             VariableRow {
                 name: name.to_owned(),
@@ -81,11 +81,11 @@ pub fn list(store: &Store) -> Vec<VariableRow> {
 }
 
 /// Returns the variable whose certificate signed this one.
-pub fn signer(store: &Store, certificate: &Certificate) -> Option<String> {
+pub fn signer(store: &VarsStore, certificate: &Certificate) -> Option<String> {
     store
         .iter()
         .find(|(_, value)| {
-            ValueKind::of(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
+            ValueKind::infer(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
         })
         .map(|(name, _)| name.to_owned())
 }
@@ -111,7 +111,7 @@ fn describe(certificate: &Certificate) -> String {
 /// Checks the store: certificates that expire within `within` or do not chain to their CA, mismatched key
 /// pairs, and values that differ from their declaration.
 pub fn check(
-    store: &mut Store,
+    store: &mut VarsStore,
     declared: &Declared,
     within: Duration,
     now: OffsetDateTime,
@@ -119,11 +119,12 @@ pub fn check(
     let mut checked = VarsCheckResult::default();
     for (name, value) in store.iter() {
         checked.variables += 1;
-        let kind = ValueKind::of(value);
+        let kind = ValueKind::infer(value);
         checked.certificates += usize::from(kind.name() == "certificate");
         if let ValueKind::Certificate(certificates) = &kind {
-            checked.has_invalid_dates |=
-                certificates.iter().any(|one| !(one.not_before..=one.not_after).contains(&now));
+            checked.has_invalid_dates |= certificates
+                .iter()
+                .any(|certificate| !(certificate.not_before..=certificate.not_after).contains(&now));
         }
         let problems = match &kind {
             ValueKind::Certificate(certificates) => of_certificate(value, certificates, within, now),
@@ -199,7 +200,7 @@ fn chain_problem(
 }
 
 fn against_declaration(
-    store: &mut Store,
+    store: &mut VarsStore,
     declared: &Declared,
     name: &str,
     now: OffsetDateTime,
@@ -229,7 +230,7 @@ fn unresolved_names(resolver: &Resolver<'_>) -> String {
 }
 
 /// Returns the CA in the store that signed a value without a declaration.
-pub fn authority_of(store: &Store, name: &str, certificate: &Certificate) -> Result<Option<Authority>> {
+pub fn authority_of(store: &VarsStore, name: &str, certificate: &Certificate) -> Result<Option<Authority>> {
     if certificate.is_self_signed() {
         return Ok(None);
     }

@@ -15,7 +15,7 @@ use crate::vars_store::authority::Authority;
 use crate::vars_store::expiry::date;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::GeneratorSpec;
-use crate::vars_store::store::Store;
+use crate::vars_store::store::VarsStore;
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;
@@ -36,7 +36,7 @@ pub struct RotationResult {
 /// Generates a new value for `name`, and if it is a CA, for everything that it signed. The store is written
 /// once, so that the rotation is complete or has no effect.
 pub fn rotate(
-    store: &mut Store,
+    store: &mut VarsStore,
     declared: &Declared,
     name: &str,
     now: OffsetDateTime,
@@ -69,12 +69,12 @@ struct Rotation<'a> {
 }
 
 impl Rotation<'_> {
-    fn renew(&mut self, store: &mut Store, name: &str) -> Result<()> {
+    fn renew(&mut self, store: &mut VarsStore, name: &str) -> Result<()> {
         if !self.seen.insert(name.to_owned()) {
             return Ok(());
         }
         let old = stored_value(store, name)?;
-        let kind = ValueKind::of(&old);
+        let kind = ValueKind::infer(&old);
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
@@ -109,7 +109,7 @@ impl Rotation<'_> {
     /// Returns the spec and the CA of the new value: from the declaration, or modelled on the old value.
     fn prepare(
         &mut self,
-        store: &mut Store,
+        store: &mut VarsStore,
         name: &str,
         old: &Node,
         certificate: Option<&Certificate>,
@@ -138,10 +138,10 @@ impl Rotation<'_> {
     }
 
     /// Returns the CA renewed in this rotation whose old certificate signed this one.
-    fn renewed_authority(&self, store: &Store, certificate: &Certificate) -> Result<Option<Authority>> {
+    fn renewed_authority(&self, store: &VarsStore, certificate: &Certificate) -> Result<Option<Authority>> {
         for name in &self.done.authorities {
             let value = stored_value(store, name)?;
-            if let ValueKind::Certificate(certificates) = ValueKind::of(&value)
+            if let ValueKind::Certificate(certificates) = ValueKind::infer(&value)
                 && old_generations(&certificates).any(|old| certificate.is_signed_by(old))
                 && !certificate.is_self_signed()
             {
@@ -153,14 +153,14 @@ impl Rotation<'_> {
 }
 
 /// Ends the rotation of CA `name` and of the CAs below it: removes old certificates from all bundles.
-pub fn finish(store: &mut Store, name: &str) -> Result<RotationResult> {
+pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     store.lock()?;
     let result = drop_old(store, name).and_then(|done| store.save().map(|()| done));
     store.unlock();
     result
 }
 
-fn drop_old(store: &mut Store, name: &str) -> Result<RotationResult> {
+fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut done = RotationResult::default();
     let mut waiting = vec![name.to_owned()];
     let mut seen = BTreeSet::new();
@@ -170,7 +170,7 @@ fn drop_old(store: &mut Store, name: &str) -> Result<RotationResult> {
             continue;
         }
         let value = stored_value(store, &name)?;
-        let ValueKind::Certificate(certificates) = ValueKind::of(&value) else { continue };
+        let ValueKind::Certificate(certificates) = ValueKind::infer(&value) else { continue };
         let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
         if let Some(current) = certificates.first() {
             waiting.extend(signed_by(store, current, &name));
@@ -216,7 +216,7 @@ fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certif
 }
 
 /// Checks that the CA is valid, because clients reject certificates of an expired CA.
-fn check_authority(store: &Store, authority: Option<&Authority>, now: OffsetDateTime) -> Result<()> {
+fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: OffsetDateTime) -> Result<()> {
     let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
         return Ok(());
     };
@@ -226,12 +226,12 @@ fn check_authority(store: &Store, authority: Option<&Authority>, now: OffsetDate
 }
 
 /// Returns the command line that rotates the variable.
-pub(super) fn command(store: &Store, name: &str) -> String {
+pub(super) fn command(store: &VarsStore, name: &str) -> String {
     let path = store.path().display().to_string();
     format!("monopile vars rotate {} {}", shell_word(&path), shell_word(name))
 }
 
-fn stored_value(store: &Store, name: &str) -> Result<Node> {
+fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
     store.get(name).cloned().ok_or_else(|| {
         Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
             name,
@@ -242,12 +242,12 @@ fn stored_value(store: &Store, name: &str) -> Result<Node> {
 }
 
 /// Returns the variables whose certificate `authority` signed, without `except`.
-fn signed_by(store: &Store, authority: &Certificate, except: &str) -> Vec<String> {
+fn signed_by(store: &VarsStore, authority: &Certificate, except: &str) -> Vec<String> {
     store
         .iter()
         .filter(|(name, value)| {
             *name != except
-                && ValueKind::of(value)
+                && ValueKind::infer(value)
                     .certificate()
                     .is_some_and(|certificate| certificate.is_signed_by(authority))
         })
@@ -269,7 +269,7 @@ fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
     let Some(Node { data: Data::String(text), .. }) = map.get_mut(key) else { return false };
     let Ok(bundle) = Certificate::from_pem(text) else { return false };
     let kept: Vec<&Certificate> =
-        bundle.iter().filter(|one| old.iter().all(|old| old.der != one.der)).collect();
+        bundle.iter().filter(|certificate| old.iter().all(|old| old.der != certificate.der)).collect();
     if kept.is_empty() || kept.len() == bundle.len() {
         return false;
     }

@@ -1,7 +1,7 @@
 //! The vars store: a YAML file of generated values in the format of the bosh CLI, and their generators.
 //!
-//! [`Store`] is the file. [`GeneratorSpec`] holds the type and options of a declared variable: it generates
-//! values and checks stored ones. [`Authority`] is a CA that signs.
+//! [`VarsStore`] is the file. [`GeneratorSpec`] holds the type and options of a declared variable: it
+//! generates values and checks stored ones. [`Authority`] is a CA that signs.
 //!
 //! The format follows `variable-types.md` of docs-bosh and was compared with the bosh CLI's output field by
 //! field.
@@ -24,4 +24,4 @@ pub use authority::Authority;
 pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;
-pub use store::Store;
+pub use store::VarsStore;

@@ -11,13 +11,13 @@ pub(super) const DEFAULT_LENGTH: usize = 20;
 /// Generates a random password of `length` characters.
 pub(super) fn generate(length: usize) -> Result<String> {
     // Bytes from the largest multiple of 36 on are skipped, so that every character is equally likely.
-    const LIMIT: u8 = (256 / ALPHABET.len() * ALPHABET.len()) as u8;
+    const FIRST_SKIPPED_BYTE: u8 = (256 / ALPHABET.len() * ALPHABET.len()) as u8;
     let mut password = String::with_capacity(length);
     let mut bytes = [0; 64];
     while password.len() < length {
         aws_lc_rs::rand::fill(&mut bytes)
             .map_err(|_| Error::environment("the system gives no random numbers"))?;
-        let letters = bytes.iter().filter(|&&byte| byte < LIMIT);
+        let letters = bytes.iter().filter(|&&byte| byte < FIRST_SKIPPED_BYTE);
         let letters = letters.map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
         let left = length - password.len();
         password.extend(letters.take(left));

@@ -10,11 +10,11 @@ use yaml::{Data, Mapping, Node};
 /// The key in the vars store.
 pub(crate) const KEY: &str = "monopile_previous";
 /// The number of rotations that are kept.
-const KEPT: usize = 5;
+const MAX_KEPT_ROTATIONS: usize = 5;
 
 /// Returns the part of a replaced value that is kept, if there is one.
 fn kept_values(old: &Node) -> Option<Node> {
-    match ValueKind::of(old) {
+    match ValueKind::infer(old) {
         ValueKind::Ssh | ValueKind::Rsa => None,
         ValueKind::Certificate(_) | ValueKind::BrokenCertificate => {
             let mut old = old.clone();
@@ -37,7 +37,12 @@ pub(super) fn with_replaced(list: Option<&Node>, replaced: &[(String, Node)]) ->
         return None;
     }
     let earlier = list.and_then(Node::as_seq).unwrap_or_default().iter().cloned();
-    Some(Data::Seq(std::iter::once(Data::Map(rotation).into()).chain(earlier).take(KEPT).collect()).into())
+    Some(
+        Data::Seq(
+            std::iter::once(Data::Map(rotation).into()).chain(earlier).take(MAX_KEPT_ROTATIONS).collect(),
+        )
+        .into(),
+    )
 }
 
 /// Removes variables from the list under [`KEY`]. Returns the new list, which is empty if nothing is left.

@@ -17,7 +17,7 @@ use yaml::{self, Data, Mapping, Node};
 /// A run that generates values locks the store and reads it again first. If two runs do so at once, the
 /// second one uses the values of the first.
 #[derive(Debug)]
-pub struct Store {
+pub struct VarsStore {
     path: PathBuf,
     values: Mapping,
     exists: bool,
@@ -28,13 +28,13 @@ pub struct Store {
     detached: bool,
     encryption: Encryption,
     /// The encryption of the file as last read or written.
-    kept: StoredForm,
+    stored_form: StoredForm,
 }
 
-impl Store {
+impl VarsStore {
     /// Opens the store at `path`. A missing file is an empty store.
     pub fn open(path: &Path, encryption: &Encryption) -> Result<Self> {
-        let mut store = Store {
+        let mut store = VarsStore {
             path: path.to_owned(),
             values: Mapping::new(),
             exists: false,
@@ -43,7 +43,7 @@ impl Store {
             made_for_lock: false,
             detached: false,
             encryption: encryption.clone(),
-            kept: StoredForm::Plain,
+            stored_form: StoredForm::Plain,
         };
         store.read()?;
         Ok(store)
@@ -51,7 +51,7 @@ impl Store {
 
     /// Returns the same values, detached from the file: nothing is written.
     pub fn detached(self) -> Self {
-        Store { detached: true, ..self }
+        VarsStore { detached: true, ..self }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -62,7 +62,7 @@ impl Store {
         }
         let bytes = files::read_bytes(&self.path, "vars store")
             .map_err(|error| error.with_owner_hint(&self.path, "--vars-store FILE"))?;
-        self.kept = self.encryption.stored_form(&bytes);
+        self.stored_form = self.encryption.stored_form(&bytes);
         let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
         })?;
@@ -194,7 +194,7 @@ impl Store {
 
     /// Encrypts the file for the current recipients, unless it already is.
     pub fn sealed_at_last(mut self) -> Result<Self> {
-        if self.exists && self.encryption.encrypts() && self.kept != StoredForm::CurrentRecipients {
+        if self.exists && self.encryption.encrypts() && self.stored_form != StoredForm::CurrentRecipients {
             self.lock()?;
             self.changed = true;
             let saved = self.save();
@@ -216,7 +216,7 @@ impl Store {
         };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
-        if self.kept != StoredForm::Plain && !self.encryption.encrypts() {
+        if self.stored_form != StoredForm::Plain && !self.encryption.encrypts() {
             return Err(Error::usage(format!(
                 "vars store '{}' is encrypted, but no recipients are given to encrypt it for",
                 path.display()
@@ -239,7 +239,7 @@ impl Store {
             self.lock = Some(kept);
         }
         self.changed = false;
-        self.kept =
+        self.stored_form =
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())
     }
@@ -258,13 +258,13 @@ fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn store(text: Option<&str>) -> (tempfile::TempDir, Store) {
+    fn store(text: Option<&str>) -> (tempfile::TempDir, VarsStore) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vars.yml");
         if let Some(text) = text {
             std::fs::write(&path, text).unwrap();
         }
-        let store = Store::open(&path, &Encryption::default()).unwrap();
+        let store = VarsStore::open(&path, &Encryption::default()).unwrap();
         (dir, store)
     }
 
@@ -332,7 +332,7 @@ mod tests {
             for writer in 0..8 {
                 let path = &path;
                 scope.spawn(move || {
-                    let mut store = Store::open(path, &Encryption::default()).unwrap();
+                    let mut store = VarsStore::open(path, &Encryption::default()).unwrap();
                     store.lock().unwrap();
                     store.set(&format!("v{writer}"), Node::string("x"));
                     store.save().unwrap();
@@ -340,7 +340,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(Store::open(&path, &Encryption::default()).unwrap().names().count(), 8);
+        assert_eq!(VarsStore::open(&path, &Encryption::default()).unwrap().names().count(), 8);
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
         let path = dir.path().join("vars.yml");
         std::fs::write(&path, "- a\n").unwrap();
         assert!(
-            Store::open(&path, &Encryption::default())
+            VarsStore::open(&path, &Encryption::default())
                 .unwrap_err()
                 .to_string()
                 .ends_with("is a list, not a mapping of names to values")

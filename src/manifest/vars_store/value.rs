@@ -29,7 +29,7 @@ pub(crate) enum ValueKind {
 
 impl ValueKind {
     /// Returns the kind of `value`.
-    pub(crate) fn of(value: &Node) -> Self {
+    pub(crate) fn infer(value: &Node) -> Self {
         let has = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
         if has("certificate") && has("private_key") {
             let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
@@ -70,7 +70,7 @@ impl GeneratorSpec {
             Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
                 .with_hint(format!("name the manifest that declares '{name}' with -l MANIFEST"))
         };
-        match ValueKind::of(value) {
+        match ValueKind::infer(value) {
             ValueKind::Certificate(certificates) => {
                 let certificate = certificates.first().ok_or_else(|| unknown("it holds no certificate"))?;
                 if certificate.has_other_names {

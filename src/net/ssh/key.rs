@@ -6,7 +6,7 @@ use std::sync::Arc;
 use russh::keys::{Error as RusshError, PrivateKey, decode_secret_key};
 
 /// The maximum size of a private key in bytes.
-const LIMIT: usize = 64 * 1024;
+const MAX_KEY_BYTES: usize = 64 * 1024;
 
 /// A parsed private key. Its `Debug` form does not contain the key.
 #[derive(Clone)]
@@ -38,8 +38,8 @@ pub enum KeyError {
 impl SshKey {
     /// Parses the text of a key file. A passphrase for an unencrypted key is ignored.
     pub fn parse(text: &str, passphrase: Option<&str>) -> Result<Self, KeyError> {
-        if text.len() > LIMIT {
-            return Err(KeyError::Unreadable(format!("it has more than {} KiB", LIMIT / 1024)));
+        if text.len() > MAX_KEY_BYTES {
+            return Err(KeyError::Unreadable(format!("it has more than {} KiB", MAX_KEY_BYTES / 1024)));
         }
         // A key from a YAML block or from copy and paste may be indented or have other line ends.
         let text: String = text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
@@ -139,7 +139,7 @@ mod tests {
             let error = SshKey::parse(text, None).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{error}");
         }
-        assert!(SshKey::parse(&"x".repeat(LIMIT + 1), None).is_err());
+        assert!(SshKey::parse(&"x".repeat(MAX_KEY_BYTES + 1), None).is_err());
         let old = generate("openssl genrsa -traditional -aes256 -passout pass:secret -out k 2048");
         assert_eq!(
             SshKey::parse(&old, Some("secret")).unwrap_err(),

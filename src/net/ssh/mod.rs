@@ -10,4 +10,4 @@ mod session;
 
 pub use error::SshError;
 pub use key::{KeyError, SshKey};
-pub use session::{ForwardedConnection, STEP, SshServer, SshSession, connect};
+pub use session::{ForwardedConnection, STEP_TIMEOUT, SshServer, SshSession, connect};

@@ -18,10 +18,10 @@ use base::secret::Secret;
 
 /// The timeout of each step: DNS, TCP, handshake and login. A booting VM is slow, and the connection is
 /// retried.
-pub const STEP: Duration = Duration::from_secs(15);
-const KEEPALIVE: Duration = Duration::from_secs(15);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// The maximum number of rounds of keyboard-interactive questions in one login.
-const QUESTIONS: u32 = 8;
+const MAX_QUESTION_ROUNDS: u32 = 8;
 
 /// A connection to a forwarded port.
 pub type ForwardedConnection = Channel<Msg>;
@@ -86,10 +86,10 @@ impl client::Handler for SessionCallbacks {
         // Dropping `reply` refuses the connection: if no ports are forwarded, or if too many connections
         // wait.
         if let Some(forwarded) = &self.forwarded
-            && let Ok(place) = forwarded.try_reserve()
+            && let Ok(permit) = forwarded.try_reserve()
         {
             reply.accept().await;
-            place.send(channel);
+            permit.send(channel);
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl SshSession {
     /// Asks the server to listen on a port of its loopback interface and to forward connections to it.
     pub async fn forward(&self, port: u16) -> Result<(), SshError> {
         let asking = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
-        match timeout(STEP, asking).await {
+        match timeout(STEP_TIMEOUT, asking).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(russh::Error::RequestDenied)) => {
                 Err(SshError::ForwardingRefused { address: self.address.clone(), port })
@@ -136,7 +136,8 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         ),
         None => None,
     };
-    let mut config = client::Config { keepalive_interval: Some(KEEPALIVE), ..client::Config::default() };
+    let mut config =
+        client::Config { keepalive_interval: Some(KEEPALIVE_INTERVAL), ..client::Config::default() };
     if let Some(known) = &known {
         // A server may have several host keys. Preferring the known algorithm makes it use the same key
         // again.
@@ -151,7 +152,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         forwarded: server.forwarded.clone(),
     };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
-    let outcome = timeout(STEP, shaking).await;
+    let outcome = timeout(STEP_TIMEOUT, shaking).await;
     let shown = shown.lock().take();
     if let (Some(known), Some(shown)) = (&known, &shown)
         && known.key_data() != shown.key_data()
@@ -166,12 +167,15 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let mut handle = match outcome {
         Ok(Ok(handle)) => handle,
         Ok(Err(error)) => return Err(handshake(error.to_string())),
-        Err(_) => return Err(handshake(format!("no answer within {} seconds", STEP.as_secs()))),
+        Err(_) => return Err(handshake(format!("no answer within {} seconds", STEP_TIMEOUT.as_secs()))),
     };
-    match timeout(STEP, log_in(&mut handle, server, &address)).await {
+    match timeout(STEP_TIMEOUT, log_in(&mut handle, server, &address)).await {
         Ok(outcome) => outcome?,
         Err(_) => {
-            return Err(handshake(format!("no answer to the login within {} seconds", STEP.as_secs())));
+            return Err(handshake(format!(
+                "no answer to the login within {} seconds",
+                STEP_TIMEOUT.as_secs()
+            )));
         }
     }
     if let Some(key) = &shown {
@@ -188,14 +192,15 @@ fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bo
 async fn reach(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
     let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
     let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
-    let found = match timeout(STEP, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => return Err(dns(error.to_string())),
-        Err(_) => return Err(dns("no answer in time".to_owned())),
-    };
+    let found =
+        match timeout(STEP_TIMEOUT, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => return Err(dns(error.to_string())),
+            Err(_) => return Err(dns("no answer in time".to_owned())),
+        };
     let mut last = dns("it has no address".to_owned());
     for candidate in found {
-        match timeout(STEP, TcpStream::connect(candidate)).await {
+        match timeout(STEP_TIMEOUT, TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => {
                 // Small messages must not wait for more data.
                 let _ = stream.set_nodelay(true);
@@ -270,7 +275,7 @@ async fn answer_questions(
     password: &str,
 ) -> Result<bool, russh::Error> {
     let mut answer = handle.authenticate_keyboard_interactive_start(user, None).await?;
-    for _ in 0..QUESTIONS {
+    for _ in 0..MAX_QUESTION_ROUNDS {
         answer = match answer {
             KeyboardInteractiveAuthResponse::Success => return Ok(true),
             KeyboardInteractiveAuthResponse::Failure { .. } => return Ok(false),

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::AgentVm;
 
-fn disk(world: &World, cid: &str) -> (PathBuf, Value) {
+fn disk(world: &AgentVm, cid: &str) -> (PathBuf, Value) {
     let path = world.dir.path().join("dev").join(cid);
     std::fs::create_dir_all(&path).unwrap();
     let hint = json!({"path": path});
@@ -15,7 +15,7 @@ fn disk(world: &World, cid: &str) -> (PathBuf, Value) {
 
 #[test]
 fn disk_is_added_mounted_listed_and_unmounted() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (path, hint) = disk(&world, "disk-1");
     let store = world.base().join("store");
     assert_eq!(world.call("list_disk", json!([])), Ok(json!([])));
@@ -47,7 +47,7 @@ fn disk_is_added_mounted_listed_and_unmounted() {
 
 #[test]
 fn disks_come_from_settings_or_a_mount_hint() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (_, one) = disk(&world, "one");
     let (two, _) = disk(&world, "two");
     world.write_settings(json!({"disks": {"persistent": {"one": one}}}));
@@ -59,7 +59,7 @@ fn disks_come_from_settings_or_a_mount_hint() {
 
 #[test]
 fn rejects_unusable_disk_hints() {
-    let world = World::new();
+    let world = AgentVm::new();
     for (cid, hint, text) in [
         (
             "a",
@@ -86,7 +86,7 @@ fn rejects_unusable_disk_hints() {
 
 #[test]
 fn migrate_disk_moves_data_to_the_second_disk() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (old, old_hint) = disk(&world, "old");
     let (new, new_hint) = disk(&world, "new");
     let (_, third) = disk(&world, "third");
@@ -110,7 +110,7 @@ fn migrate_disk_moves_data_to_the_second_disk() {
 
 #[test]
 fn busy_disk_is_not_unmounted_and_its_user_named() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (_, hint) = disk(&world, "disk");
     world.call("mount_disk", json!(["disk", hint])).unwrap();
     let pidfile = world.base().join("sys/run/holder.pid");

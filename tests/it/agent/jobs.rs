@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::world::{World, tarball, untar};
+use super::world::{AgentVm, tarball, untar};
 use crate::support::process::until;
 
 /// A job whose process sleeps. `{base}` is replaced.
@@ -30,7 +30,7 @@ fn sleeper(name: &str, more: &str) -> (String, String) {
 
 #[test]
 fn packages_are_compiled_with_dependencies_and_applied() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (source, digest) = world.upload(&tarball(&[
         (
             "./packaging",
@@ -85,7 +85,7 @@ fn packages_are_compiled_with_dependencies_and_applied() {
 
 #[test]
 fn apply_without_jobs_sets_networks() {
-    let world = World::new();
+    let world = AgentVm::new();
     let spec = |networks| {
         json!([{
             "deployment": "d", "name": "g", "id": "0", "index": 0, "az": "unknown",
@@ -112,7 +112,7 @@ fn apply_without_jobs_sets_networks() {
 
 #[test]
 fn rejects_wrong_digests_and_escaping_paths() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
     let wrong = format!("sha256:{}", "0".repeat(64));
     let error = world.call("compile_package", json!([id, wrong, "p", "1", {}])).unwrap_err();
@@ -145,7 +145,7 @@ fn rejects_wrong_digests_and_escaping_paths() {
 
 #[test]
 fn failed_compilation_shows_the_end_of_its_output() {
-    let world = World::new();
+    let world = AgentVm::new();
     let script = "for i in $(seq 5000); do echo line $i; done; echo the last word; exit 7";
     let (id, digest) = world.upload(&tarball(&[("packaging", script)]));
     let task = world.begin("compile_package", json!([id, digest, "p", "1", {}]));
@@ -161,7 +161,7 @@ fn failed_compilation_shows_the_end_of_its_output() {
 
 #[test]
 fn packages_compile_in_parallel() {
-    let world = World::new();
+    let world = AgentVm::new();
     let script = |own: &str, other: &str| {
         // Each script waits for the other one, so running them in sequence would never end.
         format!(
@@ -183,7 +183,7 @@ fn packages_compile_in_parallel() {
 
 #[test]
 fn scripts_run_in_all_jobs_and_failures_name_them() {
-    let world = World::new();
+    let world = AgentVm::new();
     let good: &[(&str, &str)] = &[
         ("bin/pre-start", "#!/bin/bash\necho out $EXTRA $PATH; echo err >&2"),
         ("bin/post-start", "#!/bin/sh\n"),
@@ -215,7 +215,7 @@ fn scripts_run_in_all_jobs_and_failures_name_them() {
 
 #[test]
 fn cancelling_a_task_ends_all_its_processes() {
-    let world = World::new();
+    let world = AgentVm::new();
     let mark = world.dir.path().join("child");
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
     world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
@@ -245,7 +245,7 @@ fn cancelling_a_task_ends_all_its_processes() {
 
 #[test]
 fn jobs_are_started_restarted_and_stopped() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (monit, ctl) = sleeper("web", "");
     world.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl)])], json!({})).unwrap();
     assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
@@ -282,7 +282,7 @@ fn jobs_are_started_restarted_and_stopped() {
 
 #[test]
 fn dependencies_start_first_and_stop_last() {
-    let world = World::new();
+    let world = AgentVm::new();
     let (db, db_ctl) = sleeper("db", "");
     let (web, web_ctl) = sleeper("web", "  depends on db\n");
     world
@@ -305,7 +305,7 @@ fn dependencies_start_first_and_stop_last() {
 
 #[test]
 fn job_that_never_runs_is_failing() {
-    let world = World::new();
+    let world = AgentVm::new();
     let monit = "check process p with pidfile {base}/p.pid start program \"{base}/jobs/p/bin/no\" group vcap";
     world.apply(&[("p", &[("monit", monit), ("bin/no", "#!/bin/sh\nexit 1\n")])], json!({})).unwrap();
     world.call("start", json!([])).unwrap();
@@ -319,7 +319,7 @@ fn job_that_never_runs_is_failing() {
 
 #[test]
 fn drain_scripts_are_polled_until_done() {
-    let world = World::new();
+    let world = AgentVm::new();
     let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo \
         0 || echo -1\n";
     let (monit, ctl) = sleeper("web", "");

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::ServerName;
 use serde_json::json;
 
-use super::world::{Pki, World, client, read};
+use super::world::{AgentVm, Pki, client, read};
 
 #[test]
 fn messages_are_answered_like_bosh_agent() {
-    let world = World::new();
+    let world = AgentVm::new();
     assert_eq!(world.message("ping", json!([])), json!({"value": "pong"}));
     assert_eq!(world.message("delete_arp_entries", json!([{"ips": ["10.0.0.1"]}])), json!({"value": {}}));
     assert_eq!(world.message("info", json!([])), json!({"value": {"api_version": 1}}));
@@ -40,7 +40,7 @@ fn messages_are_answered_like_bosh_agent() {
 
 #[test]
 fn fresh_vm_shows_an_empty_state() {
-    let world = World::new();
+    let world = AgentVm::new();
     let mut state = world.state();
     assert_eq!(
         state,
@@ -58,9 +58,9 @@ fn fresh_vm_shows_an_empty_state() {
 
 #[test]
 fn requests_need_the_password() {
-    let world = World::new();
+    let world = AgentVm::new();
     let client = client(Some(&world.pki.ca));
-    for header in [None, Some("Basic bm9ib2R5Om5vdGhpbmc="), Some("Bearer x"), Some(&World::auth()[..20])] {
+    for header in [None, Some("Basic bm9ib2R5Om5vdGhpbmc="), Some("Bearer x"), Some(&AgentVm::auth()[..20])] {
         for (method, path) in [("POST", "/agent"), ("GET", "/blobs/x"), ("PUT", "/blobs/x"), ("GET", "/")] {
             let mut request = ureq::http::Request::builder().method(method).uri(world.url(path));
             if let Some(header) = header {
@@ -81,7 +81,7 @@ fn requests_need_the_password() {
 
 #[test]
 fn certificate_comes_from_the_settings() {
-    let world = World::new();
+    let world = AgentVm::new();
     let stranger = client(Some(&Pki::new().ca));
     let error = stranger.post(world.url("/agent")).send("{}").unwrap_err().to_string();
     assert!(error.to_lowercase().contains("certificate"), "{error}");
@@ -89,17 +89,17 @@ fn certificate_comes_from_the_settings() {
 
 #[test]
 fn agent_generates_a_missing_certificate() {
-    let mut world = World::without_agent();
+    let mut world = AgentVm::without_agent();
     world.write_settings(json!({"env": {}}));
     world.start_agent(false);
-    let sent = client(None).post(world.url("/agent")).header("Authorization", World::auth());
+    let sent = client(None).post(world.url("/agent")).header("Authorization", AgentVm::auth());
     let (status, text) = read(sent.send(r#"{"method":"ping","arguments":[]}"#).unwrap());
     assert_eq!((status, text.as_str()), (200, r#"{"value":"pong"}"#));
 }
 
 #[test]
 fn unknown_paths_and_methods_are_not_found() {
-    let world = World::new();
+    let world = AgentVm::new();
     assert_eq!(world.blob("GET", "/agent", b"").0, 404);
     assert_eq!(world.blob("GET", "/other", b"").0, 404);
     assert_eq!(world.blob("GET", "/blobs/", b"").0, 404);
@@ -112,7 +112,7 @@ fn unknown_paths_and_methods_are_not_found() {
 
 #[test]
 fn blobs_are_stored_and_deleted() {
-    let world = World::new();
+    let world = AgentVm::new();
     let content = vec![7; 3_000_000];
     assert_eq!(world.blob("GET", "/blobs/x-1", b"").0, 404);
     assert_eq!(world.blob("PUT", "/blobs/5f/x-1", &content).0, 201);
@@ -128,8 +128,8 @@ fn blobs_are_stored_and_deleted() {
 
 #[test]
 fn rejects_large_messages_and_discards_partial_blobs() {
-    let world = World::new();
-    let head = format!("POST /agent HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n", World::auth());
+    let world = AgentVm::new();
+    let head = format!("POST /agent HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\n", AgentVm::auth());
     let mut stream = tls(&world);
     stream.write_all(format!("{head}Content-Length: 17000000\r\n\r\n").as_bytes()).unwrap();
     assert!(answer(&mut stream).starts_with("HTTP/1.1 413"));
@@ -161,7 +161,7 @@ fn rejects_large_messages_and_discards_partial_blobs() {
 
 #[test]
 fn slow_clients_are_disconnected() {
-    let world = World::new();
+    let world = AgentVm::new();
     let mut mute: Vec<TcpStream> =
         (0..50).map(|_| TcpStream::connect(("127.0.0.1", world.port)).unwrap()).collect();
     let mut trickle = tls(&world);
@@ -182,7 +182,7 @@ fn slow_clients_are_disconnected() {
 
 #[test]
 fn unusable_settings_end_the_agent_with_an_error() {
-    let world = World::without_agent();
+    let world = AgentVm::without_agent();
     let fails = |code: i32, text: &str| {
         let output = world.command(false).outcome();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -212,7 +212,7 @@ fn unusable_settings_end_the_agent_with_an_error() {
 
 type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
-fn tls(world: &World) -> Tls {
+fn tls(world: &AgentVm) -> Tls {
     use rustls_pki_types::pem::PemObject;
     let mut roots = rustls::RootCertStore::empty();
     roots.add(rustls_pki_types::CertificateDer::from_pem_slice(world.pki.ca.as_bytes()).unwrap()).unwrap();

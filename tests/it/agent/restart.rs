@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::world::World;
+use super::world::AgentVm;
 use crate::support::process::until;
 
 const MONIT: &str = "check process web with pidfile {base}/sys/run/web/web.pid
@@ -18,7 +18,7 @@ case $1 in
 esac
 ";
 
-fn with_running_job(world: &World) -> i32 {
+fn with_running_job(world: &AgentVm) -> i32 {
     let disk = world.dir.path().join("dev/disk-1");
     std::fs::create_dir_all(&disk).unwrap();
     world.call("add_persistent_disk", json!(["disk-1", {"path": disk}])).unwrap();
@@ -31,7 +31,7 @@ fn with_running_job(world: &World) -> i32 {
 
 #[test]
 fn next_agent_supervises_running_jobs() {
-    let mut world = World::new();
+    let mut world = AgentVm::new();
     let pid = with_running_job(&world);
     let spec = world.state();
     for signal in [Signal::TERM, Signal::KILL] {
@@ -56,7 +56,7 @@ fn next_agent_supervises_running_jobs() {
 
 #[test]
 fn next_agent_does_not_restart_drained_jobs() {
-    let mut world = World::new();
+    let mut world = AgentVm::new();
     let pid = with_running_job(&world);
     world.call("drain", json!(["shutdown", {}])).unwrap();
     world.end_agent(Signal::KILL);
@@ -69,7 +69,7 @@ fn next_agent_does_not_restart_drained_jobs() {
 
 #[test]
 fn boot_mounts_the_disk_and_starts_the_jobs() {
-    let mut world = World::new();
+    let mut world = AgentVm::new();
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
@@ -85,7 +85,7 @@ fn boot_mounts_the_disk_and_starts_the_jobs() {
 
 #[test]
 fn boot_without_the_disk_starts_no_jobs() {
-    let mut world = World::new();
+    let mut world = AgentVm::new();
     let pid = with_running_job(&world);
     world.end_agent(Signal::KILL);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
@@ -103,7 +103,7 @@ fn boot_without_the_disk_starts_no_jobs() {
 
 #[test]
 fn tasks_end_with_their_agent() {
-    let mut world = World::new();
+    let mut world = AgentVm::new();
     let pidfile = world.base().join("sys/run/script.pid");
     let script =
         format!("#!/bin/bash\necho $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pidfile.display());

@@ -1,6 +1,6 @@
 //! A VM for the agent's tests: settings, a base directory, the agent process, and a client.
 
-use crate::support::process::{PATIENCE, WaitForEnd, lines, next, prepare};
+use crate::support::process::{TEST_TIMEOUT, WaitForEnd, lines, next, prepare};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Pki {
 }
 
 /// The VM. Dropping it ends all processes that it started.
-pub(crate) struct World {
+pub(crate) struct AgentVm {
     pub dir: tempfile::TempDir,
     pub pki: Pki,
     agent: Option<Child>,
@@ -48,19 +48,19 @@ pub(crate) struct World {
     log: Arc<Mutex<String>>,
 }
 
-impl World {
+impl AgentVm {
     /// Creates a VM whose agent answers.
-    pub(crate) fn new() -> World {
-        let mut world = World::without_agent();
+    pub(crate) fn new() -> AgentVm {
+        let mut world = AgentVm::without_agent();
         world.start_agent(false);
         world
     }
 
-    pub(crate) fn without_agent() -> World {
+    pub(crate) fn without_agent() -> AgentVm {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
         let dir = crate::support::directory();
-        let world = World { dir, pki, agent: None, port: 0, client, log: Arc::default() };
+        let world = AgentVm { dir, pki, agent: None, port: 0, client, log: Arc::default() };
         world.write_settings(json!({}));
         world
     }
@@ -172,8 +172,11 @@ impl World {
 
     /// Sends a message, and returns the status and the body.
     pub(crate) fn post(&self, body: &str) -> (u16, String) {
-        let sent =
-            self.client.post(self.url("/agent")).header("Authorization", World::auth()).send(body.as_bytes());
+        let sent = self
+            .client
+            .post(self.url("/agent"))
+            .header("Authorization", AgentVm::auth())
+            .send(body.as_bytes());
         read(sent.unwrap())
     }
 
@@ -189,9 +192,9 @@ impl World {
     /// message.
     pub(crate) fn call(&self, method: &str, arguments: Value) -> Result<Value, String> {
         let mut answer = self.message(method, arguments);
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            assert!(begun.elapsed() < PATIENCE, "{method} does not end: {answer}");
+            assert!(started.elapsed() < TEST_TIMEOUT, "{method} does not end: {answer}");
             if let Some(exception) = answer.get("exception") {
                 return Err(exception["message"].as_str().unwrap().to_owned());
             }
@@ -237,7 +240,7 @@ impl World {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path))
-            .header("Authorization", World::auth());
+            .header("Authorization", AgentVm::auth());
         let response = match method {
             "PUT" => self.client.run(request.body(body).unwrap()),
             _ => self.client.run(request.body(()).unwrap()),
@@ -287,7 +290,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for AgentVm {
     fn drop(&mut self) {
         if let Some(mut agent) = self.agent.take() {
             // The whole group is killed, because with an init the child is not the agent itself.

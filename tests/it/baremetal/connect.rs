@@ -1,12 +1,12 @@
 //! Connections to Ironic: endpoints and authentication.
 
 use base::redact::Redactor;
-use ironic::{AccessSettings, Client, Collection, Filter};
+use ironic::{AccessSettings, Client, Collection, ListOptions};
 
 use super::Bench;
 use crate::support::Run;
 use crate::support::World;
-use crate::support::ironic::{Answers, Ironic};
+use crate::support::ironic::{Ironic, RequiredAuth};
 use crate::support::keystone::{Keystone, PROJECT, REGION};
 
 #[test]
@@ -25,14 +25,14 @@ fn api_version_can_be_chosen_but_not_too_old() {
     let list =
         |version| ["volume", "target", "list", "--node", &node.name, "--os-baremetal-api-version", version];
     bench.run(&list("1.32")).success();
-    bench.refused(&list("1.31"), 1, &["need version 1.32", "is at 1.31"]);
-    bench.refused(&list("1.900"), 1, &["does not serve version 1.900", "1.1 to 1.115"]);
-    bench.refused(&list("new"), 3, &["'new' is not an API version"]);
+    bench.expect_refusal(&list("1.31"), 1, &["need version 1.32", "is at 1.31"]);
+    bench.expect_refusal(&list("1.900"), 1, &["does not serve version 1.900", "1.1 to 1.115"]);
+    bench.expect_refusal(&list("new"), 3, &["'new' is not an API version"]);
 }
 
 #[test]
 fn basic_auth_works_and_wrong_passwords_fail() {
-    let ironic = Ironic::start(&Answers::User("operator", "s3cretpw1234"));
+    let ironic = Ironic::start(&RequiredAuth::Basic("operator", "s3cretpw1234"));
     let world = World::new();
     let run = |password: &str| {
         let mut command = ironic.monopile(&world, &["node", "list", "-f", "value"]);
@@ -50,7 +50,7 @@ fn basic_auth_works_and_wrong_passwords_fail() {
 #[test]
 fn keystone_authenticates_and_finds_the_endpoint() {
     let keystone = Keystone::start();
-    let ironic = Ironic::start(&Answers::Known(&keystone));
+    let ironic = Ironic::start(&RequiredAuth::Keystone(&keystone));
     keystone.announce(&ironic.url());
     let operator = keystone.user("operator", "s3cretpw1234", "admin");
     let reader = keystone.user("reader", "r3aderpw1234", "reader");
@@ -108,7 +108,8 @@ fn keystone_authenticates_and_finds_the_endpoint() {
         ..AccessSettings::default()
     };
     let client = Client::connect(settings.access(&Redactor::default()).unwrap()).unwrap();
-    let seen = || client.list(Collection::Connectors, &Filter::of_node(&node.name)).map(|found| found.len());
+    let seen =
+        || client.list(Collection::Connectors, &ListOptions::of_node(&node.name)).map(|found| found.len());
     assert_eq!(seen().unwrap(), 1);
     keystone.revoke_tokens(&operator);
     assert_eq!(seen().unwrap(), 1);

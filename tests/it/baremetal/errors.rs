@@ -15,7 +15,7 @@ fn rejects_existing_objects() {
     let (node, other) = (bench.ironic.node(), bench.ironic.node());
     let connector =
         ["volume", "connector", "create", "--node", &other.name, "--type", "iqn", "--connector-id"];
-    bench.refused(
+    bench.expect_refusal(
         &[&connector[..], &[&node.initiator]].concat(),
         1,
         &["(409)", "already exists", "volume connector list --long"],
@@ -27,8 +27,8 @@ fn rejects_existing_objects() {
         let more = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
         [&flags[..], &more].concat()
     };
-    bench.refused(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
-    bench.refused(
+    bench.expect_refusal(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
+    bench.expect_refusal(
         &[target("1"), vec!["--uuid", &uuid]].concat(),
         1,
         &["(409)", "with UUID", "leave `--uuid` out"],
@@ -40,25 +40,25 @@ fn rejects_missing_objects() {
     let bench = Bench::new();
     let target =
         ["volume", "target", "create", "--type", "iscsi", "--volume-id", "v", "--boot-index", "0", "--node"];
-    bench.refused(
+    bench.expect_refusal(
         &[&target[..], &["no-such-node"]].concat(),
         1,
         &["(404)", "Node no-such-node could not be found", "node list"],
     );
-    bench.refused(
+    bench.expect_refusal(
         &["volume", "target", "list", "--node", "no-such-node"],
         1,
         &["(404)", "Node no-such-node"],
     );
-    bench.refused(&["node", "show", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
-    bench.refused(&["node", "validate", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
+    bench.expect_refusal(&["node", "show", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
+    bench.expect_refusal(&["node", "validate", "no-such-node"], 1, &["(404)", "Node no-such-node"]);
     for kind in ["connector", "target"] {
         let words = ["(404)", &format!("Volume {kind} {NOWHERE} could not be found")];
-        bench.refused(&["volume", kind, "show", NOWHERE], 1, &words);
-        bench.refused(&["volume", kind, "set", NOWHERE, "--extra", "a=b"], 1, &words);
-        bench.refused(&["volume", kind, "unset", NOWHERE, "--extra", "a"], 1, &words);
-        bench.refused(&["volume", kind, "delete", NOWHERE], 1, &words);
-        bench.refused(&["volume", kind, "list", "--marker", NOWHERE], 1, &words);
+        bench.expect_refusal(&["volume", kind, "show", NOWHERE], 1, &words);
+        bench.expect_refusal(&["volume", kind, "set", NOWHERE, "--extra", "a=b"], 1, &words);
+        bench.expect_refusal(&["volume", kind, "unset", NOWHERE, "--extra", "a"], 1, &words);
+        bench.expect_refusal(&["volume", kind, "delete", NOWHERE], 1, &words);
+        bench.expect_refusal(&["volume", kind, "list", "--marker", NOWHERE], 1, &words);
     }
 }
 
@@ -68,7 +68,7 @@ fn delete_continues_after_a_missing_object() {
     let node = bench.ironic.node();
     let (one, two) = (bench.target(&node.name, "0"), bench.target(&node.name, "1"));
     bench.run(&["volume", "target", "delete", &one]).success();
-    bench.refused(&["volume", "target", "delete", &one], 1, &["(404)"]);
+    bench.expect_refusal(&["volume", "target", "delete", &one], 1, &["(404)"]);
     let run = bench.run(&["volume", "target", "delete", &one, &two]).failure(1);
     assert!(run.stderr.contains(&format!("volume target {one} was not deleted")), "{}", run.stderr);
     assert!(
@@ -90,9 +90,9 @@ fn rejects_changes_while_the_node_is_on() {
     bench.ironic.power(&node, "power on");
     for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
         let words = ["(400)", "while it is in state \"power on\"", "power the node off first"];
-        bench.refused(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
-        bench.refused(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
-        bench.refused(&["volume", kind, "delete", uuid], 1, &words);
+        bench.expect_refusal(&["volume", kind, "set", uuid, "--extra", "a=b"], 1, &words);
+        bench.expect_refusal(&["volume", kind, "unset", uuid, "--extra", "a"], 1, &words);
+        bench.expect_refusal(&["volume", kind, "delete", uuid], 1, &words);
     }
     // Creating a target is never rejected.
     bench.target(&node.name, "1");
@@ -102,7 +102,7 @@ fn rejects_changes_while_the_node_is_on() {
     // An unknown power state does not count as off.
     let new = bench.ironic.enrolled("iscsi_boot:true");
     let target = bench.target(&new.name, "0");
-    bench.refused(
+    bench.expect_refusal(
         &["volume", "target", "set", &target, "--extra", "a=b"],
         1,
         &["(400)", "power the node off"],
@@ -115,24 +115,28 @@ fn rejects_unknown_fields() {
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
     let unset = |flag| ["volume", "target", "unset", &target, flag, "nothing"];
-    bench.refused(
+    bench.expect_refusal(
         &unset("--extra"),
         1,
         &["(400)", "can't remove a non-existent object 'nothing'", "the keys it has"],
     );
-    bench.refused(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
-    bench.refused(
+    bench.expect_refusal(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
+    bench.expect_refusal(
         &["volume", "target", "list", "--sort", "properties"],
         1,
         &["(400)", "invalid field for sorting"],
     );
-    bench.refused(
+    bench.expect_refusal(
         &["volume", "target", "list", "--sort", "uuid,properties"],
         1,
         &["(400)", "invalid field for sorting"],
     );
-    bench.refused(&["volume", "target", "show", &target, "--fields", "nothing"], 1, &["(400)", "nothing"]);
-    bench.refused(
+    bench.expect_refusal(
+        &["volume", "target", "show", &target, "--fields", "nothing"],
+        1,
+        &["(400)", "nothing"],
+    );
+    bench.expect_refusal(
         &["volume", "connector", "set", NOWHERE, "--node", "no-such-node"],
         1,
         &["(404)", "Node no-such-node"],
@@ -145,30 +149,34 @@ fn invalid_values_are_not_sent() {
     let node = bench.ironic.node();
     let target = bench.target(&node.name, "0");
     let set = |property: &'static str| ["volume", "target", "set", &target, "--property", property];
-    bench.refused(
+    bench.expect_refusal(
         &set("target_iqn=iqn.x\nshell"),
         3,
         &["`properties.target_iqn` must not have control characters"],
     );
-    bench.refused(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
-    bench.refused(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
-    bench.refused(&["volume", "target", "set", &target], 2, &["nothing to set"]);
-    bench.refused(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
-    bench.refused(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
-    bench.refused(&set("novalue"), 2, &["KEY=VALUE"]);
-    bench.refused(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
-    bench.refused(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
-    bench.refused(&["volume", "target", "list", "--sort", "uuid,"], 2, &["the field is empty"]);
-    bench.refused(
+    bench.expect_refusal(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
+    bench.expect_refusal(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
+    bench.expect_refusal(&["volume", "target", "set", &target], 2, &["nothing to set"]);
+    bench.expect_refusal(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
+    bench.expect_refusal(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
+    bench.expect_refusal(&set("novalue"), 2, &["KEY=VALUE"]);
+    bench.expect_refusal(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);
+    bench.expect_refusal(&["volume", "target", "list", "--sort", "uuid:up"], 2, &["KEY:desc"]);
+    bench.expect_refusal(&["volume", "target", "list", "--sort", "uuid,"], 2, &["the field is empty"]);
+    bench.expect_refusal(
         &["volume", "target", "list", "--sort", "uuid,boot_index", "--marker", &target],
         2,
         &["--marker", "several fields"],
     );
-    bench.refused(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
+    bench.expect_refusal(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
     // Ironic would accept this type, and no machine would ever boot.
     let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
-    bench.refused(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
-    bench.refused(&["volume", "target", "create", "--node", &node.name], 2, &["--volume-id", "--boot-index"]);
+    bench.expect_refusal(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
+    bench.expect_refusal(
+        &["volume", "target", "create", "--node", &node.name],
+        2,
+        &["--volume-id", "--boot-index"],
+    );
     assert_eq!(bench.json(&["volume", "target", "show", &target])["updated_at"], serde_json::Value::Null);
 }
 
@@ -188,13 +196,13 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
     let settings = AccessSettings { endpoint: Some(bench.ironic.url()), ..AccessSettings::default() };
     let client = Client::connect(settings.access(&Redactor::default()).unwrap())
         .unwrap()
-        .lock_patience(Duration::from_secs(1));
+        .with_lock_retry_period(Duration::from_secs(1));
     let patch = Patch::new().set(&["extra", "a"], 1);
     let error = client.update(Collection::Targets, &target, &patch).unwrap_err();
     assert_eq!(error.refusal(), Some(Refusal::Locked), "{error}");
     assert!(error.to_string().contains("is locked by host other-conductor"), "{error}");
 
-    let begun = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_secs(4));
@@ -202,6 +210,6 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
         });
         bench.run(&["volume", "target", "set", &target, "--extra", "a=2"]).success();
     });
-    assert!(begun.elapsed() >= Duration::from_secs(4));
+    assert!(started.elapsed() >= Duration::from_secs(4));
     assert_eq!(bench.json(&["volume", "target", "show", &target])["extra"], serde_json::json!({"a": 2}));
 }

@@ -9,13 +9,13 @@ mod volume;
 
 use serde_json::Value;
 
-use crate::support::ironic::{Shared, shared};
+use crate::support::ironic::{ExclusiveIronic, shared};
 use crate::support::{Run, World};
 
 /// A world with commands for the Ironic that tests share.
 struct Bench {
     world: World,
-    ironic: Shared,
+    ironic: ExclusiveIronic,
 }
 
 impl Bench {
@@ -53,7 +53,7 @@ impl Bench {
 
     /// Checks that the command fails with this exit code and these words. No run may print a password.
     #[track_caller]
-    fn refused(&self, arguments: &[&str], code: i32, words: &[&str]) {
+    fn expect_refusal(&self, arguments: &[&str], code: i32, words: &[&str]) {
         let run = self.run(arguments).failure(code);
         for word in words {
             assert!(run.stderr.contains(word), "'{word}' is missing:\n{}", run.stderr);

@@ -10,16 +10,16 @@ use crate::support::http::{Server, answer};
 use crate::support::process::joined;
 use crate::support::scripted::until;
 use crate::support::tarballs::sha1;
-use world::{ALL, Canary, Show};
+use world::{ALL, Canary, OutputMode};
 
 #[test]
 fn successful_lifecycle_shows_no_secret() {
     let mut canary = Canary::new();
-    canary.run("create-env", &[], Show::Plain).success();
+    canary.run("create-env", &[], OutputMode::Plain).success();
     canary.check(&[]);
-    canary.run("create-env", &["--recreate"], Show::Terminal).success();
+    canary.run("create-env", &["--recreate"], OutputMode::Terminal).success();
     canary.check(&[]);
-    canary.run("delete-env", &["-n"], Show::Json).success();
+    canary.run("delete-env", &["-n"], OutputMode::Json).success();
     canary.check(&[]);
     canary.hid_something();
     assert_eq!(canary.hello.leftovers(), Vec::<String>::new());
@@ -31,10 +31,10 @@ fn cpi_config_properties_are_not_shown() {
     canary.with_cpi_config();
     let config = ["--cpi-config", "cpis.yml", "--skip-drain"];
     for (mode, show) in [
-        ("error info", Show::Plain),
-        ("error create_stemcell", Show::Json),
-        ("retry create_vm", Show::Terminal),
-        ("error attach_disk", Show::Plain),
+        ("error info", OutputMode::Plain),
+        ("error create_stemcell", OutputMode::Json),
+        ("retry create_vm", OutputMode::Terminal),
+        ("error attach_disk", OutputMode::Plain),
     ] {
         canary.mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
@@ -42,19 +42,19 @@ fn cpi_config_properties_are_not_shown() {
         canary.check(&[]);
     }
     canary.mode("");
-    canary.run("create-env", &config, Show::Plain).success();
+    canary.run("create-env", &config, OutputMode::Plain).success();
     assert!(canary.hello.world.read("state.json").contains("\"cpi\": \"leaky\""));
     let shown = canary.all_that_was_shown();
     assert!(shown.contains("External CPI request"), "{shown}");
     // If the file is invalid, its content must not be shown.
     let text = canary.hello.world.read("cpis.yml");
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "typ: leaky"));
-    canary.run("create-env", &config, Show::Plain).failure(3);
+    canary.run("create-env", &config, OutputMode::Plain).failure(3);
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "type: [leaky"));
-    canary.run("create-env", &config, Show::Json).failure(3);
+    canary.run("create-env", &config, OutputMode::Json).failure(3);
     canary.check(&[]);
     canary.hello.world.write("cpis.yml", text);
-    canary.run("delete-env", &["-n", "--cpi-config", "cpis.yml"], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--cpi-config", "cpis.yml"], OutputMode::Plain).success();
     canary.check(&[]);
     canary.hid_something();
 }
@@ -63,12 +63,12 @@ fn cpi_config_properties_are_not_shown() {
 fn cpi_errors_show_no_secret() {
     let mut canary = Canary::new();
     for (mode, show) in [
-        ("error info", Show::Plain),
-        ("error create_stemcell", Show::Json),
-        ("retry create_vm", Show::Terminal),
-        ("error attach_disk", Show::Plain),
-        ("shape attach_disk", Show::Json),
-        ("error set_disk_metadata", Show::Plain),
+        ("error info", OutputMode::Plain),
+        ("error create_stemcell", OutputMode::Json),
+        ("retry create_vm", OutputMode::Terminal),
+        ("error attach_disk", OutputMode::Plain),
+        ("shape attach_disk", OutputMode::Json),
+        ("error set_disk_metadata", OutputMode::Plain),
     ] {
         canary.mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
@@ -77,13 +77,13 @@ fn cpi_errors_show_no_secret() {
     }
     canary.hid_something();
     canary.mode("");
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&[]);
 }
 
 #[test]
 fn malformed_answers_show_no_secret() {
-    for (mode, show) in [("garbage create_vm", Show::Plain), ("shape create_vm", Show::Json)] {
+    for (mode, show) in [("garbage create_vm", OutputMode::Plain), ("shape create_vm", OutputMode::Json)] {
         let mut canary = Canary::new();
         canary.mode(mode);
         canary.run("create-env", &[], show).failure(1);
@@ -97,7 +97,7 @@ fn malformed_answers_show_no_secret() {
                 break;
             }
         }
-        canary.run("delete-env", &["-n", "--forget-open-calls", "--skip-drain"], Show::Plain).success();
+        canary.run("delete-env", &["-n", "--forget-open-calls", "--skip-drain"], OutputMode::Plain).success();
         canary.check(&[]);
     }
 }
@@ -106,15 +106,15 @@ fn malformed_answers_show_no_secret() {
 fn killed_runs_show_no_secret() {
     let mut canary = Canary::new();
     canary.mode("kill create_vm");
-    for show in [Show::Plain, Show::Json] {
+    for show in [OutputMode::Plain, OutputMode::Json] {
         canary.run("create-env", &[], show).failure(-1);
         // The CPI's own output exists until the next run has read it. The scratch directory exists until a
         // later run removes it. Both are in private directories.
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
     canary.mode("");
-    canary.run("create-env", &[], Show::Plain).success();
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.run("create-env", &[], OutputMode::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&["tmp/monopile-"]);
 }
 
@@ -129,8 +129,8 @@ fn run_killed_while_generating_a_secret_shows_none() {
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
     }
     canary.mode("");
-    canary.run("create-env", &["--skip-drain"], Show::Plain).success();
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.run("create-env", &["--skip-drain"], OutputMode::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&["tmp/monopile-"]);
 }
 
@@ -139,15 +139,15 @@ fn registry_and_tunnel_show_no_secret() {
     // The registry's content is in the private journal.
     let registry = &["state.json.journal/"][..];
     let (mut canary, mut island) = Canary::far();
-    canary.run("create-env", &[], Show::Plain).success();
+    canary.run("create-env", &[], OutputMode::Plain).success();
     canary.check(registry);
     canary.hid_something();
     assert!(canary.hello.state()["monopile"]["vm"]["contract"] == "v1");
     assert!(island.log().contains("Accepted publickey"), "{}", island.log());
     for (mode, show) in [
-        ("error attach_disk", Show::Json),
-        ("error delete_vm", Show::Terminal),
-        ("error create_vm", Show::Plain),
+        ("error attach_disk", OutputMode::Json),
+        ("error delete_vm", OutputMode::Terminal),
+        ("error create_vm", OutputMode::Plain),
     ] {
         canary.mode(mode);
         canary.run("create-env", &["--recreate", "--skip-drain"], show).failure(1);
@@ -157,15 +157,15 @@ fn registry_and_tunnel_show_no_secret() {
     // Four tunnel failures: an unauthorized key, forbidden forwarding, no server, and an invalid key.
     island.keygen("stranger", "-t rsa -b 2048 -N ''");
     canary.tunnel_with(&island, "stranger");
-    canary.run("create-env", &["--agent-timeout", "2s"], Show::Terminal).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Terminal).failure(5);
     canary.check(registry);
     canary.tunnel_with(&island, "key");
     island.stop_sshd();
     island.start_sshd("AllowTcpForwarding no");
-    canary.run("create-env", &["--agent-timeout", "2s"], Show::Json).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Json).failure(5);
     canary.check(registry);
     island.stop_sshd();
-    canary.run("create-env", &["--agent-timeout", "2s"], Show::Plain).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Plain).failure(5);
     canary.check(registry);
     let broken = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
     canary.write("tunnel.yml", &broken);
@@ -178,19 +178,19 @@ fn registry_and_tunnel_show_no_secret() {
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
-    canary.run("create-env", &[], Show::Plain).failure(1);
+    canary.run("create-env", &[], OutputMode::Plain).failure(1);
     canary.check(registry);
     drop(taken);
     let file = canary.hello.world.path("state.json.journal/registry.json");
     let held = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, held.replacen(':', ": [", 1)).unwrap();
-    canary.run("create-env", &[], Show::Json).failure(1);
+    canary.run("create-env", &[], OutputMode::Json).failure(1);
     canary.check(registry);
     std::fs::write(&file, held).unwrap();
     island.start_sshd("");
-    canary.run("create-env", &["--skip-drain"], Show::Terminal).success();
+    canary.run("create-env", &["--skip-drain"], OutputMode::Terminal).success();
     canary.check(registry);
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(registry);
     assert!(!canary.hello.world.exists("state.json.journal/registry.json"));
 }
@@ -221,7 +221,7 @@ fn interrupted_run_shows_no_secret() {
         }
         killed
     });
-    canary.run("create-env", &[], Show::Plain).failure(130);
+    canary.run("create-env", &[], OutputMode::Plain).failure(130);
     assert_eq!(joined("the program is interrupted", interrupt), 2);
     canary.check(&["state.json.journal/", "tmp/monopile-"]);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -247,11 +247,11 @@ fn failing_jobs_show_no_secret() {
         )
     };
     canary.ops("fail.yml", &fail("template"));
-    canary.run("create-env", &[], Show::Plain).failure(3);
+    canary.run("create-env", &[], OutputMode::Plain).failure(3);
     canary.check(&[]);
     canary.hid_something();
     canary.hello.world.write("fail.yml", fail("pre-start"));
-    for show in [Show::Json, Show::Terminal] {
+    for show in [OutputMode::Json, OutputMode::Terminal] {
         canary.run("create-env", &[], show).failure(1);
         canary.check(&[]);
     }
@@ -259,9 +259,9 @@ fn failing_jobs_show_no_secret() {
         "hello/release/packages/greeting/packaging",
         "set -x\nenv\ncat /var/vcap/bosh/settings.json /var/vcap/jobs/*/bin/* || true\nexit 1\n",
     );
-    canary.run("create-env", &[], Show::Plain).failure(1);
+    canary.run("create-env", &[], OutputMode::Plain).failure(1);
     canary.check(&[]);
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Plain).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&[]);
 }
 
@@ -270,11 +270,11 @@ fn silent_agent_shows_no_secret() {
     let mut canary = Canary::new();
     let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
     canary.ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
-    for show in [Show::Plain, Show::Terminal] {
+    for show in [OutputMode::Plain, OutputMode::Terminal] {
         canary.run("create-env", &["--agent-timeout", "2s"], show).failure(5);
         canary.check(&[]);
     }
-    canary.run("delete-env", &["-n", "--skip-drain"], Show::Json).success();
+    canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Json).success();
     canary.check(&[]);
 }
 
@@ -285,9 +285,11 @@ fn failed_downloads_show_no_secret() {
         false => answer("401 Unauthorized", &[], format!("you asked for {}", request.path()).as_bytes()),
     });
     let mut canary = Canary::new();
-    for (path, show) in
-        [("refused.tgz", Show::Plain), ("found.tgz", Show::Json), ("found.tgz", Show::Terminal)]
-    {
+    for (path, show) in [
+        ("refused.tgz", OutputMode::Plain),
+        ("found.tgz", OutputMode::Json),
+        ("found.tgz", OutputMode::Terminal),
+    ] {
         for (what, name) in
             [("/releases/name=hello", "release"), ("/resource_pools/name=vms/stemcell", "stemcell")]
         {
@@ -341,7 +343,7 @@ fn invalid_manifests_show_no_secret() {
         let mut canary = Canary::new();
         canary.generate();
         canary.ops(&format!("{}.yml", name.replace(' ', "-")), &format!("{text}\n"));
-        let run = canary.run("create-env", &[], Show::Plain);
+        let run = canary.run("create-env", &[], OutputMode::Plain);
         assert!([2, 3].contains(&run.code), "{name}: {run:?}");
         canary.check(&[]);
     }
@@ -362,7 +364,7 @@ fn unreadable_variables_show_no_secret() {
         let mut canary = Canary::new();
         canary.generate();
         canary.write(file, text);
-        canary.run("create-env", &[], Show::Plain).failure(3);
+        canary.run("create-env", &[], OutputMode::Plain).failure(3);
         let shown = canary.all_that_was_shown();
         assert!(!shown.contains("cAn4rY"), "{shown}");
     }

@@ -20,13 +20,13 @@ const HINT: &str = "cAn4rY-hint-secret";
 
 /// The output mode of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Show {
+pub(super) enum OutputMode {
     Plain,
     Json,
     Terminal,
 }
 
-pub(super) const ALL: [Show; 3] = [Show::Plain, Show::Json, Show::Terminal];
+pub(super) const ALL: [OutputMode; 3] = [OutputMode::Plain, OutputMode::Json, OutputMode::Terminal];
 
 /// The environment that the module describes.
 pub(super) struct Canary {
@@ -216,19 +216,19 @@ cpis:
     }
 
     /// Runs a command with maximum verbosity.
-    pub(super) fn run(&mut self, command: &str, more: &[&str], show: Show) -> Run {
+    pub(super) fn run(&mut self, command: &str, more: &[&str], show: OutputMode) -> Run {
         let mut flags = vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
         let var = format!("var_secret={MARK}-var \"quoted\" & p@ss/wörd'%+\\");
         let mbus = format!("mbus_bootstrap_password={MARK}-mb%40us");
         flags.extend(["--var-file", &file, "-v", &var, "-v", &mbus]);
-        flags.extend((show == Show::Json).then_some("--json"));
+        flags.extend((show == OutputMode::Json).then_some("--json"));
         // No operator confirms the prompt.
-        flags.extend((show == Show::Terminal && command == "create-env").then_some("-n"));
+        flags.extend((show == OutputMode::Terminal && command == "create-env").then_some("-n"));
         flags.extend(more);
         let program = self.hello.command(command, &flags);
         let run = match show {
-            Show::Terminal => self.on_a_terminal(&program),
+            OutputMode::Terminal => self.on_a_terminal(&program),
             _ => {
                 let mut program = program;
                 noisy(&mut program);
@@ -283,7 +283,7 @@ cpis:
         let secrets = self.secrets();
         let spellings: Vec<(String, &str)> = secrets
             .iter()
-            .flat_map(|secret| spellings(secret).into_iter().map(move |one| (one, secret.as_str())))
+            .flat_map(|secret| spellings(secret).into_iter().map(move |spelling| (spelling, secret.as_str())))
             .collect();
         let mut leaks = Vec::new();
         for (name, text) in &self.shown {
@@ -322,7 +322,7 @@ cpis:
     /// Generates the vars store, so that there are secrets to search for.
     pub(super) fn generate(&mut self) {
         self.mode("error info");
-        self.run("create-env", &[], Show::Plain).failure(1);
+        self.run("create-env", &[], OutputMode::Plain).failure(1);
         self.shown.clear();
         self.mode("");
     }

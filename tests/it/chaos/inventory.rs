@@ -54,7 +54,7 @@ impl Inventory {
     }
 
     /// Takes the requests and the output of a run. Returns the requests.
-    pub(super) fn hear(&mut self, hello: &Hello, run: &Run) -> Vec<Value> {
+    pub(super) fn observe_run(&mut self, hello: &Hello, run: &Run) -> Vec<Value> {
         let requests = hello.requests();
         for request in requests.iter().filter(|request| request["method"] == "create_vm") {
             let (id, agent) = (&request["context"]["request_id"], &request["arguments"][0]);

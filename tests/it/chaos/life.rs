@@ -16,19 +16,19 @@ use crate::support::Run;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine;
-use crate::support::proxy::Proxy;
+use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{Dialect, Interruption, Script, until};
 
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
 /// The time after which the operator interrupts a command of a life.
-pub(super) const IMPATIENCE: Duration = Duration::from_secs(12);
+pub(super) const IMPATIENT_TIMEOUT: Duration = Duration::from_secs(12);
 /// The time after which the operator interrupts a command that asks a CPI in the wrong place.
-pub(super) const DOUBT: Duration = Duration::from_secs(4);
+pub(super) const DOUBTFUL_TIMEOUT: Duration = Duration::from_secs(4);
 /// The time after which the operator interrupts a command on the way out.
-pub(super) const PATIENCE: Duration = Duration::from_secs(100);
+pub(super) const PATIENT_TIMEOUT: Duration = Duration::from_secs(100);
 /// The time within which an interrupted command must end.
-const END: Duration = Duration::from_secs(20);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The configuration of the local CPI for another region.
 pub(super) const OTHER_REGION: &str = "local-b.json";
 /// The configuration of the local CPI for VMs that have nothing to do with the environment.
@@ -75,7 +75,7 @@ impl DeletePermission {
 pub(super) struct Attempt {
     pub word: OperatorCommand,
     /// The things that the run may delete.
-    pub licence: DeletePermission,
+    pub may_delete: DeletePermission,
     /// The things that later runs may delete if this one does not succeed.
     pub later: DeletePermission,
     /// True if nothing disturbs the run.
@@ -91,7 +91,7 @@ pub(super) struct Attempt {
 }
 
 /// The act that follows when a call or message is held.
-pub(super) enum Hold {
+pub(super) enum HeldCallAction {
     /// No act. The call stays held.
     Nothing,
     /// Sends a signal once and releases the call, or sends the signal until the command ends.
@@ -116,7 +116,7 @@ pub(super) struct Counts {
     /// CPI calls.
     pub calls: usize,
     /// Commands on the way out.
-    pub way_out: usize,
+    pub recovery: usize,
     /// Signals to commands, including those from the CPI.
     pub signals: usize,
 }
@@ -125,7 +125,7 @@ impl Counts {
     /// Adds the counts of a life.
     fn add(&mut self, other: &Counts) {
         self.calls += other.calls;
-        self.way_out += other.way_out;
+        self.recovery += other.recovery;
         self.signals += other.signals;
         for (code, count) in &other.codes {
             *self.codes.entry(*code).or_default() += count;
@@ -139,10 +139,10 @@ fn is_snapshot(cid: &str) -> bool {
 }
 
 /// A life of an environment.
-pub(super) struct Life {
+pub(super) struct ChaosLife {
     pub hello: Hello,
     gate: Arc<Gate>,
-    _proxy: Proxy,
+    _proxy: AgentProxy,
     pub inventory: Inventory,
     pub wanted: Wanted,
     pub deployed: Option<Deployed>,
@@ -150,7 +150,7 @@ pub(super) struct Life {
     /// broke them.
     pub may_go: DeletePermission,
     /// The snapshots that an earlier run was asked to delete.
-    condemned: BTreeSet<String>,
+    snapshots_to_delete: BTreeSet<String>,
     /// The last value of the service's counter, which is on the disk.
     counter: u64,
     /// True if the counter may start again.
@@ -165,8 +165,8 @@ pub(super) struct Life {
     total: Arc<Mutex<Counts>>,
 }
 
-impl Life {
-    pub(super) fn new(total: &Arc<Mutex<Counts>>) -> Life {
+impl ChaosLife {
+    pub(super) fn new(total: &Arc<Mutex<Counts>>) -> ChaosLife {
         let mut hello = Hello::new();
         let local = hello.world.read("local.json");
         hello.world.write(OTHER_REGION, local.replace("/cloud\"", "/cloud-b\""));
@@ -177,7 +177,7 @@ impl Life {
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
-        let mut life = Life {
+        let mut life = ChaosLife {
             hello,
             gate,
             _proxy: proxy,
@@ -185,7 +185,7 @@ impl Life {
             wanted: Wanted::default(),
             deployed: None,
             may_go: DeletePermission::NONE,
-            condemned: BTreeSet::new(),
+            snapshots_to_delete: BTreeSet::new(),
             counter: 0,
             may_reset: false,
             jobs_may_be_stopped: false,
@@ -316,7 +316,7 @@ impl Life {
 
     /// Returns a command with more flags.
     pub(super) fn prepared(&self, word: OperatorCommand, more: &[&str]) -> Command {
-        let (words, flags) = Life::words(word);
+        let (words, flags) = ChaosLife::words(word);
         match word {
             OperatorCommand::Show => self.hello.state_command(words),
             OperatorCommand::DropSnapshot => {
@@ -334,7 +334,7 @@ impl Life {
     }
 
     /// Returns the things that a command may delete, apart from snapshots.
-    pub(super) fn licence(&self, word: OperatorCommand) -> DeletePermission {
+    pub(super) fn may_delete(&self, word: OperatorCommand) -> DeletePermission {
         let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
         let changed = deployed != Some(self.wanted);
         let resized = deployed.is_none_or(|deployed| deployed.disk != self.wanted.disk);
@@ -351,16 +351,16 @@ impl Life {
 
     /// Returns an undisturbed attempt.
     pub(super) fn attempt(&self, word: OperatorCommand) -> Attempt {
-        let licence = self.licence(word);
+        let may_delete = self.may_delete(word);
         Attempt {
             word,
-            licence,
-            later: licence,
+            may_delete,
+            later: may_delete,
             undisturbed: true,
             killed: false,
             silenced: false,
             pretends: Vec::new(),
-            limit: IMPATIENCE,
+            limit: IMPATIENT_TIMEOUT,
         }
     }
 
@@ -369,12 +369,12 @@ impl Life {
         let mut script = Script::speaking(Dialect::Local);
         let mut attempt = self.attempt(word);
         attempt.undisturbed = matches!(trouble, Trouble::None);
-        let (mut hold, mut point, mut hangs, mut flags) = (Hold::Nothing, None, false, &[][..]);
+        let (mut hold, mut point, mut hangs, mut flags) = (HeldCallAction::Nothing, None, false, &[][..]);
         match trouble {
             Trouble::None => {}
             Trouble::Cpi { misdeeds, .. } => {
                 for misdeed in misdeeds {
-                    script = script.on(misdeed.method, misdeed.calls, misdeed.how.deed(misdeed.method));
+                    script = script.on(misdeed.method, misdeed.calls, misdeed.how.reaction(misdeed.method));
                     hangs |= misdeed.how.hangs();
                     attempt.pretends.extend(misdeed.how.pretends().then_some(misdeed.method));
                 }
@@ -384,7 +384,7 @@ impl Life {
             }
             Trouble::Signal { call, terminate, times } => {
                 script = script.stopped_at(*call, Interruption::Hold);
-                hold = Hold::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
+                hold = HeldCallAction::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
             }
             Trouble::Kill { call, when } => {
                 script = script.stopped_at(*call, *when);
@@ -392,19 +392,19 @@ impl Life {
             }
             Trouble::KillAtMessage { message, side } => {
                 point = Some((*message, *side));
-                (hold, attempt.killed) = (Hold::Kill, true);
+                (hold, attempt.killed) = (HeldCallAction::Kill, true);
             }
             Trouble::Stall { message, side } => {
                 point = Some((*message, *side));
-                (hold, attempt.silenced) = (Hold::Interrupt, true);
+                (hold, attempt.silenced) = (HeldCallAction::Interrupt, true);
             }
             Trouble::AtCall { call, act } => {
                 script = script.stopped_at(*call, Interruption::Hold);
-                (hold, attempt.silenced) = (Hold::Act(*act), true);
+                (hold, attempt.silenced) = (HeldCallAction::Act(*act), true);
             }
             Trouble::AtMessage { message, act } => {
                 point = Some((*message, crate::support::gate::Moment::Before));
-                (hold, attempt.silenced) = (Hold::Act(*act), true);
+                (hold, attempt.silenced) = (HeldCallAction::Act(*act), true);
             }
             Trouble::Off => {
                 self.hello.kill_vm();
@@ -413,7 +413,7 @@ impl Life {
             Trouble::Mistake(_) => unreachable!("mistakes are commands of their own"),
         }
         if attempt.silenced && word == OperatorCommand::Repair {
-            attempt.licence.vm = true;
+            attempt.may_delete.vm = true;
         }
         self.hello.script(script);
         self.gate.set(point);
@@ -425,14 +425,14 @@ impl Life {
     }
 
     /// Runs a prepared command, and checks the cloud after it.
-    pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &Hold) -> Run {
+    pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &HeldCallAction) -> Run {
         let before = self.inventory.present(&self.hello);
         let known = self.hello.known();
         match attempt.word {
             OperatorCommand::Delete => {
-                self.condemned.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
+                self.snapshots_to_delete.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
             }
-            OperatorCommand::DropSnapshot => self.condemned.extend(self.oldest_snapshot()),
+            OperatorCommand::DropSnapshot => self.snapshots_to_delete.extend(self.oldest_snapshot()),
             _ => {}
         }
         self.execute(command, attempt, hold);
@@ -445,13 +445,13 @@ impl Life {
         let shown = format!("{}{}", run.stdout, run.stderr);
         self.claim(!shown.contains("panicked at"), || "the program panicked".to_owned());
         self.claim(!shown.contains(SECRET), || "a secret is in the output".to_owned());
-        let requests = self.inventory.hear(&self.hello, &self.last);
+        let requests = self.inventory.observe_run(&self.hello, &self.last);
         self.counts.calls += requests.len();
         if !self.is_held() {
             self.hello.wait_until_idle();
         }
         self.excuse(&requests, &attempt.pretends);
-        self.check_deletions(&before, attempt.licence);
+        self.check_deletions(&before, attempt.may_delete);
         self.check_nothing_lost();
         self.check_living_vm(&known, attempt);
         self.learn(attempt);
@@ -465,11 +465,11 @@ impl Life {
     }
 
     /// Runs a command to its end, and acts when a call or message is held.
-    fn execute(&mut self, mut command: Command, attempt: &Attempt, hold: &Hold) {
+    fn execute(&mut self, mut command: Command, attempt: &Attempt, hold: &HeldCallAction) {
         let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
         let mut child = command.spawn().unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         let (mut held, mut interrupted, mut second) = (None, None, None);
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
@@ -480,17 +480,17 @@ impl Life {
                 second = self.act(&mut child, hold);
             }
             let again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
-            if let (true, Hold::Signal(signal, 2..)) = (again, hold) {
+            if let (true, HeldCallAction::Signal(signal, 2..)) = (again, hold) {
                 held = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), *signal);
             }
-            if begun.elapsed() > attempt.limit && interrupted.is_none() {
+            if started.elapsed() > attempt.limit && interrupted.is_none() {
                 interrupted = Some(Instant::now());
                 self.counts.signals += 1;
                 let _ = kill_process(Pid::from_child(&child), Signal::INT);
             }
-            if begun.elapsed() > attempt.limit + END {
+            if started.elapsed() > attempt.limit + EXIT_TIMEOUT {
                 let _ = child.kill();
                 let _ = child.try_wait();
                 break None;
@@ -498,21 +498,24 @@ impl Life {
             std::thread::sleep(Duration::from_millis(5));
         };
         self.gate.set(None);
-        if !matches!(hold, Hold::Nothing) {
+        if !matches!(hold, HeldCallAction::Nothing) {
             self.hello.go();
         }
         let read = |name: &str| {
             String::from_utf8_lossy(&std::fs::read(self.hello.world.path(name)).unwrap()).into_owned()
         };
         let code = status.and_then(|status| status.code()).unwrap_or(-1);
-        let signalled = matches!(hold, Hold::Signal(..) | Hold::Interrupt) && held.is_some();
+        let signalled =
+            matches!(hold, HeldCallAction::Signal(..) | HeldCallAction::Interrupt) && held.is_some();
         self.counts.signals += usize::from(code == -1 || signalled);
         self.last = Run { code, stdout: read("stdout"), stderr: read("stderr") };
         if let Some(mut second) = second {
-            let begun = Instant::now();
+            let started = Instant::now();
             let ended = loop {
                 match second.try_wait().unwrap() {
-                    None if begun.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(5)),
+                    None if started.elapsed() < PATIENT_TIMEOUT => {
+                        std::thread::sleep(Duration::from_millis(5))
+                    }
                     ended => break ended,
                 }
             };
@@ -531,29 +534,29 @@ impl Life {
 
     /// Acts on a held call or message, and releases it unless the act forbids that. Returns the second
     /// command that it has started, if any.
-    fn act(&self, child: &mut Child, hold: &Hold) -> Option<Child> {
+    fn act(&self, child: &mut Child, hold: &HeldCallAction) -> Option<Child> {
         let mut second = None;
         let send = |signal| {
             let _ = kill_process(Pid::from_child(child), signal);
         };
         match hold {
-            Hold::Nothing => return None,
-            Hold::Signal(signal, times) => {
+            HeldCallAction::Nothing => return None,
+            HeldCallAction::Signal(signal, times) => {
                 send(*signal);
                 if *times > 1 {
                     return None;
                 }
             }
-            Hold::Interrupt => {
+            HeldCallAction::Interrupt => {
                 std::thread::sleep(Duration::from_millis(200));
                 send(Signal::INT);
                 return None;
             }
-            Hold::Kill => send(Signal::KILL),
-            Hold::Act(MachineAction::KillAgent) => machine::kill_agent(&self.hello),
-            Hold::Act(MachineAction::Reboot) => machine::reboot(&self.hello),
-            Hold::Act(MachineAction::SwitchOff) => self.hello.kill_vm(),
-            Hold::RemoveLock => {
+            HeldCallAction::Kill => send(Signal::KILL),
+            HeldCallAction::Act(MachineAction::KillAgent) => machine::kill_agent(&self.hello),
+            HeldCallAction::Act(MachineAction::Reboot) => machine::reboot(&self.hello),
+            HeldCallAction::Act(MachineAction::SwitchOff) => self.hello.kill_vm(),
+            HeldCallAction::RemoveLock => {
                 let _ = std::fs::remove_file(self.hello.world.path("state.json.lock"));
                 let mut command = self.prepared(OperatorCommand::Create, &[]);
                 let file = |name: &str| std::fs::File::create(self.hello.world.path(name)).unwrap();
@@ -562,7 +565,7 @@ impl Life {
                 // The second run has the lock before the call of the first run ends.
                 std::thread::sleep(Duration::from_millis(300));
             }
-            Hold::SecondRun => {
+            HeldCallAction::SecondRun => {
                 let second = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
                 self.claim(second.code == 4, || {
                     format!("a second run ends with {}: {}", second.code, second.stderr)
@@ -599,19 +602,21 @@ impl Life {
     }
 
     /// Checks that the run deleted only things that it was asked to delete.
-    fn check_deletions(&self, before: &BTreeSet<String>, licence: DeletePermission) {
+    fn check_deletions(&self, before: &BTreeSet<String>, may_delete: DeletePermission) {
         let now = self.hello.cloud();
         for bystander in &self.inventory.bystanders {
             self.claim(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
         }
         for snapshot in before.difference(&now).filter(|cid| is_snapshot(cid)) {
-            self.claim(self.condemned.contains(snapshot), || format!("{snapshot} was deleted unasked"));
+            self.claim(self.snapshots_to_delete.contains(snapshot), || {
+                format!("{snapshot} was deleted unasked")
+            });
         }
         let Some(deployed) = &self.deployed else { return };
-        let licence = licence.or(self.may_go);
+        let may_delete = may_delete.or(self.may_go);
         let gone = |cid: &String| before.contains(cid) && !now.contains(cid);
-        self.claim(licence.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
-        let data = self.counter > 0 && !licence.disk;
+        self.claim(may_delete.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
+        let data = self.counter > 0 && !may_delete.disk;
         self.claim(!data || !gone(&deployed.disk), || {
             format!("{} was deleted unasked, with its data", deployed.disk)
         });
@@ -724,14 +729,14 @@ impl Life {
     }
 
     /// Ends all disturbances.
-    pub(super) fn calm(&mut self) {
+    pub(super) fn end_disturbances(&mut self) {
         self.gate.set(None);
         self.end_held_call(true);
         self.hello.script(Script::speaking(Dialect::Local));
     }
 
     /// Adds a line to the story of the life.
-    pub(super) fn tell(&mut self, line: &str) {
+    pub(super) fn log_step(&mut self, line: &str) {
         let _ = writeln!(self.story, "  {line}");
     }
 
@@ -758,7 +763,7 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for ChaosLife {
     fn drop(&mut self) {
         self.total.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counts);
         // A held call ends, and nothing of the life may stay behind. Without its state, the environment is
@@ -767,8 +772,8 @@ impl Drop for Life {
         if std::thread::panicking() {
             let _ =
                 std::fs::rename(self.hello.world.path("state.json"), self.hello.world.path("failed.json"));
-            let begun = Instant::now();
-            while begun.elapsed() < END {
+            let started = Instant::now();
+            while started.elapsed() < EXIT_TIMEOUT {
                 let left = self.hello.world.leftovers();
                 let pids: Vec<i32> = left
                     .iter()

@@ -38,7 +38,7 @@ pub(super) struct Misbehaviour {
     /// Its name, as in the table of the module documentation.
     pub name: &'static str,
     at: At,
-    deed: fn(&str) -> Reaction,
+    reaction: fn(&str) -> Reaction,
 }
 
 impl Misbehaviour {
@@ -55,8 +55,8 @@ impl Misbehaviour {
     }
 
     /// Returns the reaction at this method.
-    pub(super) fn deed(&self, method: &str) -> Reaction {
-        (self.deed)(method)
+    pub(super) fn reaction(&self, method: &str) -> Reaction {
+        (self.reaction)(method)
     }
 
     /// Returns true if the call hangs.
@@ -111,13 +111,13 @@ fn later(method: &str) -> Reaction {
 }
 
 /// Creates a misbehaviour of any method.
-const fn any(name: &'static str, deed: fn(&str) -> Reaction) -> Misbehaviour {
-    Misbehaviour { name, at: At::Any, deed }
+const fn any(name: &'static str, reaction: fn(&str) -> Reaction) -> Misbehaviour {
+    Misbehaviour { name, at: At::Any, reaction }
 }
 
 /// Creates a misbehaviour of methods that change something.
-const fn changes(name: &'static str, deed: fn(&str) -> Reaction) -> Misbehaviour {
-    Misbehaviour { name, at: At::Changes, deed }
+const fn changes(name: &'static str, reaction: fn(&str) -> Reaction) -> Misbehaviour {
+    Misbehaviour { name, at: At::Changes, reaction }
 }
 
 /// The misbehaviours, in the order of the table in the module documentation.
@@ -141,9 +141,9 @@ pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
     Misbehaviour {
         name: "answers with an empty CID",
         at: At::Creates,
-        deed: |_| after("{\"result\":\"\",\"error\":null,\"log\":\"\"}"),
+        reaction: |_| after("{\"result\":\"\",\"error\":null,\"log\":\"\"}"),
     },
-    Misbehaviour { name: "invents a CID", at: At::Creates, deed: invented },
+    Misbehaviour { name: "invents a CID", at: At::Creates, reaction: invented },
     any("fails after the effect", |_| error_after(FAILED, false)),
     changes("fails after the effect and wants a retry", |_| error_after(FAILED, true)),
     any("denies the method after the effect", |_| error_after("Bosh::Clouds::NotImplemented", false)),
@@ -155,10 +155,10 @@ pub(super) const MISBEHAVIOURS: [Misbehaviour; 25] = [
     any("leaves a child with the answer", |_| Reaction::After("sleep 2 & cat".to_owned())),
     changes("fails, and has the effect later", later),
     changes(HANGS, |_| Reaction::Interrupt(Interruption::Hold)),
-    Misbehaviour { name: "denies what exists", at: At::Asks, deed: |_| instead(json!(false)) },
-    Misbehaviour { name: "knows no attached disks", at: At::Disks, deed: |_| instead(json!([])) },
-    Misbehaviour { name: "claims that everything exists", at: At::Asks, deed: |_| instead(json!(true)) },
-    Misbehaviour { name: PRETENDS, at: At::Deletes, deed: |_| instead(json!(null)) },
+    Misbehaviour { name: "denies what exists", at: At::Asks, reaction: |_| instead(json!(false)) },
+    Misbehaviour { name: "knows no attached disks", at: At::Disks, reaction: |_| instead(json!([])) },
+    Misbehaviour { name: "claims that everything exists", at: At::Asks, reaction: |_| instead(json!(true)) },
+    Misbehaviour { name: PRETENDS, at: At::Deletes, reaction: |_| instead(json!(null)) },
     any("makes noise and exits with 3", |_| {
         Reaction::After("head -c 300000 /dev/urandom >&2; cat; exit 3".to_owned())
     }),

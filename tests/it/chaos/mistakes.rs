@@ -4,7 +4,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::life::{Attempt, DOUBT, DeletePermission, Hold, Life, OCCUPANT, OTHER_REGION};
+use super::life::{
+    Attempt, ChaosLife, DOUBTFUL_TIMEOUT, DeletePermission, HeldCallAction, OCCUPANT, OTHER_REGION,
+};
 use super::schedule::{Mistake, OperatorCommand, Trouble};
 use crate::support::MONOPILE;
 use crate::support::process::prepare;
@@ -13,7 +15,7 @@ use crate::support::scripted::{Dialect, Interruption, Script, until};
 /// The methods that only read.
 const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
 
-impl Life {
+impl ChaosLife {
     /// Makes a mistake with a command. If the mistake is impossible, because nothing is deployed, runs the
     /// command without trouble.
     pub(super) fn mistake(&mut self, mistake: Mistake, word: OperatorCommand) {
@@ -31,8 +33,8 @@ impl Life {
             Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
                 self.lose_state(imports, names_disk);
             }
-            Mistake::DeletedLock { call } => self.at_call(call, word, &Hold::RemoveLock),
-            Mistake::SecondRun { call } => self.at_call(call, word, &Hold::SecondRun),
+            Mistake::DeletedLock { call } => self.at_call(call, word, &HeldCallAction::RemoveLock),
+            Mistake::SecondRun { call } => self.at_call(call, word, &HeldCallAction::SecondRun),
             Mistake::OtherRegion if self.deployed.is_some() => {
                 let script = Script::speaking(Dialect::Local).configured(OTHER_REGION);
                 self.look_elsewhere(word, self.prepared(word, &["-o", "region.yml"]), script);
@@ -83,7 +85,7 @@ impl Life {
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
         until("the agent of the foreign VM listens", || self.vm_answers());
         let attempt = Attempt { undisturbed: false, ..self.attempt(word) };
-        let run = self.run(self.prepared(word, &[]), &attempt, &Hold::Nothing);
+        let run = self.run(self.prepared(word, &[]), &attempt, &HeldCallAction::Nothing);
         self.claim(!word.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
         self.claim(self.vm_answers(), || format!("the foreign {occupant} was ended"));
         self.remove_bystander(&occupant);
@@ -95,7 +97,7 @@ impl Life {
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
-        let run = self.run(self.prepared(word, &[]), &self.harmless(word), &Hold::Nothing);
+        let run = self.run(self.prepared(word, &[]), &self.harmless(word), &HeldCallAction::Nothing);
         self.claim(run.code != 0 && self.hello.cloud() == before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
@@ -105,7 +107,12 @@ impl Life {
     /// Returns an attempt that deletes nothing and is interrupted soon.
     fn harmless(&self, word: OperatorCommand) -> Attempt {
         let attempt = self.attempt(word);
-        Attempt { licence: DeletePermission::default(), undisturbed: false, limit: DOUBT, ..attempt }
+        Attempt {
+            may_delete: DeletePermission::default(),
+            undisturbed: false,
+            limit: DOUBTFUL_TIMEOUT,
+            ..attempt
+        }
     }
 
     /// Deletes the VMs or disks of the environment in the IaaS.
@@ -117,12 +124,12 @@ impl Life {
         }
     }
 
-    fn at_call(&mut self, call: usize, word: OperatorCommand, hold: &Hold) {
+    fn at_call(&mut self, call: usize, word: OperatorCommand, hold: &HeldCallAction) {
         self.hello.script(Script::at(call, Interruption::Hold));
         let mut attempt = Attempt { undisturbed: false, ..self.attempt(word) };
-        if matches!(hold, Hold::RemoveLock) {
-            attempt.licence = attempt.licence.or(self.licence(OperatorCommand::Create));
-            attempt.later = attempt.licence;
+        if matches!(hold, HeldCallAction::RemoveLock) {
+            attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
+            attempt.later = attempt.may_delete;
         }
         self.run(self.prepared(word, &[]), &attempt, hold);
     }
@@ -135,9 +142,9 @@ impl Life {
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
         arguments.drain(at..at + 2);
         let attempt =
-            Attempt { licence: DeletePermission::default(), ..self.harmless(OperatorCommand::Create) };
+            Attempt { may_delete: DeletePermission::default(), ..self.harmless(OperatorCommand::Create) };
         let well = self.is_well();
-        let run = self.run(self.hello.world.monopile(arguments), &attempt, &Hold::Nothing);
+        let run = self.run(self.hello.world.monopile(arguments), &attempt, &HeldCallAction::Nothing);
         self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
     }
 
@@ -145,7 +152,7 @@ impl Life {
     fn look_elsewhere(&mut self, word: OperatorCommand, command: Command, script: Script) {
         let well = self.is_well();
         self.hello.script(script);
-        self.run(command, &self.harmless(word), &Hold::Nothing);
+        self.run(command, &self.harmless(word), &HeldCallAction::Nothing);
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
         let known = self.hello.known();
         for cid in [&deployed.vm, &deployed.disk] {
@@ -162,7 +169,7 @@ impl Life {
         let run = self.run(
             self.prepared(OperatorCommand::CreateAgain, &["-o", "no-cpi.yml"]),
             &attempt,
-            &Hold::Nothing,
+            &HeldCallAction::Nothing,
         );
         self.claim(run.code != 0, || "a CPI that does not exist is no error".to_owned());
     }
@@ -200,9 +207,10 @@ impl Life {
         }
         let before = self.hello.cloud();
         let run = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
-        self.tell(&format!("create-env without the state ends with {}", run.code));
-        let requests = self.inventory.hear(&self.hello, &run);
-        let effect = requests.iter().any(|one| !QUESTIONS.iter().any(|method| one["method"] == *method));
+        self.log_step(&format!("create-env without the state ends with {}", run.code));
+        let requests = self.inventory.observe_run(&self.hello, &run);
+        let effect =
+            requests.iter().any(|request| !QUESTIONS.iter().any(|method| request["method"] == *method));
         self.claim(run.code != 0 && !effect && self.hello.cloud() == before, || {
             format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
         });
@@ -226,8 +234,8 @@ impl Life {
             let mut shell: Command = prepare("sh");
             self.hello.world.enter(&mut shell).args(["-c", &format!("exec {MONOPILE} {hint}")]);
             let run = self.hello.world.finish(shell);
-            self.tell(&format!("{hint} ends with {}", run.code));
-            self.inventory.hear(&self.hello, &run);
+            self.log_step(&format!("{hint} ends with {}", run.code));
+            self.inventory.observe_run(&self.hello, &run);
             self.claim(run.code == 0, || format!("the import fails: {}", run.stderr));
             // The next deploy creates a new VM, because the specification of the VM is not on record.
             self.may_go.vm = true;

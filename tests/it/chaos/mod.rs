@@ -64,7 +64,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use life::{Counts, Life};
+use life::{ChaosLife, Counts};
 use misbehaviours::MISBEHAVIOURS;
 
 use crate::support::number_from_environment as number;
@@ -81,13 +81,13 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
         .ok()
         .map(|steps| steps.split(',').map(|step| step.parse().unwrap()).collect());
     let lived = catch_unwind(AssertUnwindSafe(|| {
-        let mut life = Life::new(total);
+        let mut life = ChaosLife::new(total);
         for (number, step) in schedule::draw(seed).iter().enumerate() {
             if steps.as_ref().is_none_or(|steps| steps.contains(&number)) {
                 life.step(number, step);
             }
         }
-        life.way_out();
+        life.recover();
     }));
     lived.map_err(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
@@ -97,7 +97,7 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
 
 /// Runs the lives of `next` seeds, some at once, and reports them.
 fn live_all(next: impl Fn() -> Option<u64> + Sync) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let (total, failures) = (Arc::<Mutex<Counts>>::default(), Mutex::new(BTreeMap::new()));
     let ended_well = AtomicU64::new(0);
     let _waiting = waiting("the last life of the chaos");
@@ -128,10 +128,10 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
          the way out; {} signals; {} CPI calls",
         ended_well.into_inner(),
         failures.len(),
-        begun.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64(),
         counts.codes.values().sum::<usize>(),
         counts.codes,
-        counts.way_out,
+        counts.recovery,
         counts.signals,
         counts.calls
     );
@@ -168,6 +168,6 @@ fn documentation_lists_the_misbehaviours() {
         .filter_map(|line| line.strip_prefix("//! | ")?.split(" | ").next())
         .skip(1)
         .collect();
-    let names: Vec<&str> = MISBEHAVIOURS.iter().map(|one| one.name).collect();
+    let names: Vec<&str> = MISBEHAVIOURS.iter().map(|misbehaviour| misbehaviour.name).collect();
     assert_eq!(listed, names);
 }

@@ -1,26 +1,26 @@
 //! The way out: when the chaos is over, an operator who follows the messages and the documented commands
 //! reaches a working deployment, and then an empty cloud.
 
-use super::life::{Attempt, Hold, Life, PATIENCE};
+use super::life::{Attempt, ChaosLife, HeldCallAction, PATIENT_TIMEOUT};
 use super::schedule::OperatorCommand;
 use crate::support::Run;
 use crate::support::scripted::until;
 
 /// The maximum number of commands for each of the two goals.
-const COMMANDS: usize = 12;
+const MAX_COMMANDS: usize = 12;
 /// Parts of messages that ask the operator to look in the IaaS for something.
-const LOOK: [&str; 4] = [
+const READ_ONLY_COMMANDS: [&str; 4] = [
     "look in the IaaS",
     "in the IaaS, then run the same command again",
     "delete the VM with this address in the IaaS",
     "delete it in the IaaS",
 ];
 
-impl Life {
+impl ChaosLife {
     /// Deploys the manifest and deletes the environment again, without further chaos.
-    pub(super) fn way_out(&mut self) {
-        self.tell("the way out");
-        self.calm();
+    pub(super) fn recover(&mut self) {
+        self.log_step("the way out");
+        self.end_disturbances();
         self.pursue(OperatorCommand::Create);
         self.check_service();
         self.pursue(OperatorCommand::Delete);
@@ -40,7 +40,7 @@ impl Life {
     fn pursue(&mut self, goal: OperatorCommand) {
         let mut flags: Vec<&str> = Vec::new();
         let mut helpless = 0;
-        for _ in 0..COMMANDS {
+        for _ in 0..MAX_COMMANDS {
             let run = self.run_in_peace(goal, &flags);
             flags.clear();
             let text = format!("{} {}", run.stdout, run.stderr);
@@ -71,18 +71,18 @@ impl Life {
     }
 
     fn run_in_peace(&mut self, word: OperatorCommand, flags: &[&str]) -> Run {
-        self.counts.way_out += 1;
-        let mut attempt = Attempt { undisturbed: false, limit: PATIENCE, ..self.attempt(word) };
+        self.counts.recovery += 1;
+        let mut attempt = Attempt { undisturbed: false, limit: PATIENT_TIMEOUT, ..self.attempt(word) };
         // The operator knows the effect of the flag.
-        attempt.licence.vm |= flags.contains(&"--recreate");
-        self.tell(&format!("{word:?} {}", flags.join(" ")));
-        self.run(self.prepared(word, flags), &attempt, &Hold::Nothing)
+        attempt.may_delete.vm |= flags.contains(&"--recreate");
+        self.log_step(&format!("{word:?} {}", flags.join(" ")));
+        self.run(self.prepared(word, flags), &attempt, &HeldCallAction::Nothing)
     }
 
     /// Follows a message. Returns false if it contains no advice.
     fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
         let mut followed = false;
-        if LOOK.iter().any(|look| text.contains(look)) {
+        if READ_ONLY_COMMANDS.iter().any(|look| text.contains(look)) {
             followed |= self.look_in_the_iaas(text);
         }
         if text.contains("run the same command again with --forget-open-calls") {
@@ -160,8 +160,8 @@ impl Life {
     fn forget(&mut self, what: &[&str]) -> bool {
         let words = [&["state", "forget", "--yes"], what].concat();
         let run = self.hello.world.finish(self.hello.state_command(&words));
-        self.tell(&format!("{} ends with {}", words.join(" "), run.code));
-        self.inventory.hear(&self.hello, &run);
+        self.log_step(&format!("{} ends with {}", words.join(" "), run.code));
+        self.inventory.observe_run(&self.hello, &run);
         self.check_nothing_lost();
         run.code == 0
     }

@@ -106,11 +106,11 @@ impl Shell {
     }
 
     fn wait(&self, what: &str, is_there: impl Fn() -> bool) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !is_there() {
             let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned();
             assert!(
-                begun.elapsed() < Duration::from_secs(60),
+                started.elapsed() < Duration::from_secs(60),
                 "{what} never came; on the screen:\n{}",
                 seen()
             );
@@ -155,14 +155,14 @@ impl Shell {
     fn settle(&self, before: usize) {
         let mut size = before;
         let mut still = Instant::now();
-        let begun = Instant::now();
+        let started = Instant::now();
         while still.elapsed() < Duration::from_millis(250) || size == before {
             std::thread::sleep(Duration::from_millis(10));
             let now = self.screen.lock().unwrap().len();
             if now != size {
                 (size, still) = (now, Instant::now());
             }
-            if begun.elapsed() > Duration::from_secs(10) {
+            if started.elapsed() > Duration::from_secs(10) {
                 return;
             }
         }

@@ -72,8 +72,8 @@ fn error_of_a_call_shows_the_end_of_its_log() {
         hello.script(Script::speaking(Dialect::Local));
         hello.world.write("answer.json", answer(error));
         let path = hello.world.path("answer.json").display().to_string();
-        let deed = Reaction::Instead(format!("cat '{path}'"));
-        hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, deed));
+        let reaction = Reaction::Instead(format!("cat '{path}'"));
+        hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, reaction));
         let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
         assert!(
             run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),

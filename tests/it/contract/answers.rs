@@ -164,10 +164,10 @@ fn exit_status_of_the_cpi_is_ignored() {
     let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
     let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
     hello.script(script);
-    let begun = Instant::now();
+    let started = Instant::now();
     let (run, peak) = watched(hello.command("create-env", &[]));
     run.success();
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
     assert_eq!(hello.cloud(), hello.recorded());
     hello.script(Script::speaking(Dialect::Local));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::in_parallel;
 use crate::support::hello::Hello;
-use crate::support::proxy::{Exchange, Proxy};
+use crate::support::proxy::{AgentProxy, Exchange};
 use crate::support::scripted::{Dialect, Script};
 
 const CPIS: [Dialect; 8] = [
@@ -71,9 +71,9 @@ fn every_cpi_works_with_every_stemcell() {
     }
     cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(2) });
     cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(1) });
-    let begun = Instant::now();
+    let started = Instant::now();
     in_parallel(&cells, live);
-    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), begun.elapsed().as_secs_f64());
+    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), started.elapsed().as_secs_f64());
 }
 
 fn live(cell: &Expected) {
@@ -206,7 +206,7 @@ fn check_state(cell: &Expected, hello: &Hello) {
 }
 
 /// Checks the messages to the agent about disks. Hints are sent only under contract v2.
-fn check_messages(cell: &Expected, proxy: &Proxy, expected: &[&str]) {
+fn check_messages(cell: &Expected, proxy: &AgentProxy, expected: &[&str]) {
     let output: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
     let mut wanted = Vec::new();

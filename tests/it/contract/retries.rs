@@ -56,9 +56,9 @@ fn every_method_is_retried_on_ok_to_retry() {
 fn retries_are_limited_and_back_off() {
     let hello = Hello::new();
     hello.script(Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, FAILED, true));
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = hello.create(&[]).failure(1);
-    assert!(begun.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", started.elapsed());
     assert_eq!(hello.calls("create_vm"), 4);
     let shown = run.stdout.clone() + &run.stderr;
     for wait in ["attempt 2 of 4 in 1 s", "attempt 3 of 4 in 2 s", "attempt 4 of 4 in 4 s"] {
@@ -97,12 +97,12 @@ fn signal_ends_the_wait_for_the_next_attempt() {
     let mut command = hello.command("create-env", &[]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     until("two attempts", || hello.calls("create_vm") == 2);
-    let begun = Instant::now();
+    let started = Instant::now();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.script(Script::speaking(Dialect::Local));

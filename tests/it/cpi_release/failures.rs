@@ -158,13 +158,13 @@ fn interrupting_a_compilation_ends_its_script() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     machine.wait_for("recorder");
     let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.end_with_output();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while compiling the CPI"));
-    assert!(begun.elapsed().as_secs() < 60);
+    assert!(started.elapsed().as_secs() < 60);
     untouched(&env);
 }

@@ -9,13 +9,13 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::setup::Env;
-use crate::support::proxy::{Exchange, Proxy};
+use crate::support::proxy::{AgentProxy, Exchange};
 
 /// Records an environment's traffic.
 pub(super) struct Traffic {
     log: Arc<Mutex<Vec<Message>>>,
     cpi: PathBuf,
-    _proxy: Proxy,
+    _proxy: AgentProxy,
 }
 
 enum Message {

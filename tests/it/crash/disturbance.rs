@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::life::Life;
+use super::life::CrashLife;
 use crate::support::Run;
 use crate::support::gate::Moment;
 use crate::support::machine;
-use crate::support::process::{PATIENCE, WaitForEnd, prepare};
+use crate::support::process::{TEST_TIMEOUT, WaitForEnd, prepare};
 use crate::support::scripted::Interruption;
 
 /// One disturbance of the program.
@@ -70,7 +70,7 @@ impl Disturbance {
     }
 }
 
-impl Life<'_> {
+impl CrashLife<'_> {
     /// Runs a stage's command with the disturbance. Returns true if the disturbance stopped it.
     pub(super) fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let mut command = self.command(stage);
@@ -113,12 +113,12 @@ impl Life<'_> {
                     Run { code: status.code().unwrap_or(-1), stdout: String::new(), stderr: String::new() };
                 (status.signal().is_some(), run)
             }
-            Disturbance::At(place, act) => {
+            Disturbance::At(point, act) => {
                 if disturbance.switches_off() {
                     // The agent will not answer.
                     command.args(["--agent-timeout", "5s"]);
                 }
-                let run = self.held(command, *place, *act);
+                let run = self.held(command, *point, *act);
                 let killed = matches!(act, MachineAction::Kill | MachineAction::Restart { .. });
                 self.check_code(&run, (0..=5).contains(&run.code) || (killed && run.code == -1));
                 (run.code != 0 || disturbance.switches_off(), run)
@@ -144,13 +144,13 @@ impl Life<'_> {
         if times == 1 {
             self.hello.go();
         }
-        let begun = Instant::now();
-        let mut sent = begun;
+        let started = Instant::now();
+        let mut sent = started;
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < PATIENCE, "{}: the command does not end", self.place);
+            assert!(started.elapsed() < TEST_TIMEOUT, "{}: the command does not end", self.context);
             // Two pending signals arrive as one. More than two have the effect of two.
             if times > 1 && sent.elapsed() > Duration::from_millis(100) {
                 kill_process(pid, signal).unwrap();
@@ -164,8 +164,8 @@ impl Life<'_> {
     }
 
     /// Runs the command, and acts when it reaches a point.
-    fn held(&mut self, command: Command, place: ConversationPoint, act: MachineAction) -> Run {
-        match place {
+    fn held(&mut self, command: Command, point: ConversationPoint, act: MachineAction) -> Run {
+        match point {
             ConversationPoint::Call(number, side) => {
                 let when = if side == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
                 self.hello.script(self.script().stopped_at(number, when));
@@ -173,7 +173,7 @@ impl Life<'_> {
             ConversationPoint::Message(number, side) => self.gate.set(Some((number, side))),
         }
         let mut child = self.start(command);
-        let (mut begun, mut acted) = (Instant::now(), false);
+        let (mut started, mut acted) = (Instant::now(), false);
         let status = loop {
             if !acted && self.hello.world.exists("held") {
                 match act {
@@ -186,15 +186,15 @@ impl Life<'_> {
                     }
                 }
                 self.hello.go();
-                (begun, acted) = (Instant::now(), true);
+                (started, acted) = (Instant::now(), true);
             }
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if begun.elapsed() > PATIENCE {
+            if started.elapsed() > TEST_TIMEOUT {
                 child.kill().unwrap();
                 let Run { stdout, stderr, .. } = self.run_of(child.end());
-                panic!("{}: the command does not end:\n{stdout}\n{stderr}", self.place);
+                panic!("{}: the command does not end:\n{stdout}\n{stderr}", self.context);
             }
             std::thread::sleep(Duration::from_millis(5));
         };

@@ -32,9 +32,9 @@ fn kill_at_an_agent_message_loses_no_resource() {
         sweep.add(contract, sample, |stage| {
             let messages = 1..=reference.messages[stage];
             let sides = [Moment::Before, Moment::During, Moment::After];
-            let places = messages.flat_map(|message| sides.map(|side| (message, side)));
+            let points = messages.flat_map(|message| sides.map(|side| (message, side)));
             // Messages under v1 are nearly the same, so each is tried at only one moment.
-            let taken = places
+            let taken = points
                 .enumerate()
                 .filter(|(at, _)| contract == Contract::V2 || (at / 3 + contract as usize) % 3 == at % 3);
             taken

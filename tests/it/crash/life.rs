@@ -14,7 +14,7 @@ use crate::support::bucket::Bucket;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine::Bystander;
-use crate::support::proxy::Proxy;
+use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{Dialect, Script, until};
 
 /// The stages of a life.
@@ -53,7 +53,7 @@ impl Contract {
     }
 
     /// Returns the CPI's dialect.
-    fn speaks(self) -> Dialect {
+    fn dialect(self) -> Dialect {
         match self {
             Contract::V2 | Contract::Shared => Dialect::Local,
             Contract::OldCpi | Contract::SharedOldCpi => Dialect::Version(1),
@@ -63,15 +63,15 @@ impl Contract {
 }
 
 /// One life in which each command is disturbed once.
-pub(super) struct Life<'t> {
+pub(super) struct CrashLife<'t> {
     pub hello: Hello,
     pub contract: Contract,
     pub gate: Arc<Gate>,
     /// The stage and its disturbance, for messages.
-    pub place: String,
+    pub context: String,
     /// Processes that got the PIDs of our processes.
     pub bystanders: Vec<Bystander>,
-    _proxy: Proxy,
+    _proxy: AgentProxy,
     tally: &'t Tally,
     /// CIDs that the operator removed from the cloud on the program's advice.
     removed: BTreeSet<String>,
@@ -79,7 +79,7 @@ pub(super) struct Life<'t> {
     lock_may_stay: bool,
 }
 
-impl<'t> Life<'t> {
+impl<'t> CrashLife<'t> {
     pub(super) fn new(contract: Contract, tally: &'t Tally) -> Self {
         let mut hello = match contract {
             Contract::V2 => Hello::without_vars_store(),
@@ -105,17 +105,27 @@ impl<'t> Life<'t> {
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
-        let (place, bystanders, removed) = (String::new(), Vec::new(), BTreeSet::new());
-        Life { hello, contract, gate, place, bystanders, _proxy: proxy, tally, removed, lock_may_stay: false }
+        let (context, bystanders, removed) = (String::new(), Vec::new(), BTreeSet::new());
+        CrashLife {
+            hello,
+            contract,
+            gate,
+            context,
+            bystanders,
+            _proxy: proxy,
+            tally,
+            removed,
+            lock_may_stay: false,
+        }
     }
 
     fn leak(&self, what: impl std::fmt::Display) {
-        self.tally.leak(format!("{}: {what}", self.place));
+        self.tally.leak(format!("{}: {what}", self.context));
     }
 
     /// Returns the CPI's script without actions.
     pub(super) fn script(&self) -> Script {
-        Script::speaking(self.contract.speaks())
+        Script::speaking(self.contract.dialect())
     }
 
     /// Resets CPI and agent to normal, and restarts the count of calls and messages.
@@ -127,13 +137,14 @@ impl<'t> Life<'t> {
     /// Returns the command of a stage.
     pub(super) fn command(&self, stage: usize) -> Command {
         // A machine that is gone leaves a lease behind until it expires.
-        let patience: &[&str] = if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
+        let timeout_flags: &[&str] =
+            if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
             3 => ("create-env", Some("--recreate")),
             _ => ("create-env", None),
         };
-        self.hello.command(command, &patience.iter().copied().chain(flag).collect::<Vec<_>>())
+        self.hello.command(command, &timeout_flags.iter().copied().chain(flag).collect::<Vec<_>>())
     }
 
     /// Makes the change that a stage deploys.
@@ -174,11 +185,11 @@ impl<'t> Life<'t> {
             // The call may have failed because an interrupted run stopped the registry.
             self.hello.forget_suspects();
             self.check_cloud_is_as_recorded();
-            check(stage, &self.hello.normalised_state(), &self.place);
+            check(stage, &self.hello.normalised_state(), &self.context);
             // A VM that was just rebooted starts its jobs by itself.
-            until(&format!("{}: the service answers", self.place), || self.hello.answers());
+            until(&format!("{}: the service answers", self.context), || self.hello.answers());
             deploys += 1;
-            assert_eq!(self.hello.ask().1, deploys, "{}: the disk's data is not what it was", self.place);
+            assert_eq!(self.hello.ask().1, deploys, "{}: the disk's data is not what it was", self.context);
         }
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
         let in_place = usize::from(lived(1));
@@ -190,7 +201,7 @@ impl<'t> Life<'t> {
 
     /// Runs one stage: disturbs the command, checks the cloud, and runs the same command again.
     pub(super) fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
-        self.place = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
+        self.context = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
         let (disturbed, run) = self.disturbed(stage, disturbance);
         self.lock_may_stay = !disturbed && matches!(disturbance, Disturbance::Fault { name: "unlink", .. });
         self.tally.point(disturbance, disturbed);
@@ -218,7 +229,7 @@ impl<'t> Life<'t> {
             let machine_gone = self.contract.is_shared() && disturbance.switches_off();
             let who = if machine_gone { "the call was made by `" } else { "" };
             for needed in ["is unknown", "look in the IaaS for", who] {
-                assert!(output.contains(needed), "{}: {needed} is not in {output}", self.place);
+                assert!(output.contains(needed), "{}: {needed} is not in {output}", self.context);
             }
             self.remove_what_is_unknown();
             let mut command = self.command(stage);
@@ -227,7 +238,7 @@ impl<'t> Life<'t> {
         }
         if run.code == 5 && stage != DELETE && disturbance.switches_off() {
             // The VM is deployed but switched off, so the operator must decide.
-            assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.place, run.stderr);
+            assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.context, run.stderr);
             let mut command = self.command(stage);
             if stage != 3 {
                 command.arg("--recreate");
@@ -255,7 +266,7 @@ impl<'t> Life<'t> {
         assert!(
             may,
             "{}: exit code {}\n--- stdout\n{}\n--- stderr\n{}",
-            self.place, run.code, run.stdout, run.stderr
+            self.context, run.code, run.stdout, run.stderr
         );
     }
 
@@ -265,7 +276,7 @@ impl<'t> Life<'t> {
         let path = self.hello.world.path("state.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return };
         let state: Result<Value, _> = serde_json::from_str(&text);
-        assert!(state.is_ok_and(|state| state["director_id"].is_string()), "{}: torn: {text}", self.place);
+        assert!(state.is_ok_and(|state| state["director_id"].is_string()), "{}: torn: {text}", self.context);
     }
 
     /// Checks that every resource has its CID on record, or that an open call accounts for it.
@@ -304,17 +315,17 @@ impl<'t> Life<'t> {
             .collect();
         // The registry's content exists as long as its VM.
         let expected: &[&str] = if self.contract.has_registry() { &["registry.json"] } else { &[] };
-        assert_eq!(journal, expected, "{}: the journal", self.place);
+        assert_eq!(journal, expected, "{}: the journal", self.context);
         if self.contract.has_registry() {
             let served = self.hello.world.read("state.json.journal/registry.json");
             let vm = self.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-            assert!(served.contains(&vm), "{}: the registry does not know {vm}", self.place);
+            assert!(served.contains(&vm), "{}: the registry does not know {vm}", self.context);
         }
     }
 
     fn check_lock_is_gone(&self) {
         let left = self.hello.world.exists("state.json.lock");
-        assert!(self.lock_may_stay || !left, "{}: the lock is left", self.place);
+        assert!(self.lock_may_stay || !left, "{}: the lock is left", self.context);
     }
 
     pub(super) fn check_nothing_left(&self) {
@@ -328,7 +339,7 @@ impl<'t> Life<'t> {
         }
         self.check_lock_is_gone();
         for gone in ["state.json", "state.json.bak", "state.json.journal"] {
-            assert!(!self.hello.world.exists(gone), "{}: {gone} is left", self.place);
+            assert!(!self.hello.world.exists(gone), "{}: {gone} is left", self.context);
         }
     }
 

@@ -15,8 +15,8 @@ fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Di
         let side = if (message + stage).is_multiple_of(2) { Moment::Before } else { Moment::During };
         ConversationPoint::Message(message, side)
     });
-    let places = calls.chain(messages).enumerate();
-    places.map(|(number, place)| Disturbance::At(place, acts[(number + stage) % acts.len()])).collect()
+    let points = calls.chain(messages).enumerate();
+    points.map(|(number, point)| Disturbance::At(point, acts[(number + stage) % acts.len()])).collect()
 }
 
 #[test]

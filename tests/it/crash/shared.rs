@@ -44,8 +44,8 @@ fn another_machine_resumes_after_a_kill_at_any_instant() {
     sweep.add(Contract::Shared, 1, |stage| {
         let messages = 1..=reference.messages[stage];
         let sides = [Moment::Before, Moment::During, Moment::After];
-        let places = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
-        places.map(|place| Disturbance::At(place, MachineAction::Kill)).collect()
+        let points = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
+        points.map(|point| Disturbance::At(point, MachineAction::Kill)).collect()
     });
     // The default run has random instants on one machine only.
     sweep.add(Contract::Shared, 0, |stage| {
@@ -64,7 +64,7 @@ fn another_machine_resumes_after_the_first_is_lost() {
         let sides = [Moment::Before, Moment::After];
         let calls = (1..=reference.calls[stage])
             .flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));
-        calls.map(|place| Disturbance::At(place, MachineAction::Restart { booted: true })).collect()
+        calls.map(|point| Disturbance::At(point, MachineAction::Restart { booted: true })).collect()
     });
     sweep.run();
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disturbance::{Disturbance, wrapped};
-use super::life::{Contract, Life, NEEDLESS, STAGES};
+use super::life::{Contract, CrashLife, NEEDLESS, STAGES};
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
@@ -92,7 +92,7 @@ fn undisturbed(contract: Contract) -> Reference {
     let tally = Tally::default();
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();
-    Life::new(contract, &tally).live(
+    CrashLife::new(contract, &tally).live(
         |_| true,
         |life, stage| {
             life.speak();
@@ -101,9 +101,9 @@ fn undisturbed(contract: Contract) -> Reference {
             let traced = if contract.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
             strace.args(["-qq", "-y", "-e", &format!("trace={}", traced.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));
-            let begun = Instant::now();
+            let started = Instant::now();
             life.hello.world.finish(command).success();
-            reference.times[stage] = begun.elapsed();
+            reference.times[stage] = started.elapsed();
             reference.calls[stage] = life.hello.calls("");
             reference.messages[stage] = life.gate.count();
             let trace = std::fs::read_to_string(&log).unwrap();
@@ -184,13 +184,13 @@ pub(super) fn chosen<const N: usize>(
 pub(super) struct Sweep {
     name: &'static str,
     lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
-    begun: Instant,
+    started: Instant,
 }
 
 impl Sweep {
     /// Creates an empty sweep.
     pub(super) fn new(name: &'static str) -> Sweep {
-        Sweep { name, lives: Vec::new(), begun: Instant::now() }
+        Sweep { name, lives: Vec::new(), started: Instant::now() }
     }
 
     /// Adds the points of each stage, distributed over as few lives as possible. A sample has at most
@@ -247,7 +247,7 @@ impl Sweep {
             tally.points.into_inner(),
             tally.met.into_inner(),
             self.lives.len(),
-            self.begun.elapsed().as_secs_f64(),
+            self.started.elapsed().as_secs_f64(),
             tally.replaced.into_inner(),
             leaks.len(),
             failures.len()
@@ -260,7 +260,7 @@ impl Sweep {
 fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
     let reference = reference(contract);
     let lived = catch_unwind(AssertUnwindSafe(|| {
-        Life::new(contract, tally).live(
+        CrashLife::new(contract, tally).live(
             |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
             |life, stage| life.stage(stage, &disturbances[stage]),
             |stage, state, place| {

@@ -152,7 +152,8 @@ fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
         Some((arg.get_env()?.to_str()?.to_owned(), format!("Sets --{flag}")))
     };
     let of_flags = arguments(command).filter_map(of_flag);
-    let others = reference::variables().map(|one| (one.name.to_owned(), one.meaning.to_owned()));
+    let others =
+        reference::variables().map(|variable| (variable.name.to_owned(), variable.meaning.to_owned()));
     of_flags.chain(others.filter(|_| all)).collect()
 }
 

@@ -94,7 +94,7 @@ fn reference_is_up_to_date() {
 fn variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
     flag_variables(grammar, &mut rows);
-    rows.extend(reference::variables().map(|one| (one.name.to_owned(), escaped(one.meaning))));
+    rows.extend(reference::variables().map(|variable| (variable.name.to_owned(), escaped(variable.meaning))));
     text.push_str("\n## Environment variables\n\nA flag overrides its variable. ");
     text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
@@ -185,14 +185,14 @@ impl CommonOptions {
 
     /// Adds links to the common options of a command.
     fn link(&self, text: &mut String, command: &Command) {
-        let mut begun = false;
+        let mut started = false;
         for heading in self.0.keys() {
             let shared = arguments(command).filter(|arg| arg.get_help_heading() == Some(heading));
             let names = shared.filter(|arg| self.describes(arg)).filter_map(Arg::get_long);
             let names: Vec<String> = names.map(|name| format!("`--{name}`")).collect();
             if !names.is_empty() {
-                text.push_str(if begun { "" } else { "\nCommon options:\n\n" });
-                begun = true;
+                text.push_str(if started { "" } else { "\nCommon options:\n\n" });
+                started = true;
                 writeln!(text, "- [{heading}](#{}): {}", anchor(heading), names.join(", ")).unwrap();
             }
         }

@@ -69,8 +69,8 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         .expect("qemu-system-x86_64 runs: tests/run installs it");
     let mut machine = Machine(child);
     let heard = pieces(machine.0.stdout.take().unwrap());
-    let (begun, mut said) = (Instant::now(), Vec::new());
-    while let Some(left) = BOOT.checked_sub(begun.elapsed()) {
+    let (started, mut said) = (Instant::now(), Vec::new());
+    while let Some(left) = BOOT.checked_sub(started.elapsed()) {
         match heard.recv_timeout(left) {
             Ok(more) => said.extend(more),
             Err(_) => break,

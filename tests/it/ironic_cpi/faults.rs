@@ -66,10 +66,10 @@ impl Faulty {
                 plan.requests += usize::from(counts);
                 let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
                 plan.met |= at.is_some();
-                let begun = plan.requests;
+                let started = plan.requests;
                 match plan.outage {
-                    Some((from, None)) if begun >= from => Some((Fault::Refused, None)),
-                    Some((from, Some(most))) if counts && (from..from + most).contains(&begun) => {
+                    Some((from, None)) if started >= from => Some((Fault::Refused, None)),
+                    Some((from, Some(most))) if counts && (from..from + most).contains(&started) => {
                         Some((Fault::Refused, None))
                     }
                     _ => at.map(|(_, fault)| (fault, plan.cpi)),
@@ -148,20 +148,20 @@ impl Faulty {
     #[track_caller]
     fn disturbed(
         &self,
-        (place, fault): (FaultPoint, Fault),
+        (point, fault): (FaultPoint, Fault),
         method: &str,
         arguments: Value,
     ) -> Option<Value> {
-        self.plan(Some((place, fault)));
+        self.plan(Some((point, fault)));
         let answer = self.answer(method, arguments);
         let [_, commands] = self.counted();
-        let met = match place {
+        let met = match point {
             FaultPoint::Request(_) => self.plan.lock().unwrap().met,
             FaultPoint::Command(number) => commands >= number,
         };
-        assert!(met, "{method} has no {place:?}");
+        assert!(met, "{method} has no {point:?}");
         let killed = matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
-        assert_eq!(answer.is_none(), killed, "{method}, {place:?}, {fault:?}: {answer:?}");
+        assert_eq!(answer.is_none(), killed, "{method}, {point:?}, {fault:?}: {answer:?}");
         answer
     }
 }
@@ -196,19 +196,19 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
 /// Returns the points to try: all of them, or `few` of them with every kind of fault in turn.
 fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
     let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
-    let places =
-        |place: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
-            let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (place(number), *fault)));
+    let with_faults =
+        |point: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
+            let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (point(number), *fault)));
             match full {
                 true => all.collect(),
                 // The sample is spread over all points, and includes the last one.
                 false => (0..few.min(count))
-                    .map(|turn| (place(count - turn * count / few), faults[turn % faults.len()]))
+                    .map(|turn| (point(count - turn * count / few), faults[turn % faults.len()]))
                     .collect(),
             }
         };
-    let mut points = places(FaultPoint::Request, requests, &OF_REQUESTS);
-    points.extend(places(FaultPoint::Command, commands, &OF_COMMANDS));
+    let mut points = with_faults(FaultPoint::Request, requests, &OF_REQUESTS);
+    points.extend(with_faults(FaultPoint::Command, commands, &OF_COMMANDS));
     points
 }
 

@@ -9,16 +9,16 @@ use crate::support::uml::Uml;
 const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
 
 /// The CPI and its storage in a separate kernel. Ironic runs outside.
-struct Island {
+struct LvmKernel {
     uml: Uml,
     metal: Metal,
 }
 
-impl Island {
-    fn new() -> Island {
+impl LvmKernel {
+    fn new() -> LvmKernel {
         let metal = Metal::new();
         let uml = Uml::start(&metal.world.path(""));
-        let island = Island { uml, metal };
+        let island = LvmKernel { uml, metal };
         island.configure(&PORTALS);
         island
     }
@@ -84,7 +84,7 @@ impl Island {
 
 #[test]
 fn volumes_are_thin_and_exported_by_the_kernel() {
-    let island = Island::new();
+    let island = LvmKernel::new();
     let node = island.metal.ironic.node();
     let image = island.metal.world.path("image");
     // A volume that a killed call was filling.
@@ -160,7 +160,7 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
 
 #[test]
 fn failed_export_leaves_nothing() {
-    let island = Island::new();
+    let island = LvmKernel::new();
     let node = island.metal.ironic.node();
     let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
     let stemcell = stemcell.as_str().unwrap();

@@ -18,7 +18,7 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 
 use crate::support::World;
-use crate::support::ironic::{Node, Shared, shared};
+use crate::support::ironic::{ExclusiveIronic, Node, shared};
 use crate::support::tgt::Tgtd;
 
 /// Returns a request in the format of contract 2.
@@ -40,7 +40,7 @@ struct Metal {
     world: World,
     tgtd: Tgtd,
     // Dropped last, so that the exclusive use ends after everything else.
-    ironic: Shared,
+    ironic: ExclusiveIronic,
 }
 
 impl Metal {

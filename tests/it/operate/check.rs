@@ -69,7 +69,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     // Without a terminal, nothing is done unless flags request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
     let findings = document(&output);
-    let drifted = findings.as_array().unwrap().iter().find(|one| one["status"] == "drifted").unwrap();
+    let drifted = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
     assert_eq!((&drifted["what"], &drifted["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drifted["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for more in [&["--json"][..], &["-n", "--json"]] {

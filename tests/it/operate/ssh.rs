@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{Running, run};
 use crate::support::hello::{Hello, far_subnet};
-use crate::support::http::Proxy;
+use crate::support::http::ForwardProxy;
 use crate::support::island::Island;
 
 const PORT: &str = "--opts=-o Port=2222";
@@ -126,9 +126,9 @@ fn interrupted_session_removes_its_user() {
         let session = Running::start(hello.command("ssh", &[PORT, "-c", "echo in; sleep 1000"]));
         session.until("in");
         assert_eq!(users(&hello).len(), 1);
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(session.end(signal), Some(code));
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(started.elapsed() < Duration::from_secs(30));
         assert_eq!(users(&hello), Vec::<String>::new());
     }
     hello.delete(&["--skip-drain"]).success();
@@ -172,7 +172,7 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     let hostile = run(&hello, "ssh", &[PORT, "--gw-host=-oProxyCommand=touch x"]).failure(2);
     assert!(hostile.stderr.contains("has characters that ssh does not accept"), "{}", hostile.stderr);
 
-    let socks = Proxy::socks5(Some(("me", "s3cret-of-socks")));
+    let socks = ForwardProxy::socks5(Some(("me", "s3cret-of-socks")));
     let url = format!("socks5://me:s3cret-of-socks@127.0.0.1:{}", socks.port());
     let proxied = run(&hello, "ssh", &[PORT, "--gw-socks5", &url, "-c", "echo there"]).success();
     assert_eq!(proxied.stdout, "there\n");

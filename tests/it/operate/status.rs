@@ -30,8 +30,12 @@ fn status_of_a_healthy_environment() {
         (&state["disks"][0]["cid"], &json!(true), &json!("yes"))
     );
     assert_eq!(output["networks"][0]["ip"], hello.ip());
-    let names: Vec<&str> =
-        output["certificates"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    let names: Vec<&str> = output["certificates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|certificate| certificate["path"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["default_ca.ca", "mbus_bootstrap_ssl.certificate"]);
     assert_eq!(output["runs"][0]["command"], "create-env");
     assert_eq!(

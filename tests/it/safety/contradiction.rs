@@ -64,15 +64,15 @@ fn agent_is_believed_over_the_cpi() {
         (&["delete-vm", "-n", "VM"], 1),
     ];
     let hellos: Vec<Hello> = std::thread::scope(|scope| {
-        let one = |(words, code)| {
+        let thread = |(words, code)| {
             scope.spawn(move || {
                 let hello = Hello::new();
                 command(&hello, words, code);
                 hello
             })
         };
-        let running: Vec<_> = all.map(one).into_iter().collect();
-        running.into_iter().map(|one| one.join().unwrap()).collect()
+        let running: Vec<_> = all.map(thread).into_iter().collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for hello in hellos {
         hello.answer_truly();
@@ -149,10 +149,10 @@ fn vm_may_answer_for_a_while_during_deletion() {
     crate::support::scripted::until("the CPI denies the VM", || hello.calls("has_vm") > 0);
     std::thread::sleep(Duration::from_secs(2));
     assert!(hello.world.exists("state.json"), "the agent still answers");
-    let begun = Instant::now();
+    let started = Instant::now();
     hello.kill_vm();
     assert!(run.end().success());
-    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(45), "{:?}", started.elapsed());
     assert!(!hello.world.exists("state.json"));
     hello.answer_truly();
 }

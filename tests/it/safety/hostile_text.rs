@@ -43,7 +43,8 @@ fn world(hostile: &str) -> World {
     });
     world.write("bosh-state.json", state.to_string());
     // YAML allows these characters only as escapes.
-    let quoted: String = hostile.chars().map(|one| format!("\\U{:08x}", u32::from(one))).collect();
+    let quoted: String =
+        hostile.chars().map(|character| format!("\\U{:08x}", u32::from(character))).collect();
     let quoted = format!("\"{quoted}\"");
     world.write(
         "bosh.yml",
@@ -186,7 +187,7 @@ const BAREMETAL: &[&[&str]] = &[
 fn ironic(hostile: &str) -> Server {
     let hostile = hostile.to_owned();
     Server::start(move |request, _| {
-        let one = json!({
+        let object = json!({
             "uuid": hostile, "name": hostile, "node_uuid": "odd", &hostile: hostile,
             "extra": {&hostile: [hostile]}, "properties": {&hostile: hostile},
         });
@@ -197,8 +198,11 @@ fn ironic(hostile: &str) -> Server {
             path if path.ends_with("/validate") => {
                 ("200 OK", json!({&hostile: {"result": false, "reason": hostile}}))
             }
-            path if path.ends_with("/odd") => ("200 OK", one),
-            _ => ("200 OK", json!({"uuid": hostile, "nodes": [one], "connectors": [one], "targets": [one]})),
+            path if path.ends_with("/odd") => ("200 OK", object),
+            _ => (
+                "200 OK",
+                json!({"uuid": hostile, "nodes": [object], "connectors": [object], "targets": [object]}),
+            ),
         };
         let versions = [
             ("X-OpenStack-Ironic-API-Minimum-Version", "1.1"),
@@ -210,7 +214,7 @@ fn ironic(hostile: &str) -> Server {
 
 /// Returns the words of every command below this one that has no commands of its own.
 fn leaves(command: &clap::Command, words: &[&str]) -> Vec<String> {
-    let below = |one: &clap::Command| leaves(one, &[words, &[one.get_name()]].concat());
+    let below = |child: &clap::Command| leaves(child, &[words, &[child.get_name()]].concat());
     let found: Vec<String> = command.get_subcommands().flat_map(below).collect();
     if found.is_empty() { vec![words.join(" ")] } else { found }
 }
@@ -344,13 +348,13 @@ fn random_text(dice: &mut Dice) -> String {
 
 #[test]
 fn no_command_prints_random_hostile_text() {
-    let (begun, duration) =
+    let (started, duration) =
         (Instant::now(), number_from_environment("MONOPILE_FUZZ_SECONDS").map(Duration::from_secs));
     let seed = number_from_environment("MONOPILE_FUZZ_SEED").unwrap_or_else(|| match duration {
         Some(_) => UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 1,
     });
-    let goes_on = |round: &u64| duration.map_or(*round < 3, |duration| begun.elapsed() < duration);
+    let goes_on = |round: &u64| duration.map_or(*round < 3, |duration| started.elapsed() < duration);
     let (mut dice, mut runs) = (Dice::new(seed), 0);
     for _ in (0..).take_while(goes_on) {
         let hostile = random_text(&mut dice);

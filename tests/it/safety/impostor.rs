@@ -2,7 +2,7 @@
 //! receives only `ping` and `get_state`, and the run reports it.
 
 use crate::support::hello::Hello;
-use crate::support::proxy::Proxy;
+use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{Dialect, Reaction, Script};
 
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
@@ -11,18 +11,18 @@ const OTHER: &str = "11111111-2222-3333-4444-555555555555";
 /// While this file exists, the agent has another id.
 const FILE: &str = "impostor";
 
-fn disguised(hello: &mut Hello) -> Proxy {
+fn disguised(hello: &mut Hello) -> AgentProxy {
     let proxy = hello.listen();
     proxy.disguise(hello.world.path(FILE));
     proxy
 }
 
-fn said(proxy: &Proxy) -> Vec<String> {
+fn said(proxy: &AgentProxy) -> Vec<String> {
     proxy.take().iter().map(|exchange| exchange.name()).collect()
 }
 
 #[track_caller]
-fn harmless(proxy: &Proxy) {
+fn harmless(proxy: &AgentProxy) {
     let said = said(proxy);
     let mut more = said.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
     assert_eq!(more.next(), None, "{said:?}");
@@ -113,10 +113,11 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             let run = hello.create(&[]).failure(5);
             assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
             let exchanges = proxy.take();
-            let seen = exchanges.iter().position(|one| one.answer["value"]["agent_id"] == OTHER).unwrap();
-            let more: Vec<String> = exchanges[seen..].iter().map(|one| one.name()).collect();
+            let seen =
+                exchanges.iter().position(|exchange| exchange.answer["value"]["agent_id"] == OTHER).unwrap();
+            let more: Vec<String> = exchanges[seen..].iter().map(|exchange| exchange.name()).collect();
             assert_eq!(more, ["get_state"], "{method} {nth}");
-            let before = exchanges[..seen].last().map(|one| one.name());
+            let before = exchanges[..seen].last().map(|exchange| exchange.name());
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();
         }
@@ -143,8 +144,10 @@ fn foreign_agent_is_not_updated_in_place() {
     let run = hello.create(&[]).failure(5);
     assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
     let exchanges = proxy.take();
-    let said: Vec<(String, bool)> =
-        exchanges.iter().map(|one| (one.name(), one.answer["value"]["agent_id"] == OTHER)).collect();
+    let said: Vec<(String, bool)> = exchanges
+        .iter()
+        .map(|exchange| (exchange.name(), exchange.answer["value"]["agent_id"] == OTHER))
+        .collect();
     assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
     assert_eq!(hello.state()["current_vm_cid"], vm);
 

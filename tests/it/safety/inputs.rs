@@ -56,13 +56,13 @@ fn rejects_endless_files() {
         let mut command = world.monopile(args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let (begun, mut peak) = (Instant::now(), 0);
+        let (started, mut peak) = (Instant::now(), 0);
         let code = answer(&format!("{args:?} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
         });
         assert!(!code.success() && code.code() != Some(101), "{args:?}: {code}");
-        assert!(begun.elapsed() < Duration::from_secs(60), "{args:?}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{args:?}: {:?}", started.elapsed());
         assert!(peak < if args[0] == "cpi" { 4 * MEMORY } else { MEMORY }, "{args:?} needs {peak} KiB");
     }
 }

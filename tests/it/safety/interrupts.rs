@@ -65,7 +65,7 @@ fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
     for signal in [Signal::INT, Signal::TERM] {
         let mut pty = Pty::start(hello.command(command, more), (120, 50));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));
-        let begun = Instant::now();
+        let started = Instant::now();
         match signal {
             Signal::INT => pty.press("\x03"),
             signal => pty.signal(signal),
@@ -74,7 +74,7 @@ fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
         let text = pty.text();
         // SIGTERM ends the prompt or the process, whichever comes first.
         assert!(code == 130 || (signal == Signal::TERM && code == -1), "{command}: {code}: {text}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert!(text.contains("interrupted: nothing was done"), "{command}: {text}");
         assert!(!text.contains("call in flight"), "{command}: {text}");
         assert_eq!(hello.world.read("state.json"), state, "{command}");

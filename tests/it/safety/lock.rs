@@ -25,7 +25,7 @@ fn second_run_fails_and_names_the_first() {
         ("start-env", &[]),
         ("state verify", &[]),
     ] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut words = command.split(' ');
         let mut command = match (words.next().unwrap(), words.next()) {
             (group, Some(name)) => hello.subcommand(&[group, name], more),
@@ -34,7 +34,7 @@ fn second_run_fails_and_names_the_first() {
         command.stdin(Stdio::null());
         let run = hello.world.finish(command).failure(4);
         assert!(run.stderr.contains(&holder), "{holder}: {}", run.stderr);
-        assert!(begun.elapsed() < Duration::from_secs(20), "it waited: {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(20), "it waited: {:?}", started.elapsed());
     }
     for words in [&["forget", "--vm", "x", "--yes"][..], &["backup", "--keep"]] {
         let run = hello.world.run(["state"].iter().chain(words).chain(&state)).failure(4);

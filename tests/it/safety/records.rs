@@ -62,7 +62,7 @@ fn state_show_and_verify_cover_all_records() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| (one["what"].as_str().unwrap(), one["status"].as_str().unwrap()))
+        .map(|finding| (finding["what"].as_str().unwrap(), finding["status"].as_str().unwrap()))
         .collect();
     assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
     let report = hello.world.finish(hello.command("cloud-check", &["--report", "--json"])).success();
@@ -171,7 +171,7 @@ fn versions_are_kept_and_can_be_restored() {
     hello.create(&["--recreate"]).success();
     let second = hello.state();
     let names = |listed: &[Value]| -> Vec<String> {
-        listed.iter().map(|one| one["version"].as_str().unwrap().to_owned()).collect()
+        listed.iter().map(|version| version["version"].as_str().unwrap().to_owned()).collect()
     };
     let kept = listed(&hello);
     assert_eq!(names(&kept), ["bak", "1"]);
@@ -200,7 +200,9 @@ fn versions_are_kept_and_can_be_restored() {
     assert_eq!(hello.state(), second);
     let kept = listed(&hello);
     assert!(
-        kept.iter().any(|one| one["problem"].as_str().is_some_and(|text| text.contains("not a valid state")))
+        kept.iter().any(|version| version["problem"]
+            .as_str()
+            .is_some_and(|text| text.contains("not a valid state")))
     );
     assert!(state(&hello, &["backup"]).success().stdout.contains("unusable"));
 

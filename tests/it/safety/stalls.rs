@@ -7,10 +7,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
 use crate::support::process::{WaitForEnd as _, next};
-use crate::support::stall::Point;
+use crate::support::stall::StallPoint;
 
 /// Deploys an environment, and checks that a signal ends this command while its agent stalls.
-fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) {
+fn ends_at_a_signal(point: StallPoint, command: &str, more: &[&str], signal: Signal) {
     let mut hello = Hello::new();
     // Another address of the agent would mean another manifest.
     let proxy = hello.listen();
@@ -21,10 +21,10 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
     let mut command = hello.command(command, more);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     next("the agent stalls", &reached).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     kill_process(Pid::from_child(&child), signal).unwrap();
     let code = child.end().code();
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert_eq!(code, Some(128 + signal.as_raw()), "{point:?}");
     assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
     assert_eq!(hello.state()["current_vm_cid"], state["current_vm_cid"]);
@@ -34,30 +34,32 @@ fn ends_at_a_signal(point: Point, command: &str, more: &[&str], signal: Signal) 
 
 #[test]
 fn signal_ends_the_wait_for_a_silent_agent() {
-    for (point, signal) in Point::MESSAGE.into_iter().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
+    for (point, signal) in
+        StallPoint::MESSAGE.into_iter().zip([Signal::INT, Signal::TERM].into_iter().cycle())
+    {
         ends_at_a_signal(point, "stop-env", &["--agent-timeout", "10m"], signal);
     }
 }
 
 #[test]
 fn signal_ends_the_wait_for_a_task() {
-    ends_at_a_signal(Point::Task, "stop-env", &[], Signal::INT);
+    ends_at_a_signal(StallPoint::Task, "stop-env", &[], Signal::INT);
 }
 
 #[test]
 fn signal_ends_a_transfer() {
-    ends_at_a_signal(Point::Download, "logs", &[], Signal::INT);
-    ends_at_a_signal(Point::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
+    ends_at_a_signal(StallPoint::Download, "logs", &[], Signal::INT);
+    ends_at_a_signal(StallPoint::Upload, "create-env", &["-v", "port=8581"], Signal::TERM);
 }
 
 #[test]
 fn unanswered_agent_message_fails_the_run() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    let _reached = hello.stall_at(Point::Body);
-    let begun = Instant::now();
+    let _reached = hello.stall_at(StallPoint::Body);
+    let started = Instant::now();
     let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).failure(5);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     let address = format!("https://{}:6869", hello.ip());
     let expected = format!("{address} stalled at `ping`: no complete answer within ");
     assert!(run.stderr.contains(&expected), "{}", run.stderr);

@@ -70,7 +70,7 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     hello.script(Script::speaking(Dialect::Local).fail("create_disk", 1, "Bosh::Clouds::NoDiskSpace", true));
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("3 calls of earlier runs failed"), "{}", run.stderr);
-    let kinds: Vec<Value> = suspects(&hello).iter().map(|one| one["what"].clone()).collect();
+    let kinds: Vec<Value> = suspects(&hello).iter().map(|suspect| suspect["what"].clone()).collect();
     assert_eq!(kinds, ["stemcell", "vm", "disk", "disk"]);
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);

@@ -113,9 +113,9 @@ fn listener_with_another_certificate_stops_the_run() {
 fn silent_listener_is_awaited_briefly() {
     let hello = Hello::new();
     let _silent = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = hello.world.finish(hello.command("plan", &[])).success();
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
     // The limit is three seconds, in addition to the rest of the run.
     assert!((Duration::from_secs(3)..Duration::from_secs(8)).contains(&took), "{took:?}");

@@ -8,12 +8,12 @@ use crate::support::scripted::{Dialect, Reaction, Script};
 fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).failure(code);
     expected.iter().for_each(|text| assert_said(&plan, text));
-    refused(clouds, az, code, expected);
+    expect_refusal(clouds, az, code, expected);
 }
 
 /// Runs create-env, which must fail with this exit code, and checks that nothing happened.
 #[track_caller]
-fn refused(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
+fn expect_refusal(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let run = clouds.create(az, &[]).failure(code);
     for text in expected {
         assert_said(&run, text);
@@ -98,9 +98,10 @@ fn rejects_configs_given_twice() {
 fn failing_info_of_a_cpi_stops_the_run() {
     let clouds = Clouds::new();
     let message = format!("cannot log in with {SECRET}");
-    let deed = Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
-    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("info", 9, deed));
-    refused(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
+    let reaction =
+        Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
+    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("info", 9, reaction));
+    expect_refusal(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
     // A CPI that is not needed gets no request.
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
@@ -110,7 +111,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
 fn rejects_a_stemcell_of_an_unsupported_format() {
     let clouds = Clouds::new();
     clouds.formats("local-directory");
-    refused(
+    expect_refusal(
         &clouds,
         "z-west",
         3,

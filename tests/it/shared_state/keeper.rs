@@ -52,10 +52,14 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     gone.store(true, Ordering::SeqCst);
     child.kill().unwrap();
     child.end();
-    let begun = Instant::now();
+    let started = Instant::now();
     hello.go();
     hello.wait_for_keeper();
-    assert!(begun.elapsed() > Duration::from_secs(3), "as long as the lease lasts: {:?}", begun.elapsed());
+    assert!(
+        started.elapsed() > Duration::from_secs(3),
+        "as long as the lease lasts: {:?}",
+        started.elapsed()
+    );
     hello.wait_until_idle();
     // The answer is nevertheless on this machine.
     gone.store(false, Ordering::SeqCst);

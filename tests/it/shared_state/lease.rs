@@ -29,9 +29,9 @@ fn second_run_names_the_holder_and_may_wait() {
     );
 
     hello.change_machine();
-    let begun = Instant::now();
+    let started = Instant::now();
     let refused = hello.create(&[]).failure(4);
-    assert!(begun.elapsed() < Duration::from_secs(20), "at once");
+    assert!(started.elapsed() < Duration::from_secs(20), "at once");
     let who =
         format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
     assert!(
@@ -198,12 +198,12 @@ fn lease_expired_by_server_time_is_taken_over() {
     hello.create(&[]).success();
     let before = bucket.read("state.json");
     bucket.put(LOCK, foreign(2).as_bytes());
-    let begun = Instant::now();
+    let started = Instant::now();
     // The holder's clock does not affect the end of the lease.
     let refused = hello.create(&[]).failure(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
-    assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
     let output =
         "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
     assert!(run.stderr.contains(output), "{}", run.stderr);

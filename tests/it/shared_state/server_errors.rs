@@ -63,9 +63,9 @@ fn permanent_errors_are_reported_before_any_effect() {
     ] {
         let (_server, bucket) = front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
-        let begun = Instant::now();
+        let started = Instant::now();
         let run = hello.create(&[]).failure(1);
-        assert!(begun.elapsed() < Duration::from_secs(90), "{code}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(90), "{code}: {:?}", started.elapsed());
         for part in parts {
             assert!(run.stderr.contains(part), "{code}: {part}: {}", run.stderr);
         }
@@ -152,11 +152,11 @@ fn interrupt(hello: &Hello, reached: impl Fn() -> bool) {
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until("a request waits", reached);
-    let begun = Instant::now();
+    let started = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
     // The request itself never gets an answer.
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn signal_ends_the_wait_for_a_bucket() {
     }
     // The library waits between attempts to connect.
     hello.share_in(Bucket { front: Some("http://127.0.0.1:1".to_owned()), ..direct.clone() });
-    let begun = Instant::now();
-    interrupt(&hello, || begun.elapsed() > Duration::from_secs(2));
+    let started = Instant::now();
+    interrupt(&hello, || started.elapsed() > Duration::from_secs(2));
 
     hello.share_in(direct);
     hello.create(&["--wait-for-lock", "60s"]).success();

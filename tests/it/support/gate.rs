@@ -48,14 +48,14 @@ impl Gate {
     }
 
     fn hold(&self) {
-        self.tell();
+        self.mark_held();
         // A failed test removes its files, which ends the wait.
         while !self.directory.join("go").exists() && self.directory.exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    fn tell(&self) {
+    fn mark_held(&self) {
         std::fs::write(self.directory.join("held"), "").unwrap();
     }
 }
@@ -78,7 +78,7 @@ impl Listener for GateListener {
         };
         match side {
             Some(Moment::Before) => self.0.hold(),
-            Some(Moment::During) => self.0.tell(),
+            Some(Moment::During) => self.0.mark_held(),
             Some(Moment::After) | None => {}
         }
         number

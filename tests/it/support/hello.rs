@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::bucket::Bucket;
 use super::keys::{Certificate, vars_store};
-use super::proxy::{self, Listener, Proxy};
+use super::proxy::{self, AgentProxy, Listener};
 use super::scripted;
-use super::stall::{self, Point};
+use super::stall::{self, StallPoint};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
 use super::{Run, World, claim};
 
@@ -206,7 +206,7 @@ impl Hello {
 
     /// Replaces a flag and its value in all following commands with these flags.
     pub(crate) fn replace_flag(&mut self, flag: &str, by: &[&str]) {
-        let at = self.flags.iter().position(|one| one == flag).unwrap();
+        let at = self.flags.iter().position(|known| known == flag).unwrap();
         self.flags.splice(at..at + 2, by.iter().map(ToString::to_string));
     }
 
@@ -249,19 +249,19 @@ impl Hello {
     }
 
     /// Puts a proxy between the program and the agent that records their exchanges.
-    pub(crate) fn listen(&mut self) -> Proxy {
+    pub(crate) fn listen(&mut self) -> AgentProxy {
         let (listen, agent, tls) = self.stand_between();
-        Proxy::start(listen, agent, tls)
+        AgentProxy::start(listen, agent, tls)
     }
 
     /// Puts a proxy between the program and the agent that passes their exchanges to `hear`.
-    pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> Proxy {
+    pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> AgentProxy {
         let (listen, agent, tls) = self.stand_between();
-        Proxy::start_with(listen, agent, tls, hear)
+        AgentProxy::start_with(listen, agent, tls, hear)
     }
 
     /// Replaces the agent with one that stalls at this point. The receiver gets a message when it stalls.
-    pub(crate) fn stall_at(&mut self, point: Point) -> Receiver<()> {
+    pub(crate) fn stall_at(&mut self, point: StallPoint) -> Receiver<()> {
         let (listen, _, tls) = self.stand_between();
         let id = self.state()["monopile"]["vm"]["agent_id"].as_str().unwrap().to_owned();
         stall::serve(TcpListener::bind(listen).unwrap(), tls, &id, point)
@@ -372,7 +372,7 @@ impl Hello {
     /// Kills the VM's processes. In the cloud, the VM still exists.
     pub(crate) fn kill_vm(&self) {
         let is_vm = |left: &String| left.contains("vm-boot") || left.contains("bosh-agent agent");
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let vm: Vec<String> = self.world.leftovers().into_iter().filter(is_vm).collect();
             for process in &vm {
@@ -383,7 +383,7 @@ impl Hello {
             if vm.is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(20), "{vm:?}");
+            assert!(started.elapsed() < Duration::from_secs(20), "{vm:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -409,7 +409,7 @@ impl Hello {
     /// Returns the leftovers of the environment: processes, mounts and cloud resources. Waits a moment,
     /// because killed processes may need time to end.
     pub(crate) fn leftovers(&self) -> Vec<String> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let mut left = self.world.leftovers();
             for cloud in ["cloud", "cloud-b"].map(|cloud| self.world.path(cloud)) {
@@ -417,7 +417,7 @@ impl Hello {
                     left.push(format!("cloud: {:?}", tree(&cloud)));
                 }
             }
-            if left.is_empty() || begun.elapsed() > Duration::from_secs(5) {
+            if left.is_empty() || started.elapsed() > Duration::from_secs(5) {
                 return left;
             }
             std::thread::sleep(Duration::from_millis(50));

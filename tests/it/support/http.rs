@@ -220,12 +220,12 @@ pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
 }
 
 /// A proxy that directs every name to loopback and records its targets.
-pub(crate) struct Proxy {
+pub(crate) struct ForwardProxy {
     listening: Listening,
     targets: Arc<Mutex<Vec<String>>>,
 }
 
-impl Proxy {
+impl ForwardProxy {
     /// Starts a SOCKS 5 proxy, with a user and password if they are given.
     pub(crate) fn socks5(credentials: Option<(&'static str, &'static str)>) -> Self {
         Self::start(move |stream, targets| socks5(stream, credentials, targets))
@@ -244,7 +244,7 @@ impl Proxy {
         let seen = Arc::clone(&targets);
         // A client that disconnects does not fail the test.
         let listening = Listening::start(move |stream| drop(serve(stream, &seen)));
-        Proxy { listening, targets }
+        ForwardProxy { listening, targets }
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -3,7 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
-use super::process::{PATIENCE, RunToEnd, WaitForEnd, prepare, waiting};
+use super::process::{RunToEnd, TEST_TIMEOUT, WaitForEnd, prepare, waiting};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ use super::keystone::Keystone;
 use super::{World, free_port};
 
 /// The timeout of its start: it imports much of OpenStack on a machine that may be compiling.
-const START: Duration = PATIENCE;
+const START: Duration = TEST_TIMEOUT;
 const VERSION: &str = "1.115";
 
 /// A running Ironic.
@@ -31,13 +31,13 @@ pub(crate) struct Ironic {
 }
 
 /// The authentication that an Ironic requires.
-pub(crate) enum Answers<'k> {
+pub(crate) enum RequiredAuth<'k> {
     /// No authentication.
-    Anybody,
+    None,
     /// HTTP basic authentication with this user and password.
-    User(&'static str, &'static str),
+    Basic(&'static str, &'static str),
     /// Tokens of this Keystone.
-    Known(&'k Keystone),
+    Keystone(&'k Keystone),
 }
 
 /// A simulated machine.
@@ -68,18 +68,18 @@ static POOL: Pool =
     Pool { state: Mutex::new(PoolState { free: Vec::new(), started: 0 }), returned: Condvar::new() };
 
 /// Exclusive use of a shared Ironic.
-pub(crate) struct Shared {
+pub(crate) struct ExclusiveIronic {
     ironic: &'static Ironic,
 }
 
-impl Shared {
+impl ExclusiveIronic {
     /// Returns the Ironic for a thread that ends before the exclusive use ends.
     pub(crate) fn for_thread(&self) -> &'static Ironic {
         self.ironic
     }
 }
 
-impl Deref for Shared {
+impl Deref for ExclusiveIronic {
     type Target = Ironic;
 
     fn deref(&self) -> &Ironic {
@@ -87,7 +87,7 @@ impl Deref for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ExclusiveIronic {
     fn drop(&mut self) {
         POOL.lock().free.push(self.ironic);
         POOL.returned.notify_one();
@@ -102,17 +102,17 @@ impl Pool {
 
 /// Waits for exclusive use of a shared Ironic. Its SQLite database fails when two requests write at once,
 /// and a conductor may then forget its work.
-pub(crate) fn shared() -> Shared {
+pub(crate) fn shared() -> ExclusiveIronic {
     let _waiting = waiting("a turn with an Ironic that tests share");
     let mut state = POOL.lock();
     loop {
         if let Some(ironic) = state.free.pop() {
-            return Shared { ironic };
+            return ExclusiveIronic { ironic };
         }
         if state.started < MOST {
             state.started += 1;
             drop(state);
-            return Shared { ironic: Box::leak(Box::new(Ironic::start(&Answers::Anybody))) };
+            return ExclusiveIronic { ironic: Box::leak(Box::new(Ironic::start(&RequiredAuth::None))) };
         }
         state = POOL.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
@@ -156,15 +156,15 @@ pub(crate) fn http() -> ureq::Agent {
 
 impl Ironic {
     /// Starts an Ironic for one test. It ends on drop.
-    pub(crate) fn start(answers: &Answers) -> Ironic {
+    pub(crate) fn start(answers: &RequiredAuth) -> Ironic {
         let directory = scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
             std::fs::create_dir_all(directory.join(name)).unwrap();
         }
         let (port, boot_port) = (free_port(), free_port());
         let auth = match answers {
-            Answers::Anybody => "noauth".to_owned(),
-            Answers::User(user, password) => {
+            RequiredAuth::None => "noauth".to_owned(),
+            RequiredAuth::Basic(user, password) => {
                 let script = "import bcrypt, sys; print(bcrypt.hashpw(sys.argv[1].encode(), \
                     bcrypt.gensalt(4)).decode())";
                 let hash = prepare(venv().join("bin/python")).args(["-c", script, password]).outcome();
@@ -172,26 +172,26 @@ impl Ironic {
                 std::fs::write(directory.join("htpasswd"), line).unwrap();
                 format!("http_basic\nhttp_basic_auth_user_file={}/htpasswd", directory.display())
             }
-            Answers::Known(_) => "keystone".to_owned(),
+            RequiredAuth::Keystone(_) => "keystone".to_owned(),
         };
         let mut config = include_str!("ironic/ironic.conf")
             .replace("@DIRECTORY@", directory.to_str().unwrap())
             .replace("@PORT@", &port.to_string())
             .replace("@BOOT_PORT@", &boot_port.to_string())
             .replace("@AUTH@", &auth);
-        if let Answers::Known(keystone) = answers {
+        if let RequiredAuth::Keystone(keystone) = answers {
             config.push_str(&keystone.middleware());
         }
         std::fs::write(directory.join("ironic.conf"), config).unwrap();
         let child = serve(&directory, &["ironic"]);
         let identity = match answers {
-            Answers::Anybody => None,
-            Answers::User(user, password) => {
+            RequiredAuth::None => None,
+            RequiredAuth::Basic(user, password) => {
                 use base64::Engine;
                 let text = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
                 Some(("Authorization", format!("Basic {text}")))
             }
-            Answers::Known(keystone) => Some(("X-Auth-Token", keystone.token().to_owned())),
+            RequiredAuth::Keystone(keystone) => Some(("X-Auth-Token", keystone.token().to_owned())),
         };
         let ironic = Ironic { port, directory, http: http(), identity, child };
         ironic.wait_until_ready();
@@ -199,9 +199,9 @@ impl Ironic {
     }
 
     fn wait_until_ready(&self) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while self.try_call("GET", "/v1/drivers/fake-hardware", None).map(|(status, _)| status) != Some(200) {
-            if begun.elapsed() > START {
+            if started.elapsed() > START {
                 panic!("Ironic does not come up in '{}':\n{}", self.directory.display(), self.last_words());
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -243,12 +243,12 @@ impl Ironic {
     /// Sends a request that must succeed.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let (status, answer) = self.try_call(method, path, body.as_ref()).expect("Ironic answers");
             // The request had no effect in this case.
             let is_busy = status >= 500 && answer.to_string().contains("database is locked");
-            if !is_busy || begun.elapsed() > START {
+            if !is_busy || started.elapsed() > START {
                 if !(200..300).contains(&status) {
                     panic!("{method} {path}: {status} {answer}\n{}", self.last_words());
                 }
@@ -301,13 +301,13 @@ impl Ironic {
     }
 
     fn wait_for(&self, node: &Node, field: &str, value: &str) {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let seen = self.call("GET", &format!("/v1/nodes/{}", node.uuid), None);
             if seen[field] == value && seen["reservation"].is_null() {
                 return;
             }
-            assert!(begun.elapsed() < START, "{}: {field} is {} and not {value}", node.name, seen[field]);
+            assert!(started.elapsed() < START, "{}: {field} is {} and not {value}", node.name, seen[field]);
             std::thread::sleep(Duration::from_millis(100));
         }
     }

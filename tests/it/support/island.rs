@@ -156,8 +156,8 @@ impl Drop for Island {
         let _ = self.holder.kill();
         self.holder.stop();
         let link = PathBuf::from(format!("/sys/class/net/mp{}", self.holder.id()));
-        let begun = Instant::now();
-        while link.exists() && begun.elapsed() < Duration::from_secs(5) {
+        let started = Instant::now();
+        while link.exists() && started.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::free_port;
 use super::ironic::{http, scratch, serve};
 
-const START: Duration = super::process::PATIENCE;
+const START: Duration = super::process::TEST_TIMEOUT;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
 /// The name of the only project.
 pub(crate) const PROJECT: &str = "metal";
@@ -41,12 +41,12 @@ impl Keystone {
         std::fs::write(directory.join("keystone.conf"), config).unwrap();
         let child = serve(&directory, &["keystone", &port.to_string(), ADMIN.0, ADMIN.1]);
         let mut keystone = Keystone { port, http: http(), token: String::new(), child };
-        let begun = Instant::now();
+        let started = Instant::now();
         keystone.token = loop {
             if let Some(token) = keystone.log_in() {
                 break token;
             }
-            if begun.elapsed() > START {
+            if started.elapsed() > START {
                 let output = std::fs::read_to_string(directory.join("output")).unwrap_or_default();
                 panic!("Keystone does not come up in '{}':\n{output}", directory.display());
             }

@@ -2,8 +2,8 @@
 //!
 //! A program starts with the environment, signal dispositions and umask of a normal login, whatever the test
 //! process inherited (`nohup`, background jobs, a locale, a proxy). Every wait has a deadline, and a test
-//! that misses it fails with a description of the wait. A test that runs longer than [`PATIENCE`] is reported
-//! with its current wait while it continues.
+//! that misses it fails with a description of the wait. A test that runs longer than [`TEST_TIMEOUT`] is
+//! reported with its current wait while it continues.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The maximum duration of a single wait of a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(110);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(110);
 /// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
 /// The time between two messages about a slow test.
@@ -81,7 +81,7 @@ fn ignored_signals() -> Vec<i32> {
 /// A thread that runs a test.
 struct Watched {
     name: String,
-    begun: Instant,
+    started: Instant,
     reminded: Instant,
     waits: Vec<String>,
 }
@@ -97,7 +97,7 @@ impl Watch {
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
         let now = Instant::now();
-        let watched = Watched { name, begun: now, reminded: now, waits: Vec::new() };
+        let watched = Watched { name, started: now, reminded: now, waits: Vec::new() };
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
         Watch(number)
     }
@@ -124,8 +124,8 @@ fn remind() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
-            let seconds = watched.begun.elapsed().as_secs();
-            if seconds >= PATIENCE.as_secs() && watched.reminded.elapsed() >= REMINDER {
+            let seconds = watched.started.elapsed().as_secs();
+            if seconds >= TEST_TIMEOUT.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
@@ -151,8 +151,8 @@ pub(crate) struct Waiting(());
 impl Waiting {
     #[track_caller]
     fn new(what: &str) -> Waiting {
-        let place = Location::caller();
-        change(|waits| waits.push(format!("{what} ({}:{})", place.file(), place.line())));
+        let location = Location::caller();
+        change(|waits| waits.push(format!("{what} ({}:{})", location.file(), location.line())));
         Waiting(())
     }
 }
@@ -180,12 +180,12 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
 #[track_caller]
 pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let _waiting = Waiting::new(what);
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < limit, "waited {} s for this: {what}", limit.as_secs());
+        assert!(started.elapsed() < limit, "waited {} s for this: {what}", limit.as_secs());
         std::thread::sleep(LOOK);
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut(
 /// Polls like [`answer_within`], with the maximum limit.
 #[track_caller]
 pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    answer_within(PATIENCE, what, ask)
+    answer_within(TEST_TIMEOUT, what, ask)
 }
 
 /// Waits for a condition that must come true.
@@ -213,10 +213,10 @@ pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
 #[track_caller]
 pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
-    match messages.recv_timeout(PATIENCE) {
+    match messages.recv_timeout(TEST_TIMEOUT) {
         Ok(message) => Some(message),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", PATIENCE.as_secs()),
+        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", TEST_TIMEOUT.as_secs()),
     }
 }
 
@@ -304,14 +304,14 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
     let what = name_of(child);
     let _waiting = Waiting::new(&what);
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if begun.elapsed() > PATIENCE {
+        if started.elapsed() > TEST_TIMEOUT {
             let _ = child.kill();
-            panic!("waited {} s for this: {what}{}", PATIENCE.as_secs(), more());
+            panic!("waited {} s for this: {what}{}", TEST_TIMEOUT.as_secs(), more());
         }
         std::thread::sleep(LOOK);
     }
@@ -337,9 +337,9 @@ impl WaitForEnd for Child {
 
     fn stop(&mut self) {
         drop(self.stdin.take());
-        let begun = Instant::now();
+        let started = Instant::now();
         while matches!(self.try_wait(), Ok(None)) {
-            if begun.elapsed() > Duration::from_secs(30) {
+            if started.elapsed() > Duration::from_secs(30) {
                 let pid = Pid::from_child(self);
                 // A process without its own group is killed alone.
                 let _ = kill_process_group(pid, Signal::KILL).or_else(|_| kill_process(pid, Signal::KILL));
@@ -353,10 +353,10 @@ impl WaitForEnd for Child {
 
 /// Sends SIGINT to a run, which must end at once.
 pub(crate) fn interrupt(mut child: Child) {
-    let begun = Instant::now();
+    let started = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.end().code(), Some(130));
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 /// Runs programs to their end.

@@ -78,20 +78,20 @@ impl<F: Fn(Exchange) + Send + Sync> Listener for F {
 type Disguise = Arc<Mutex<Option<PathBuf>>>;
 
 /// The proxy. It stops on drop.
-pub(crate) struct Proxy {
+pub(crate) struct AgentProxy {
     exchanges: Arc<Mutex<Vec<Exchange>>>,
     disguise: Disguise,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Proxy {
+impl AgentProxy {
     /// Listens on `listen` and forwards to the agent at `agent`.
-    pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> Proxy {
+    pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> AgentProxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let heard = exchanges.clone();
         let hear = move |exchange: Exchange| heard.lock().unwrap().push(exchange);
-        let mut proxy = Proxy::start_with(listen, agent, tls, hear);
+        let mut proxy = AgentProxy::start_with(listen, agent, tls, hear);
         proxy.exchanges = exchanges;
         proxy
     }
@@ -102,7 +102,7 @@ impl Proxy {
         agent: SocketAddr,
         tls: Arc<ServerConfig>,
         hear: impl Listener + 'static,
-    ) -> Proxy {
+    ) -> AgentProxy {
         let listener = TcpListener::bind(listen).unwrap();
         listener.set_nonblocking(true).unwrap();
         let hear: Arc<dyn Listener> = Arc::new(hear);
@@ -124,7 +124,7 @@ impl Proxy {
                 }
             }
         });
-        Proxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
+        AgentProxy { exchanges: Arc::default(), disguise, stop, thread: Some(thread) }
     }
 
     /// Replaces the agent's id with the content of this file, while the file exists.
@@ -138,7 +138,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for AgentProxy {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -198,7 +198,7 @@ fn client() -> ureq::Agent {
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build();
     let config = ureq::Agent::config_builder().tls_config(tls).http_status_as_error(false).proxy(None);
-    config.timeout_global(Some(super::process::PATIENCE)).build().new_agent()
+    config.timeout_global(Some(super::process::TEST_TIMEOUT)).build().new_agent()
 }
 
 /// A complete HTTP request.

@@ -17,7 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// The mark at the end of a row that the terminal wrapped.
 pub(crate) const WRAPPED: &str = "↵";
 /// The timeout of a test on a terminal.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A program on a terminal.
 pub(crate) struct Pty {
@@ -110,13 +110,13 @@ impl Pty {
     /// Waits until the screen satisfies `is_shown`, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let screen = self.screen();
             if is_shown(&screen) {
                 return screen;
             }
-            assert!(begun.elapsed() < PATIENCE, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            assert!(started.elapsed() < TEST_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -140,12 +140,12 @@ impl Pty {
 
     /// Waits for the program to end, and returns its exit code.
     pub(crate) fn end(&mut self) -> i32 {
-        let begun = Instant::now();
+        let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(begun.elapsed() < PATIENCE, "it does not end:\n{}", self.screen());
+            assert!(started.elapsed() < TEST_TIMEOUT, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
         // Child processes may keep the terminal open, so the output counts as complete once nothing more

@@ -13,7 +13,7 @@ type Stream = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
 /// The point at which the agent stalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Point {
+pub(crate) enum StallPoint {
     /// After it has accepted the connection.
     Accepted,
     /// In the TLS handshake.
@@ -34,14 +34,25 @@ pub(crate) enum Point {
     Download,
 }
 
-impl Point {
+impl StallPoint {
     /// The points that any message reaches.
-    pub(crate) const MESSAGE: [Point; 6] =
-        [Point::Accepted, Point::Handshake, Point::Continue, Point::Headers, Point::Drip, Point::Body];
+    pub(crate) const MESSAGE: [StallPoint; 6] = [
+        StallPoint::Accepted,
+        StallPoint::Handshake,
+        StallPoint::Continue,
+        StallPoint::Headers,
+        StallPoint::Drip,
+        StallPoint::Body,
+    ];
 }
 
 /// Serves an agent whose id is `id`. The receiver gets a message when the agent has reached its point.
-pub(crate) fn serve(listener: TcpListener, tls: Arc<ServerConfig>, id: &str, point: Point) -> Receiver<()> {
+pub(crate) fn serve(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    id: &str,
+    point: StallPoint,
+) -> Receiver<()> {
     let (reached, points) = channel();
     let id = id.to_owned();
     std::thread::spawn(move || {
@@ -66,12 +77,12 @@ fn answer(
     mut tcp: TcpStream,
     tls: Arc<ServerConfig>,
     id: &str,
-    point: Point,
+    point: StallPoint,
     reached: &Sender<()>,
 ) -> std::io::Result<()> {
     match point {
-        Point::Accepted => stall(reached),
-        Point::Handshake => {
+        StallPoint::Accepted => stall(reached),
+        StallPoint::Handshake => {
             tcp.read_exact(&mut [0; 64])?;
             // This is the head of a ServerHello, and a part of its content.
             tcp.write_all(&[0x16, 3, 3, 0, 122, 2, 0, 0, 118])?;
@@ -84,7 +95,7 @@ fn answer(
     while let Some((verb, length)) = head(&mut stream)? {
         if verb == "PUT" {
             send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
-            if point == Point::Upload {
+            if point == StallPoint::Upload {
                 stall(reached);
             }
         }
@@ -92,16 +103,16 @@ fn answer(
         stream.read_exact(&mut body)?;
         let message: Value = serde_json::from_slice(&body).unwrap_or_default();
         match point {
-            Point::Continue => loop {
+            StallPoint::Continue => loop {
                 send(&mut stream, "HTTP/1.1 100 Continue\r\n\r\n")?;
                 let _ = reached.send(());
                 std::thread::sleep(Duration::from_millis(100));
             },
-            Point::Headers => {
+            StallPoint::Headers => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Le")?;
                 stall(reached);
             }
-            Point::Drip => {
+            StallPoint::Drip => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nX-Drip: ")?;
                 let _ = reached.send(());
                 loop {
@@ -109,12 +120,12 @@ fn answer(
                     std::thread::sleep(Duration::from_secs(1));
                 }
             }
-            Point::Body => {
+            StallPoint::Body => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"val")?;
                 stall(reached);
             }
-            Point::Task if message["method"] == "get_task" => stall(reached),
-            Point::Download if verb == "GET" => {
+            StallPoint::Task if message["method"] == "get_task" => stall(reached),
+            StallPoint::Download if verb == "GET" => {
                 send(&mut stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nsome bytes")?;
                 stall(reached);
             }
@@ -123,7 +134,7 @@ fn answer(
         let value = match message["method"].as_str() {
             Some("ping") => json!("pong"),
             Some("get_state") => json!({"agent_id": id, "job_state": "running"}),
-            Some(_) if point == Point::Task => json!({"agent_task_id": "1", "state": "running"}),
+            Some(_) if point == StallPoint::Task => json!({"agent_task_id": "1", "state": "running"}),
             Some("drain") => json!(0),
             Some("list_disk") => json!([]),
             Some("fetch_logs") => json!({"blobstore_id": "some-logs", "sha1": "0"}),

@@ -65,7 +65,7 @@ fn oversized_template_work_is_an_error() {
     for source in hungry() {
         let world = world(&source);
         let shown: String = source.chars().take(80).collect();
-        let (begun, mut child, mut peak) = (Instant::now(), start(&world), 0);
+        let (started, mut child, mut peak) = (Instant::now(), start(&world), 0);
         let ended = answer(&format!("{shown} ends"), || {
             peak = peak.max(peak_kib(child.id()).unwrap_or(0));
             child.try_wait().unwrap()
@@ -73,7 +73,7 @@ fn oversized_template_work_is_an_error() {
         let errors = world.read("errors");
         assert_eq!(ended.code(), Some(3), "{shown}: {errors}");
         assert!(errors.contains("'a.erb' line"), "{shown}: {errors}");
-        assert!(begun.elapsed() < TIME, "{shown}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < TIME, "{shown}: {:?}", started.elapsed());
         assert!(peak < MEMORY, "{shown} needs {peak} KiB");
     }
 }
@@ -92,12 +92,12 @@ fn sigint_ends_a_template_at_once() {
         };
         until("the template is evaluated", || is_evaluated() || child.try_wait().unwrap().is_some());
         std::thread::sleep(Duration::from_millis(100));
-        let begun = Instant::now();
+        let started = Instant::now();
         if child.try_wait().unwrap().is_none() {
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         }
         let ended = answer(&format!("{shown} ends"), || child.try_wait().unwrap());
-        assert!(begun.elapsed() < AT_ONCE, "{shown}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < AT_ONCE, "{shown}: {:?}", started.elapsed());
         // The command leaves the signal to the operating system. Some of these templates end before it.
         let by_itself = ended.code() == Some(3) && source != "<% loop {} %>";
         assert!(ended.signal() == Some(Signal::INT.as_raw()) || by_itself, "{shown}: {ended}");

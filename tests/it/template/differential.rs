@@ -59,7 +59,7 @@ fn generated_expressions_match_ruby() {
         Some(_) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
         None => 1,
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     let native = Native::new();
     let mut generator = Generator::new(seed);
     let mut differences = BTreeMap::new();
@@ -90,7 +90,7 @@ fn generated_expressions_match_ruby() {
                 *known = text;
             }
         }
-        if duration.is_none_or(|duration| begun.elapsed() >= duration) {
+        if duration.is_none_or(|duration| started.elapsed() >= duration) {
             break;
         }
     }

@@ -28,8 +28,8 @@ use base::{Error, Result};
 pub(super) use self::proc::living;
 
 /// The pauses between two checks of all processes, while a change is expected and otherwise.
-const BUSY: Duration = Duration::from_millis(10);
-const IDLE: Duration = Duration::from_millis(500);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+const IDLE_PAUSE: Duration = Duration::from_millis(500);
 /// The time from SIGTERM to SIGKILL for a process without a stop program.
 const TERM_GRACE: Duration = Duration::from_secs(10);
 
@@ -242,7 +242,7 @@ impl Supervisor {
     fn watch(&self) {
         let mut state = self.lock();
         loop {
-            let wait = if state.tick() { BUSY } else { IDLE };
+            let wait = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
             self.shared.changed.wait_for(&mut state, wait);
         }
     }
@@ -278,7 +278,7 @@ impl Supervisor {
         let Some(program) = stop else { return terminate(process, cancel) };
         let exit = service::launch(&program, self)?;
         let deadline = Instant::now() + program.timeout;
-        let mut wait = BUSY;
+        let mut wait = BUSY_PAUSE;
         while living(process.pid) == Some(process) || exit.get().is_none() {
             if Instant::now() >= deadline {
                 return Err(Error::environment(format!(
@@ -310,7 +310,7 @@ impl Supervisor {
             if !starting {
                 return Ok(None);
             }
-            cancel.sleep(BUSY)?;
+            cancel.sleep(BUSY_PAUSE)?;
         }
     }
 
@@ -383,7 +383,7 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
         if give_up <= Instant::now() {
             return Err(Error::environment(format!("process {} still runs after SIGKILL", process.pid)));
         }
-        cancel.sleep(BUSY)?;
+        cancel.sleep(BUSY_PAUSE)?;
     }
     Ok(())
 }

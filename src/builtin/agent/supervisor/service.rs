@@ -14,13 +14,13 @@ use base::{Error, Result};
 /// The PATH that monit gives to its programs.
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 /// The uptime after which a process counts as running. It doubles with each failure, up to the limit.
-const SETTLE: Duration = Duration::from_millis(50);
-const SETTLE_MOST: Duration = Duration::from_secs(10);
+const SETTLE_PERIOD: Duration = Duration::from_millis(50);
+const MAX_SETTLE_PERIOD: Duration = Duration::from_secs(10);
 /// The pause before a process that has failed repeatedly is restarted. It doubles up to the limit.
-const BACKOFF: Duration = Duration::from_millis(250);
-const BACKOFF_MOST: Duration = Duration::from_secs(30);
+const FIRST_BACKOFF: Duration = Duration::from_millis(250);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The uptime after which the failures of a process are reset.
-const HEALTHY: Duration = Duration::from_secs(60);
+const HEALTHY_PERIOD: Duration = Duration::from_secs(60);
 
 /// One supervised process with its state.
 pub(super) struct Service {
@@ -107,7 +107,7 @@ impl Service {
         let phase = self.phase.clone();
         match (phase, running) {
             (Phase::Up { process, since }, Some(now)) if process == now => {
-                if since.elapsed() > HEALTHY {
+                if since.elapsed() > HEALTHY_PERIOD {
                     self.failures = 0;
                 }
             }
@@ -135,7 +135,7 @@ impl Service {
     /// Returns `running`, `starting`, `failing`, or `unknown` if the service is not monitored.
     pub(super) fn status(&self) -> &'static str {
         let settled = |since: Instant| {
-            since.elapsed() >= SETTLE.saturating_mul(1 << self.failures.min(16)).min(SETTLE_MOST)
+            since.elapsed() >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
         };
         match &self.phase {
             _ if !self.monitored => "unknown",
@@ -180,7 +180,7 @@ impl Service {
             self.launch(ready);
             return;
         }
-        let wait = BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(BACKOFF_MOST);
+        let wait = FIRST_BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_BACKOFF);
         self.phase = Phase::Backoff { until: Instant::now() + wait };
     }
 
@@ -201,7 +201,7 @@ impl Service {
                 let error = super::super::message(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failures = self.failures.saturating_add(1);
-                let wait = BACKOFF.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MOST);
+                let wait = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
                 self.phase = Phase::Backoff { until: Instant::now() + wait };
             }
         }
@@ -323,7 +323,7 @@ mod tests {
         let first = until(&mut service, "running");
         kill(&service);
         let second = until(&mut service, "failing") + until(&mut service, "running");
-        assert!(second > first && second > BACKOFF, "{first:?} {second:?}");
+        assert!(second > first && second > FIRST_BACKOFF, "{first:?} {second:?}");
         kill(&service);
     }
 

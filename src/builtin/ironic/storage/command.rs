@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
 use crate::cpi::failure::{CpiFailure, Outcome};
-use crate::ironic::volume::Volume;
+use crate::ironic::volume::VolumeName;
 
 /// The version of the request format.
 const VERSION: u64 = 1;
@@ -66,7 +66,7 @@ impl Command {
 
     /// Runs the program for one request and returns the result of its answer. `more` holds the other keys of
     /// the request.
-    fn ask(&self, operation: &str, volume: &Volume, more: Value) -> Outcome<Value> {
+    fn ask(&self, operation: &str, volume: &VolumeName, more: Value) -> Outcome<Value> {
         let program = self.settings.program.display();
         let io = |error| {
             CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
@@ -101,26 +101,26 @@ impl Command {
 }
 
 impl Storage for Command {
-    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
         self.ask("import", volume, json!({"image": image})).map(drop)
     }
 
-    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         self.ask("create", volume, json!({"mib": mib})).map(drop)
     }
 
-    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
         if self.size(from)?.is_none() {
             return Err(from.not_found());
         }
         self.ask("copy", to, json!({"from": from.to_string()})).map(drop)
     }
 
-    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         self.ask("grow", volume, json!({"mib": mib})).map(drop)
     }
 
-    fn size(&self, volume: &Volume) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
         match self.ask("size", volume, json!({}))? {
             Value::Null => Ok(None),
             size => size.as_u64().map(Some).ok_or_else(|| {
@@ -133,11 +133,11 @@ impl Storage for Command {
         }
     }
 
-    fn delete(&self, volume: &Volume) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
         self.ask("delete", volume, json!({})).map(drop)
     }
 
-    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let malformed = |wanted: &str| {
             let program = self.settings.program.display();
             CpiFailure::cloud(format!(
@@ -167,7 +167,7 @@ impl Storage for Command {
         }
     }
 
-    fn unexport(&self, volume: &Volume) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
         self.ask("unexport", volume, json!({})).map(drop)
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn request_goes_to_standard_input() {
         let (dir, command) = tool(r#"{"result": 7}"#);
-        let volume = Volume::new(VolumeKind::Disk);
+        let volume = VolumeName::new(VolumeKind::Disk);
         assert_eq!(command.size(&volume).unwrap(), Some(7));
         let asked = std::fs::read_to_string(dir.path().join("tool.asked")).unwrap();
         let asked: Value = serde_json::from_str(&asked).unwrap();
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn error_for_a_malformed_answer_does_not_quote_it() {
-        let volume = Volume::new(VolumeKind::Disk);
+        let volume = VolumeName::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "p".to_owned() };
         for answer in [
             "",

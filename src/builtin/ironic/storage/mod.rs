@@ -13,28 +13,28 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::volume::Volume;
+use super::volume::VolumeName;
 use crate::cpi::failure::{CpiFailure, Outcome};
 use ironic::Object;
 
 /// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
 pub(super) trait Storage {
     /// Creates a volume with the content of a file.
-    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()>;
+    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()>;
     /// Creates an empty volume of `mib` MiB.
-    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()>;
+    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()>;
     /// Creates a volume with the content of another one.
-    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()>;
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()>;
     /// Grows a volume to `mib` MiB. A larger volume stays as it is.
-    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()>;
+    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()>;
     /// Returns a volume's size in bytes, or `None` if it does not exist.
-    fn size(&self, volume: &Volume) -> Outcome<Option<u64>>;
+    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>>;
     /// Deletes a volume, which must not be exported.
-    fn delete(&self, volume: &Volume) -> Outcome<()>;
+    fn delete(&self, volume: &VolumeName) -> Outcome<()>;
     /// Exports a volume to exactly these initiators with this login, and withdraws an earlier export.
-    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export>;
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export>;
     /// Withdraws the export of a volume.
-    fn unexport(&self, volume: &Volume) -> Outcome<()>;
+    fn unexport(&self, volume: &VolumeName) -> Outcome<()>;
 }
 
 /// The configured storage tool, with its settings.
@@ -77,7 +77,7 @@ pub(super) struct Login {
 
 impl Login {
     /// Creates a login for this volume, with a random password.
-    pub(super) fn new(volume: &Volume) -> Outcome<Login> {
+    pub(super) fn new(volume: &VolumeName) -> Outcome<Login> {
         // 96 bits in 16 characters: the maximum length that all CHAP implementations accept.
         let mut bytes = [0; 12];
         rand::fill(&mut bytes).map_err(|_| {
@@ -107,7 +107,7 @@ impl Initiators {
 
     /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the returned names
     /// are safe in commands and configuration files.
-    fn over_iscsi(&self, volume: &Volume) -> Outcome<&[String]> {
+    fn over_iscsi(&self, volume: &VolumeName) -> Outcome<&[String]> {
         match self {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
                 Ok(names)

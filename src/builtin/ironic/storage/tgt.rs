@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::private_dir;
-use crate::ironic::volume::Volume;
+use crate::ironic::volume::VolumeName;
 use base::files::durable;
 
 /// The settings of `tgt`.
@@ -60,15 +60,15 @@ impl Tgt {
         Ok(Tgt { settings })
     }
 
-    fn path(&self, volume: &Volume) -> PathBuf {
+    fn path(&self, volume: &VolumeName) -> PathBuf {
         self.settings.directory.join(format!("{volume}.img"))
     }
 
-    fn conf(&self, volume: &Volume) -> PathBuf {
+    fn conf(&self, volume: &VolumeName) -> PathBuf {
         self.settings.directory.join(format!("exports/{volume}.conf"))
     }
 
-    fn iqn(&self, volume: &Volume) -> String {
+    fn iqn(&self, volume: &VolumeName) -> String {
         format!("{}:{}", self.settings.iqn, volume.short())
     }
 
@@ -93,7 +93,7 @@ impl Tgt {
     }
 
     /// Creates a volume: `fill` writes a `.partial` file, which gets the volume's name when it is complete.
-    fn make(&self, volume: &Volume, fill: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
+    fn make(&self, volume: &VolumeName, fill: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
         let path = self.path(volume);
         let partial = path.with_extension("partial");
         let made = fill(&partial).and_then(|()| {
@@ -134,7 +134,7 @@ impl Tgt {
     }
 
     /// Deletes the volume's target and login, now and for the next start of tgtd.
-    fn hide(&self, volume: &Volume) -> Outcome<()> {
+    fn hide(&self, volume: &VolumeName) -> Outcome<()> {
         let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
         durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&what, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
@@ -151,7 +151,7 @@ impl Tgt {
     }
 
     /// Creates a target for a volume that has none, and writes its configuration file.
-    fn show(&self, volume: &Volume, initiators: &[String], login: &Login) -> Outcome<()> {
+    fn show(&self, volume: &VolumeName, initiators: &[String], login: &Login) -> Outcome<()> {
         let what = format!("exporting volume '{volume}'");
         let (name, path) = (self.iqn(volume), self.path(volume));
         let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
@@ -179,12 +179,12 @@ impl Tgt {
 }
 
 impl Storage for Tgt {
-    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| copy(image, partial))
     }
 
-    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| {
             let create = || File::create_new(partial)?.set_len(bytes(mib)?);
@@ -192,7 +192,7 @@ impl Storage for Tgt {
         })
     }
 
-    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         if self.size(from)?.is_none() {
             return Err(from.not_found());
@@ -200,7 +200,7 @@ impl Storage for Tgt {
         self.make(to, |partial| copy(&self.path(from), partial))
     }
 
-    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         let _lock = self.lock()?;
         let size = self.size(volume)?.ok_or_else(|| volume.not_found())?;
         let grow = || -> io::Result<()> {
@@ -211,7 +211,7 @@ impl Storage for Tgt {
         grow().map_err(|error| CpiFailure::io(format_args!("growing volume '{volume}'"), error))
     }
 
-    fn size(&self, volume: &Volume) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
         match fs::metadata(self.path(volume)) {
             Ok(metadata) => Ok(Some(metadata.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -219,13 +219,13 @@ impl Storage for Tgt {
         }
     }
 
-    fn delete(&self, volume: &Volume) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         durable::remove_durably(&self.path(volume))
             .map_err(|error| CpiFailure::io(format_args!("deleting volume '{volume}'"), error))
     }
 
-    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let _lock = self.lock()?;
         if self.size(volume)?.is_none() {
             return Err(volume.not_found());
@@ -241,7 +241,7 @@ impl Storage for Tgt {
         Ok(Export::Iscsi(Iscsi { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] }))
     }
 
-    fn unexport(&self, volume: &Volume) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         self.hide(volume)
     }

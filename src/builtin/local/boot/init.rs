@@ -27,11 +27,11 @@ const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The uptime after which an agent is restarted without a pause.
-const STABLE: Duration = Duration::from_secs(2);
+const STABLE_PERIOD: Duration = Duration::from_secs(2);
 /// The first and the maximum pause before a restart of an agent that ended early.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The time that the VM's processes have to end at shutdown.
-const SHUTDOWN: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
@@ -171,7 +171,7 @@ fn drain(socket: &mut UnixStream) -> bool {
 fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut started = Instant::now();
-    let mut pause = PAUSE.0;
+    let mut pause = RESTART_PAUSES.0;
     let mut due = None;
     loop {
         let limit = due.map(|due: Instant| due.saturating_duration_since(Instant::now()));
@@ -182,8 +182,9 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             }
             agent = None;
             let uptime = started.elapsed();
-            pause = if uptime >= STABLE { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
-            let wait = if uptime >= STABLE { Duration::ZERO } else { pause };
+            pause =
+                if uptime >= STABLE_PERIOD { RESTART_PAUSES.0 } else { (pause * 2).min(RESTART_PAUSES.1) };
+            let wait = if uptime >= STABLE_PERIOD { Duration::ZERO } else { pause };
             log(format_args!(
                 "the agent ended after {} ms, restarting it in {} ms",
                 uptime.as_millis(),
@@ -200,7 +201,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 Ok(pid) => (agent, due) = (Some(pid), None),
                 Err(error) => {
                     log(format_args!("starting the agent failed: {error}"));
-                    pause = (pause * 2).min(PAUSE.1);
+                    pause = (pause * 2).min(RESTART_PAUSES.1);
                     due = Some(Instant::now() + pause);
                 }
             }
@@ -211,7 +212,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
 /// Ends the agent first, so that it restarts no jobs, and then all other processes. The kernel kills the
 /// remaining ones with init.
 fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
-    let deadline = Instant::now() + SHUTDOWN;
+    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     let left = || deadline.saturating_duration_since(Instant::now());
     if let Some(pid) = agent {
         signal(kill_process(pid, Signal::TERM))?;

@@ -49,7 +49,7 @@ const OWN: [(&str, u32); 15] = [
     ("mnt", 0o755),
     ("tmp", 0o1777),
 ];
-const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICE_NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
 pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
@@ -276,7 +276,7 @@ impl Rootfs {
     fn dev(&self, devices: &Path) -> Result<(), String> {
         let dev = self.directory("dev", None)?;
         mount_new("tmpfs", &dev, MountFlags::NOSUID, Some(c"mode=0755"))?;
-        for node in NODES {
+        for node in DEVICE_NODES {
             let host = Path::new("/dev").join(node);
             if host.exists() {
                 bind(&host, &self.file(&format!("dev/{node}"))?)?;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use base::redact::Redactor;
 use base::secret::Secret;
-use stall::Point;
+use stall::StallPoint;
 
 #[path = "../../../../tests/it/support/stall.rs"]
 mod stall;
@@ -15,7 +15,7 @@ const SHORT: AgentTimeouts = AgentTimeouts {
     message: Duration::from_secs(1),
     digest: Duration::from_millis(1500),
     stall: Duration::from_millis(500),
-    parting: Duration::from_secs(1),
+    cleanup: Duration::from_secs(1),
     search: Duration::from_secs(1),
 };
 
@@ -29,7 +29,7 @@ struct Stalled {
     reached: std::sync::mpsc::Receiver<()>,
 }
 
-fn stalled_at(point: Point, limits: AgentTimeouts) -> Stalled {
+fn stalled_at(point: StallPoint, limits: AgentTimeouts) -> Stalled {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -53,21 +53,21 @@ fn stalled_at(point: Point, limits: AgentTimeouts) -> Stalled {
 }
 
 /// Makes the request that stalls at `point`, and returns its error.
-fn reach(agent: &Agent, point: Point) -> AgentError {
+fn reach(agent: &Agent, point: StallPoint) -> AgentError {
     match point {
-        Point::Task => agent.perform("compile_package", json!([])).unwrap_err(),
-        Point::Upload => {
+        StallPoint::Task => agent.perform("compile_package", json!([])).unwrap_err(),
+        StallPoint::Upload => {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(64 << 20).unwrap();
             agent.put_blob("some-id", file.path(), &mut |_| {}).unwrap_err()
         }
-        Point::Download => agent.get_blob("some-id", &mut io::sink()).unwrap_err(),
+        StallPoint::Download => agent.get_blob("some-id", &mut io::sink()).unwrap_err(),
         _ => agent.send("get_state", json!([])).unwrap_err(),
     }
 }
 
-fn points() -> impl Iterator<Item = Point> {
-    Point::MESSAGE.into_iter().chain([Point::Task, Point::Upload, Point::Download])
+fn points() -> impl Iterator<Item = StallPoint> {
+    StallPoint::MESSAGE.into_iter().chain([StallPoint::Task, StallPoint::Upload, StallPoint::Download])
 }
 
 #[test]
@@ -76,19 +76,19 @@ fn request_to_a_stalled_agent_times_out() {
         std::thread::spawn(move || {
             let Stalled { agent, .. } = stalled_at(point, SHORT);
             let (method, problem, limit) = match point {
-                Point::Accepted | Point::Handshake => {
+                StallPoint::Accepted | StallPoint::Handshake => {
                     ("get_state", "no TLS connection within 500ms", SHORT.connect)
                 }
-                Point::Continue | Point::Headers | Point::Drip | Point::Body => {
+                StallPoint::Continue | StallPoint::Headers | StallPoint::Drip | StallPoint::Body => {
                     ("get_state", "no complete answer within 1s", SHORT.message)
                 }
-                Point::Task => ("get_task", "no complete answer within 1s", SHORT.message),
-                Point::Upload => ("put blob", "no byte moved for 500ms", SHORT.stall),
-                Point::Download => ("get blob", "no byte moved for 500ms", SHORT.stall),
+                StallPoint::Task => ("get_task", "no complete answer within 1s", SHORT.message),
+                StallPoint::Upload => ("put blob", "no byte moved for 500ms", SHORT.stall),
+                StallPoint::Download => ("get blob", "no byte moved for 500ms", SHORT.stall),
             };
-            let begun = Instant::now();
+            let started = Instant::now();
             let error = reach(&agent, point);
-            let took = begun.elapsed();
+            let took = started.elapsed();
             assert!(took >= limit && took < limit + SLACK, "{point:?}: {took:?}");
             assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
             let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
@@ -106,10 +106,10 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
             let Stalled { agent, interrupt, reached } = stalled_at(point, AGENT_TIMEOUTS);
             let waiting = std::thread::spawn(move || reach(&agent, point));
             reached.recv_timeout(Duration::from_secs(60)).unwrap();
-            let begun = Instant::now();
+            let started = Instant::now();
             interrupt.store(true, Ordering::SeqCst);
             let error = waiting.join().unwrap();
-            let took = begun.elapsed();
+            let took = started.elapsed();
             assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
             assert!(matches!(error, AgentError::Interrupted { signal: 2 }), "{point:?}: {error}");
         })
@@ -120,27 +120,27 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
 #[test]
 fn ping_is_limited_by_the_agent_timeout() {
     let Stalled { agent, .. } =
-        stalled_at(Point::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
-    let begun = Instant::now();
+        stalled_at(StallPoint::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
+    let started = Instant::now();
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(
-        begun.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
+        started.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + SLACK,
         "{:?}",
-        begun.elapsed()
+        started.elapsed()
     );
 }
 
 #[test]
 fn cleanup_continues_briefly_after_a_signal() {
-    let Stalled { agent, interrupt, .. } = stalled_at(Point::Upload, AGENT_TIMEOUTS);
+    let Stalled { agent, interrupt, .. } = stalled_at(StallPoint::Upload, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
     assert!(matches!(agent.get_state().unwrap_err(), AgentError::Interrupted { .. }));
     agent.remove_blob("some-id").unwrap();
 
-    let Stalled { agent, interrupt, .. } = stalled_at(Point::Body, AGENT_TIMEOUTS);
+    let Stalled { agent, interrupt, .. } = stalled_at(StallPoint::Body, AGENT_TIMEOUTS);
     interrupt.store(true, Ordering::SeqCst);
-    let begun = Instant::now();
+    let started = Instant::now();
     agent.remove_blob("some-id").unwrap_err();
-    assert!(begun.elapsed() < AGENT_TIMEOUTS.parting + SLACK, "{:?}", begun.elapsed());
+    assert!(started.elapsed() < AGENT_TIMEOUTS.cleanup + SLACK, "{:?}", started.elapsed());
 }

@@ -8,21 +8,26 @@ use sha2::{Digest as _, Sha256};
 use artifact::release::Package;
 
 /// The version of the cache layout.
-const FORMAT: &str = "monopile CPI package 2";
+const KEY_FORMAT: &str = "monopile CPI package 2";
 
 /// Returns the key of a package.
 ///
 /// The SHA-256 of the content is part of it because a fingerprint is only a claim, and the digest in
 /// `release.MF` may be a SHA-1, for which collisions can be made. `root` is part of it because compiled
 /// packages contain their path.
-pub(super) fn of(package: &Package, dependencies: &[(&str, &str)], platform: &str, root: &Path) -> String {
+pub(super) fn package_key(
+    package: &Package,
+    dependencies: &[(&str, &str)],
+    platform: &str,
+    root: &Path,
+) -> String {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {
         // The length comes first, so that different lists of fields never give the same bytes.
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     };
-    add(FORMAT.as_bytes());
+    add(KEY_FORMAT.as_bytes());
     add(platform.as_bytes());
     add(root.as_os_str().as_encoded_bytes());
     add(package.name.as_bytes());
@@ -71,21 +76,21 @@ mod tests {
     #[test]
     fn every_compilation_input_changes_the_key() {
         let root = Path::new("/cache");
-        let usual = of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
-        assert_eq!(usual, of(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));
+        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
+        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));
         let mut other_content = package("a", "f");
         other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [
-            of(&package("b", "f"), &[("b", "1"), ("c", "2")], "linux", root),
-            of(&package("a", "g"), &[("b", "1"), ("c", "2")], "linux", root),
-            of(&package("a", "f"), &[("b", "1"), ("c", "3")], "linux", root),
-            of(&package("a", "f"), &[("b", "1")], "linux", root),
-            of(&package("a", "f"), &[("b", "1"), ("c", "2")], "darwin", root),
-            of(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", Path::new("/elsewhere")),
-            of(&other_content, &[("b", "1"), ("c", "2")], "linux", root),
-            of(&compiled, &[("b", "1"), ("c", "2")], "linux", root),
+            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], "linux", root),
+            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], "linux", root),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], "linux", root),
+            package_key(&package("a", "f"), &[("b", "1")], "linux", root),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "darwin", root),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", Path::new("/elsewhere")),
+            package_key(&other_content, &[("b", "1"), ("c", "2")], "linux", root),
+            package_key(&compiled, &[("b", "1"), ("c", "2")], "linux", root),
         ] {
             assert_ne!(usual, other);
         }

@@ -48,7 +48,7 @@ pub struct CompileSettings<'a> {
     /// True to keep the scratch directory after the run.
     pub keep_work: bool,
     /// The environment of packaging scripts, without the variables about their package.
-    pub variables: &'a [(String, String)],
+    pub env_vars: &'a [(String, String)],
     /// The number of scripts that run in parallel.
     pub parallel: usize,
     /// Returns the signal that ends the run, if any.

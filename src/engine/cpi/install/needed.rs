@@ -26,7 +26,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPac
     let platform = key::platform();
     let mut needed: Vec<NeededPackage<'r>> = Vec::new();
     // Indexes by release and name. Two releases with the same package share one index.
-    let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
         let release = job.release;
         let direct = &release.job(job.name)?.packages;
@@ -34,9 +34,9 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPac
             let mut dependencies = BTreeSet::new();
             let mut with = Vec::new();
             for dependency in release.dependencies(package)? {
-                let place = places.get(&(release.name.as_str(), dependency.name.as_str()));
+                let position = positions.get(&(release.name.as_str(), dependency.name.as_str()));
                 let (index, known) =
-                    place.and_then(|index| Some((*index, needed.get(*index)?))).ok_or_else(|| {
+                    position.and_then(|index| Some((*index, needed.get(*index)?))).ok_or_else(|| {
                         Error::invalid(format!(
                             "package '{}' is listed after a package that depends on it",
                             dependency.name
@@ -45,7 +45,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPac
                 with.push((known.package.name.as_str(), known.key.as_str()));
                 dependencies.insert(index);
             }
-            let key = key::of(package, &with, &platform, root);
+            let key = key::package_key(package, &with, &platform, root);
             let dependencies = dependencies.into_iter().collect();
             let index = needed.iter().position(|known| known.key == key).unwrap_or_else(|| {
                 needed.push(NeededPackage { release, package, key, dependencies, direct: false });
@@ -54,7 +54,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPac
             if let Some(known) = needed.get_mut(index) {
                 known.direct |= direct.contains(&package.name);
             }
-            places.insert((&release.name, &package.name), index);
+            positions.insert((&release.name, &package.name), index);
         }
     }
     Ok(needed)

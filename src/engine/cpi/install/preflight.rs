@@ -26,7 +26,7 @@ pub(super) fn check(
     compile_settings: &CompileSettings<'_>,
 ) -> Result<()> {
     let path =
-        compile_settings.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
+        compile_settings.env_vars.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
     let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for package in needed {
         if package.package.compiled_for.is_some() || package_store.slot(package).is_complete() {

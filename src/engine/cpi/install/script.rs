@@ -17,9 +17,9 @@ use base::events::Stage;
 use base::{Error, Result};
 
 /// The time that a script has to stop after a signal.
-const GRACE: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two checks of a script.
-const PAUSE: Duration = Duration::from_millis(25);
+const POLL_PAUSE: Duration = Duration::from_millis(25);
 
 /// The run of a packaging script.
 pub(super) struct ScriptRun<'a> {
@@ -51,7 +51,7 @@ impl ScriptRun<'_> {
             .args(["-x", "packaging"])
             .current_dir(self.source)
             .env_clear()
-            .envs(self.compile_settings.variables.iter().map(|(name, value)| (name, value)))
+            .envs(self.compile_settings.env_vars.iter().map(|(name, value)| (name, value)))
             .env("BOSH_COMPILE_TARGET", self.source)
             .env("BOSH_INSTALL_TARGET", &self.slot.target)
             .env("BOSH_PACKAGE_NAME", &self.package.name)
@@ -68,15 +68,17 @@ impl ScriptRun<'_> {
         })?;
         let mut tail = CallLog::open(log_path);
         let mut show = |line: &str| {
-            let line = self.compile_settings.redactor.show_line(line);
+            let line = self.compile_settings.redactor.clean_and_redact_line(line);
             tracing::debug!(target: "packaging", "{line}");
             self.stage.log_line(line);
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
         tail.rest(&mut show);
         // Scripts may print their environment, and their output stays in the cache.
-        base::files::durable::rewrite(log_path, &|text| self.compile_settings.redactor.show(text))
-            .map_err(failed)?;
+        base::files::durable::rewrite(log_path, &|text| {
+            self.compile_settings.redactor.clean_and_redact(text)
+        })
+        .map_err(failed)?;
         let status = status?;
         if status.success() {
             return Ok(());
@@ -124,13 +126,13 @@ impl ScriptRun<'_> {
             match deadline {
                 None if self.stop_condition.check().is_err() => {
                     signal(group, Signal::TERM);
-                    deadline = Some(Instant::now() + GRACE);
+                    deadline = Some(Instant::now() + STOP_TIMEOUT);
                 }
                 Some(end) if Instant::now() > end => signal(group, Signal::KILL),
                 _ => {}
             }
             follow();
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_PAUSE);
         }
     }
 }

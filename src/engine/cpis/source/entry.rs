@@ -30,8 +30,8 @@ enum EntryKind {
 
 impl<'a> ResolvedEntry<'a> {
     /// Resolves the kind of an entry.
-    pub(super) fn find(cpi: &'a CpiEntry, parts: &CpiInputs<'_>) -> Result<Self> {
-        Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, parts)? })
+    pub(super) fn find(cpi: &'a CpiEntry, inputs: &CpiInputs<'_>) -> Result<Self> {
+        Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, inputs)? })
     }
 
     /// Returns the built-in CPI that implements the entry, if one does.
@@ -45,7 +45,7 @@ impl<'a> ResolvedEntry<'a> {
     /// Installs the CPI if needed, with its own files below `root`.
     pub(super) fn locate(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let CpiEntry { kind, properties, .. } = self.cpi;
-        let provider = sources.parts.provider;
+        let provider = sources.inputs.provider;
         match &self.entry_kind {
             EntryKind::Executable(program) => {
                 Ok(sources.plain(program.clone(), Vec::new(), with_registry(properties, sources), root))
@@ -53,7 +53,7 @@ impl<'a> ResolvedEntry<'a> {
             EntryKind::Builtin => {
                 private_directory(root)?;
                 // The entry's properties are only in the context of requests, where they take precedence.
-                let config = builtin_config(sources.environment, kind, provider, &Map::new());
+                let config = builtin_config(sources.run, kind, provider, &Map::new());
                 let mut context = with_registry(properties, sources);
                 if properties.contains_key("agent") {
                     context.insert("agent".into(), agent(provider, properties));
@@ -61,7 +61,7 @@ impl<'a> ResolvedEntry<'a> {
                 sources.builtin(kind, (root.join("cpi.json"), config), context, root)
             }
             EntryKind::Job(job) => {
-                let wanted = jobs::of_type(job, &sources.parts)?;
+                let wanted = jobs::of_type(job, &sources.inputs)?;
                 let mut located =
                     jobs::install(sources, &wanted, &self.job_properties(provider), root, stage)
                         .context(|| self.cannot_be_installed())?;
@@ -76,8 +76,8 @@ impl<'a> ResolvedEntry<'a> {
         let EntryKind::Job(job) = &self.entry_kind else {
             return self.locate(sources, root, stage).map(drop);
         };
-        let wanted = jobs::of_type(job, &sources.parts)?;
-        jobs::check(sources, &wanted, &self.job_properties(sources.parts.provider), root, stage)
+        let wanted = jobs::of_type(job, &sources.inputs)?;
+        jobs::check(sources, &wanted, &self.job_properties(sources.inputs.provider), root, stage)
             .context(|| self.cannot_be_installed())
     }
 
@@ -103,16 +103,16 @@ impl<'a> ResolvedEntry<'a> {
 /// Returns the request context of a CPI without templates, which has to include the registry of contract v1.
 fn with_registry(properties: &Map<String, Value>, sources: &CpiSources<'_>) -> Map<String, Value> {
     let mut context = properties.clone();
-    if let Some(registry) = sources.parts.provider.properties.get("registry") {
+    if let Some(registry) = sources.inputs.provider.properties.get("registry") {
         context.entry("registry").or_insert_with(|| registry.clone());
     }
     context
 }
 
-fn entry_kind(cpi: &CpiEntry, parts: &CpiInputs<'_>) -> Result<EntryKind> {
+fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {
-        let program = parent(cpi.file.as_deref().unwrap_or(parts.manifest)).join(path);
+        let program = parent(cpi.file.as_deref().unwrap_or(inputs.manifest)).join(path);
         if !program.is_file() {
             return Err(Error::invalid(format!(
                 "the `exec_path` of CPI '{name}' is not a file: '{}'",
@@ -126,11 +126,11 @@ fn entry_kind(cpi: &CpiEntry, parts: &CpiInputs<'_>) -> Result<EntryKind> {
         check_program(&program)?;
         return Ok(EntryKind::Executable(program));
     }
-    match jobs::find_type(kind, parts) {
+    match jobs::find_type(kind, inputs) {
         Some(job) => Ok(EntryKind::Job(job)),
         None if BuiltinCpi::named(kind).is_some() => Ok(EntryKind::Builtin),
         None => {
-            let searched: Vec<&str> = parts.releases.iter().map(|release| release.name.as_str()).collect();
+            let searched: Vec<&str> = inputs.releases.iter().map(|release| release.name.as_str()).collect();
             let searched = if searched.is_empty() { "none".into() } else { listed(&searched) };
             Err(Error::invalid(format!("no program found for CPI '{name}' of type '{kind}'"))
                 .with_source(format!(

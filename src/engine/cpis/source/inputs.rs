@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::jobs;
-use crate::environment::Environment;
 use crate::protocol::BuiltinCpi;
+use crate::run_context::RunContext;
 use crate::{prepare, templates};
 use artifact::Release;
 use base::Result;
@@ -44,7 +44,7 @@ pub(crate) struct OwnedCpiInputs {
 impl OwnedCpiInputs {
     /// Reads the CPI sections of the manifest and opens the releases of CPIs.
     pub(crate) fn open(
-        environment: &Environment,
+        run: &RunContext,
         inputs: &Inputs,
         templates: Mode,
         loaded: &LoadedManifest,
@@ -52,14 +52,14 @@ impl OwnedCpiInputs {
     ) -> Result<Self> {
         let provider = loaded.provider()?;
         let config = loaded.cpis()?;
-        let releases = releases(environment, inputs, loaded, (&provider, config.as_ref()), stage)?;
+        let releases = releases(run, inputs, loaded, (&provider, config.as_ref()), stage)?;
         Ok(OwnedCpiInputs {
             provider,
             config,
             deployment: loaded.root.get("name").and_then(yaml::Node::as_str).unwrap_or_default().to_owned(),
             manifest: inputs.manifest.clone(),
             releases,
-            renderer: templates::renderer_of(environment, templates)?,
+            renderer: templates::renderer_of(run, templates)?,
         })
     }
 
@@ -79,7 +79,7 @@ impl OwnedCpiInputs {
 /// Opens the releases of the default CPI, and as many others as are needed to find every type of the config.
 /// Those with "cpi" in their names come first.
 fn releases(
-    environment: &Environment,
+    run: &RunContext,
     inputs: &Inputs,
     loaded: &LoadedManifest,
     (provider, config): (&CloudProvider, Option<&CpiConfig>),
@@ -89,7 +89,7 @@ fn releases(
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
     };
-    let open = |wanted: &[ReleaseRef]| prepare::open_releases(environment, wanted, &inputs.manifest, stage);
+    let open = |wanted: &[ReleaseRef]| prepare::open_releases(run, wanted, &inputs.manifest, stage);
     let mut releases = open(&Deployment::parse_releases(&loaded.root, &named)?)?;
     let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
     if types().next().is_none() {
@@ -100,7 +100,7 @@ fn releases(
     others.sort_by_key(|release| !says_so(release));
     for release in &others {
         let mut missing =
-            types().filter(|cpi| !releases.iter().any(|one| jobs::has_type(one, &cpi.kind))).peekable();
+            types().filter(|cpi| !releases.iter().any(|known| jobs::has_type(known, &cpi.kind))).peekable();
         if missing.peek().is_none() {
             break;
         }

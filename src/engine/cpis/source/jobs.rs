@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use super::{CpiInputs, CpiSources, LocatedCpi, private_directory, with_directories};
 use crate::cpi::Executable;
 use crate::cpi::install::{CompileSettings, CpiJob, InstalledPackages, install as install_packages};
-use crate::environment::signals;
 use crate::jobs::render;
 use crate::prepare::find;
+use crate::run_context::signals;
 use crate::templates;
 use artifact::Release;
 use artifact::release::Job;
@@ -37,13 +37,13 @@ struct FoundJob<'r> {
 pub(super) type JobName = (String, String);
 
 /// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
-pub(super) fn find_type(kind: &str, parts: &CpiInputs<'_>) -> Option<JobName> {
-    let named = |release: &Release| match &parts.provider.cpi {
+pub(super) fn find_type(kind: &str, inputs: &CpiInputs<'_>) -> Option<JobName> {
+    let named = |release: &Release| match &inputs.provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
     };
     let (first, others): (Vec<&Release>, Vec<&Release>) =
-        parts.releases.iter().partition(|release| named(release));
+        inputs.releases.iter().partition(|release| named(release));
     let release = first.into_iter().chain(others).find(|release| has_type(release, kind))?;
     Some((job_of_type(kind), release.name.clone()))
 }
@@ -63,11 +63,11 @@ fn provides_cpi(job: &Job) -> bool {
 
 /// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
 /// CPIs: the first one is the default.
-pub(super) fn of_default_cpi(wanted: &[JobName], parts: &CpiInputs<'_>) -> Result<Vec<JobName>> {
-    if parts.config.is_none() {
+pub(super) fn of_default_cpi(wanted: &[JobName], inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
+    if inputs.config.is_none() {
         return Ok(wanted.to_vec());
     }
-    let found = find_jobs(wanted, parts.releases)?;
+    let found = find_jobs(wanted, inputs.releases)?;
     match found.iter().position(|found| provides_cpi(found.job)) {
         Some(first) => Ok(with_plugins(&wanted[first], wanted, &found)),
         None => Ok(wanted.to_vec()),
@@ -75,9 +75,9 @@ pub(super) fn of_default_cpi(wanted: &[JobName], parts: &CpiInputs<'_>) -> Resul
 }
 
 /// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
-pub(super) fn of_type(job: &JobName, parts: &CpiInputs<'_>) -> Result<Vec<JobName>> {
-    match &parts.provider.cpi {
-        CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, parts.releases)?)),
+pub(super) fn of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
+    match &inputs.provider.cpi {
+        CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, inputs.releases)?)),
         CpiSource::Builtin(_) | CpiSource::Path { .. } => Ok(vec![job.clone()]),
     }
 }
@@ -95,9 +95,9 @@ pub(super) fn check(
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let found = find_jobs(wanted, sources.parts.releases)?;
+    let found = find_jobs(wanted, sources.inputs.releases)?;
     only_cpi_job(&found)?;
-    render_jobs(&sources.parts, &found, properties, &root.join("jobs"), stage)
+    render_jobs(&sources.inputs, &found, properties, &root.join("jobs"), stage)
 }
 
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
@@ -109,7 +109,7 @@ pub(super) fn install(
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
-    let CpiSources { environment, parts, .. } = sources;
+    let CpiSources { run: environment, inputs: parts, .. } = sources;
     let found = find_jobs(wanted, parts.releases)?;
     let cpi = only_cpi_job(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
@@ -122,7 +122,7 @@ pub(super) fn install(
         executable: Executable {
             program: jobs_dir.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            environment: with_directories(environment, &installed.packages, &jobs_dir),
+            env_vars: with_directories(environment, &installed.packages, &jobs_dir),
         },
         // Its configuration is in its rendered files.
         context: Map::new(),
@@ -133,7 +133,7 @@ pub(super) fn install(
 
 /// Renders the templates of the jobs into `<jobs_dir>/<job>`.
 fn render_jobs(
-    parts: &CpiInputs<'_>,
+    inputs: &CpiInputs<'_>,
     found: &[FoundJob<'_>],
     properties: &Map<String, Value>,
     jobs_dir: &Path,
@@ -142,7 +142,7 @@ fn render_jobs(
     private_directory(jobs_dir)?;
     let rendering = stage.reporter().stage("Rendering the CPI's templates");
     for FoundJob { job, .. } in found {
-        render_job(parts, job, properties, jobs_dir)
+        render_job(inputs, job, properties, jobs_dir)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
     }
     rendering.finish();
@@ -157,31 +157,31 @@ fn packages(
     root: &Path,
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
-    let environment = sources.environment;
+    let env_vars = sources.run;
     let mut installed = sources.installed.borrow_mut();
     if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
         return Ok(Arc::clone(known));
     }
     let jobs: Vec<CpiJob<'_>> =
         found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
-    let is_default = match &sources.parts.provider.cpi {
-        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.parts)? == wanted,
+    let is_default = match &sources.inputs.provider.cpi {
+        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.inputs)? == wanted,
         CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
-    let package_dir = environment.paths.package_dir.as_ref().map(|directory| match wanted {
+    let package_dir = env_vars.paths.package_dir.as_ref().map(|directory| match wanted {
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
     });
     let compile_settings = CompileSettings {
-        cache: &environment.paths.cache,
+        cache: &env_vars.paths.cache,
         package_dir: package_dir.as_deref(),
         work: root,
-        keep_work: environment.keep_work,
-        variables: &environment.variables,
-        parallel: environment.parallel,
-        interrupted: &|| signals::first(environment),
-        redactor: &environment.redactor,
+        keep_work: env_vars.keep_work,
+        env_vars: &env_vars.env_vars,
+        parallel: env_vars.parallel,
+        interrupted: &|| signals::first(env_vars),
+        redactor: &env_vars.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
     installed.push((wanted.to_vec(), Arc::clone(&new)));
@@ -240,14 +240,14 @@ fn only_cpi_job<'r>(found: &[FoundJob<'r>]) -> Result<&'r Job> {
 /// Renders a job's templates into `<jobs_dir>/<job>`. Only this user can read the files, because they hold
 /// credentials.
 fn render_job(
-    parts: &CpiInputs<'_>,
+    inputs: &CpiInputs<'_>,
     job: &Job,
     properties: &Map<String, Value>,
     jobs_dir: &Path,
 ) -> Result<()> {
     private_directory(&jobs_dir.join(&job.name))?;
-    let context = templates::context(&context(parts.deployment, job, properties))?;
-    for file in render::templates(parts.renderer, job, &context, jobs_dir)? {
+    let context = templates::context(&context(inputs.deployment, job, properties))?;
+    for file in render::templates(inputs.renderer, job, &context, jobs_dir)? {
         if file.executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;

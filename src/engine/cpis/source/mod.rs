@@ -7,7 +7,7 @@
 mod entry;
 mod inputs;
 mod jobs;
-mod place;
+mod location;
 
 use std::cell::RefCell;
 use std::fs;
@@ -19,12 +19,12 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use inputs::{CpiInputs, OwnedCpiInputs};
 pub(crate) use jobs::context as job_context;
-pub(crate) use place::PlaceSource;
+pub(crate) use location::LocationSource;
 
 use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
-use crate::environment::Environment;
 use crate::protocol::BuiltinCpi;
+use crate::run_context::RunContext;
 use base::events::Stage;
 use base::files::durable::{parent, write_atomically};
 use base::{Error, Result};
@@ -43,8 +43,8 @@ pub(crate) struct LocatedCpi {
 
 /// All CPIs of a manifest, found but not yet installed.
 pub(crate) struct CpiSources<'a> {
-    environment: &'a Environment,
-    parts: CpiInputs<'a>,
+    run: &'a RunContext,
+    inputs: CpiInputs<'a>,
     entries: Vec<ResolvedEntry<'a>>,
     /// Installed packages by their jobs: CPIs of one type share them.
     installed: RefCell<Vec<(Vec<jobs::JobName>, Arc<InstalledPackages>)>>,
@@ -52,10 +52,10 @@ pub(crate) struct CpiSources<'a> {
 
 impl<'a> CpiSources<'a> {
     /// Resolves the kind of each CPI of the config, without installing any.
-    pub(crate) fn find(environment: &'a Environment, parts: CpiInputs<'a>) -> Result<Self> {
-        let cpis = parts.config.map_or(&[][..], |config| &config.cpis);
-        let entries = cpis.iter().map(|cpi| ResolvedEntry::find(cpi, &parts)).collect::<Result<_>>()?;
-        Ok(CpiSources { environment, parts, entries, installed: RefCell::default() })
+    pub(crate) fn find(run: &'a RunContext, inputs: CpiInputs<'a>) -> Result<Self> {
+        let cpis = inputs.config.map_or(&[][..], |config| &config.cpis);
+        let entries = cpis.iter().map(|cpi| ResolvedEntry::find(cpi, &inputs)).collect::<Result<_>>()?;
+        Ok(CpiSources { run, inputs, entries, installed: RefCell::default() })
     }
 
     /// Returns the names of all CPIs, the default one first.
@@ -76,14 +76,14 @@ impl<'a> CpiSources<'a> {
 
     /// Checks a CPI like [`Self::locate`], but compiles no packages.
     pub(crate) fn check(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
-        let provider = self.parts.provider;
+        let provider = self.inputs.provider;
         match (name, &provider.cpi) {
             (Some(name), _) => {
                 let (entry, root) = self.entry(name)?;
                 entry.check(self, &root, stage)
             }
             (None, CpiSource::Jobs(wanted)) => {
-                let wanted = jobs::of_default_cpi(wanted, &self.parts)?;
+                let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
                 jobs::check(self, &wanted, &provider.properties, &self.default_root(), stage)
             }
             (None, CpiSource::Builtin(_) | CpiSource::Path { .. }) => self.locate(None, stage).map(drop),
@@ -94,19 +94,19 @@ impl<'a> CpiSources<'a> {
     fn entry(&self, name: &str) -> Result<(&ResolvedEntry<'a>, PathBuf)> {
         let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
         let (index, entry) = found.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
-        Ok((entry, self.environment.paths.work.join("cpis").join(index.to_string())))
+        Ok((entry, self.run.paths.work.join("cpis").join(index.to_string())))
     }
 
     fn default_root(&self) -> PathBuf {
-        self.environment.paths.work.join("cpi")
+        self.run.paths.work.join("cpi")
     }
 
     fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
-        let (provider, manifest) = (self.parts.provider, self.parts.manifest);
+        let (provider, manifest) = (self.inputs.provider, self.inputs.manifest);
         match &provider.cpi {
             CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
-                let config = self.environment.paths.work.join(format!("{name}-cpi.json"));
-                let config = (config, builtin_config(self.environment, name, provider, &provider.properties));
+                let config = self.run.paths.work.join(format!("{name}-cpi.json"));
+                let config = (config, builtin_config(self.run, name, provider, &provider.properties));
                 self.builtin(name, config, Map::new(), root)
             }
             CpiSource::Builtin(name) => {
@@ -124,7 +124,7 @@ impl<'a> CpiSources<'a> {
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
             CpiSource::Jobs(wanted) => {
-                let wanted = jobs::of_default_cpi(wanted, &self.parts)?;
+                let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
                 jobs::install(self, &wanted, &provider.properties, root, stage)
             }
         }
@@ -142,7 +142,7 @@ impl<'a> CpiSources<'a> {
             .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
-        let program = self.environment.paths.executable.clone();
+        let program = self.run.paths.executable.clone();
         Ok(LocatedCpi { builtin: true, ..self.plain(program, arguments, context, root) })
     }
 
@@ -153,8 +153,8 @@ impl<'a> CpiSources<'a> {
         context: Map<String, Value>,
         root: &Path,
     ) -> LocatedCpi {
-        let environment = with_directories(self.environment, &root.join("packages"), &root.join("jobs"));
-        let executable = Executable { program, arguments, environment };
+        let env_vars = with_directories(self.run, &root.join("packages"), &root.join("jobs"));
+        let executable = Executable { program, arguments, env_vars };
         LocatedCpi { executable, context, builtin: false, installed: None }
     }
 }
@@ -190,25 +190,25 @@ fn private_directory(path: &Path) -> Result<()> {
 }
 
 /// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.
-fn with_directories(environment: &Environment, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
-    let mut variables = environment.variables.clone();
-    variables.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
-    variables.push(("BOSH_PACKAGES_DIR".into(), packages.display().to_string()));
-    variables.push(("BOSH_JOBS_DIR".into(), jobs.display().to_string()));
-    variables
+fn with_directories(run: &RunContext, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
+    let mut env_vars = run.env_vars.clone();
+    env_vars.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
+    env_vars.push(("BOSH_PACKAGES_DIR".into(), packages.display().to_string()));
+    env_vars.push(("BOSH_JOBS_DIR".into(), jobs.display().to_string()));
+    env_vars
 }
 
 /// Returns the configuration of a built-in CPI. By default all local CPIs share one root, so that a renamed
 /// CPI finds what it created.
 fn builtin_config(
-    environment: &Environment,
+    run: &RunContext,
     name: &str,
     provider: &CloudProvider,
     properties: &Map<String, Value>,
 ) -> Value {
     let mut config = Map::new();
     if name == "local" {
-        config.insert("root".into(), json!(place::local_root(environment, properties)));
+        config.insert("root".into(), json!(location::local_root(run, properties)));
     }
     config.extend(properties.clone());
     config.insert("agent".into(), agent(provider, properties));

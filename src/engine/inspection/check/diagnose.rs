@@ -14,7 +14,7 @@ use crate::cpis::{Presence, name_cpi};
 use crate::effects::Contradiction;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
-use crate::state::{Disk, DiskHandle, Resource, Suspect, SuspectGroup, VmHandle};
+use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::Result;
 
 /// The disks that are attached and mounted.
@@ -51,7 +51,7 @@ impl CheckedResource {
 /// Checks everything on record.
 pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
-    let looking = probe.environment.reporter.stage("Checking VM and disks");
+    let looking = probe.run.reporter.stage("Checking VM and disks");
     let seen = state
         .resources()
         .map(|resource| {
@@ -61,7 +61,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         })
         .collect::<Result<Vec<CheckedResource>>>()?;
     let of = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
-    let disks = state.disks.iter().map(Disk::handle);
+    let disks = state.disks.iter().map(DiskRecord::handle);
     let denied: Vec<DiskHandle> =
         disks.filter(|disk| of(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
     let attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
@@ -108,7 +108,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     let locations =
                         DiskLocations { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
-                    let disk = state.current_disk().map(Disk::handle);
+                    let disk = state.current_disk().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
                     of_vm.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
                 }
@@ -138,7 +138,7 @@ const AGENT: &str = "agent";
 
 fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());
-    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::There, detail)
+    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
 }
 
 /// Returns the finding of a resource on record.
@@ -154,12 +154,12 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
     let (status, detail) = match &seen.presence {
         // The resource was to be deleted, so this is the desired status.
         Presence::Gone => {
-            (FindingStatus::There, "it was to be deleted, and does not exist any more".to_owned())
+            (FindingStatus::AsRecorded, "it was to be deleted, and does not exist any more".to_owned())
         }
-        Presence::There if seen.to_be_deleted => {
-            (FindingStatus::There, "it was to be deleted; the next run tries again".to_owned())
+        Presence::Exists if seen.to_be_deleted => {
+            (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
         }
-        Presence::There => (FindingStatus::There, String::new()),
+        Presence::Exists => (FindingStatus::AsRecorded, String::new()),
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.clone()),
     };
     Finding::new(what, cid, cpi, status, detail)
@@ -167,7 +167,7 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
 fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
-    let met = suspects::find(probe.environment, probe.endpoint, &probe.state)?;
+    let met = suspects::find(probe.run, probe.endpoint, &probe.state)?;
     let suspects = probe.state.monopile.suspects.iter();
     let (here, elsewhere): (Vec<Suspect>, Vec<Suspect>) =
         suspects.cloned().partition(|suspect| met.is_some_and(|met| met == suspect));
@@ -188,7 +188,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     for (suspects, problem) in [(&here, problem.as_ref()), (&elsewhere, None)] {
         for group in SuspectGroup::all(suspects) {
             let Some(newest) = group.suspects().last() else { continue };
-            let ids: Vec<&str> = group.suspects().iter().map(|one| one.request_id.as_str()).collect();
+            let ids: Vec<&str> = group.suspects().iter().map(|known| known.request_id.as_str()).collect();
             let (what, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
             findings.push(match problem {
                 Some(problem) => Finding::of(problem, what, cid, cpi),
@@ -234,7 +234,7 @@ impl AgentClaim {
 
 /// Asks the VM's own agent for its mounted disks.
 fn agent(probe: &Probe<'_>, vm: &VmHandle, timeout: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
-    let asking = probe.environment.reporter.stage("Asking the agent");
+    let asking = probe.run.reporter.stage("Asking the agent");
     let expected = probe.state.vm().map(|record| record.agent_id.clone());
     let answer = probe
         .agent
@@ -287,7 +287,7 @@ fn ask_attached_disks(
 }
 
 /// Returns a problem for each mounted disk that is not on record.
-fn untracked_disks(known: &[Disk], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
+fn untracked_disks(known: &[DiskRecord], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
     let untracked = mounted.iter().filter(|cid| known.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,

@@ -11,7 +11,8 @@ use base::{Error, ErrorKind};
 #[serde(rename_all = "snake_case")]
 pub enum FindingStatus {
     /// The actual status is as recorded.
-    There,
+    #[serde(rename = "there")]
+    AsRecorded,
     /// The actual status differs from the record.
     Drifted,
     /// Neither the CPI nor the agent knows.

@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::cpis;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::Effect;
-use crate::environment::{Environment, Paths, signals};
 use crate::prepare::obtain::create_directory;
+use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
@@ -260,14 +260,14 @@ impl CloudCheckResult {
 
 /// Compares everything on record with the answers of the CPI and the agent. Changes nothing, not even the
 /// state.
-pub fn report(request: &CheckRequest, environment: &Environment) -> Result<CheckResult> {
-    let store = repair::open(environment)?;
+pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
+    let store = repair::open(run)?;
     let open_calls = store.journal().open_calls::<Effect>()?;
-    let validating = environment.reporter.stage("Validating");
-    let (check_inputs, _) = CheckInputs::load(request, environment, &validating)?;
+    let validating = run.reporter.stage("Validating");
+    let (check_inputs, _) = CheckInputs::load(request, run, &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
     let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
-    let probe = Probe::open(request, environment, &check_inputs, state, store)?;
+    let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
     let mut findings = diagnose::diagnose(&probe, request.agent_timeout)?.findings;
@@ -283,14 +283,14 @@ pub fn report(request: &CheckRequest, environment: &Environment) -> Result<Check
 /// Finds problems, and makes the repairs that `choose` selects.
 pub fn cloud_check(
     request: &CloudCheckRequest,
-    environment: &Environment,
+    run: &RunContext,
     choose: ChooseRepair<'_>,
 ) -> Result<CloudCheckResult> {
     let mut checked = CloudCheckResult::default();
     let mut renewed = false;
     for number in 1.. {
-        signals::check(environment)?;
-        let here = with_own_scratch(environment, &format!("look-{number}"))?;
+        signals::check(run)?;
+        let here = with_own_scratch(run, &format!("look-{number}"))?;
         let (store, check_inputs, deployment) = repair::prepare(request, &here)?;
         let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
         let problems = diagnose::diagnose(&context.probe, request.agent_timeout)?.problems;
@@ -338,9 +338,8 @@ pub fn cloud_check(
             // A separate run creates the new VM, so the lock must be free again. The operator has already
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
-                let there = with_own_scratch(environment, &format!("renewal-{number}"))?;
-                recreate_unfinished(&request.deploy, &Environment { confirm: None, ..there }, &state)
-                    .map(drop)
+                let there = with_own_scratch(run, &format!("renewal-{number}"))?;
+                recreate_unfinished(&request.deploy, &RunContext { confirm: None, ..there }, &state).map(drop)
             }
             outcome => outcome.map(drop),
         };
@@ -351,7 +350,7 @@ pub fn cloud_check(
             }
             Err(error) => {
                 let text = error.chain().join(": ");
-                environment.reporter.warn(format!("repair '{}' failed: {text}", repair.name()));
+                run.reporter.warn(format!("repair '{}' failed: {text}", repair.name()));
                 Some(text)
             }
         };
@@ -362,11 +361,11 @@ pub fn cloud_check(
 
 /// Returns an environment with a scratch directory of its own, because the same directory cannot be unpacked
 /// into twice.
-fn with_own_scratch(environment: &Environment, name: &str) -> Result<Environment> {
-    let work = environment.paths.work.join(name);
+fn with_own_scratch(run: &RunContext, name: &str) -> Result<RunContext> {
+    let work = run.paths.work.join(name);
     create_directory(&work)?;
-    let paths = Paths { work, ..environment.paths.clone() };
-    Ok(Environment { paths, ..environment.clone() })
+    let paths = Paths { work, ..run.paths.clone() };
+    Ok(RunContext { paths, ..run.clone() })
 }
 
 fn is_same(one: &Problem, other: &Problem) -> bool {

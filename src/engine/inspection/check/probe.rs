@@ -4,8 +4,8 @@ use super::CheckRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
 use crate::cpis::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
-use crate::environment::Environment;
 use crate::prepare;
+use crate::run_context::RunContext;
 use crate::state::{State, Store};
 use base::Result;
 use base::events::Stage;
@@ -21,21 +21,21 @@ impl CheckInputs {
     /// Reads the manifest, as a part of `stage`.
     pub(super) fn load(
         check: &CheckRequest,
-        environment: &Environment,
+        run: &RunContext,
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
         // An agent knows no newly generated credentials.
         let inputs = Inputs { discard_generated: true, ..check.inputs.clone() };
-        let loaded = prepare::load(environment, &inputs)?;
-        let cpi_parts = OwnedCpiInputs::open(environment, &inputs, check.templates, &loaded, stage)?;
-        let endpoint = endpoint(environment, &cpi_parts.provider)?;
+        let loaded = prepare::load(run, &inputs)?;
+        let cpi_parts = OwnedCpiInputs::open(run, &inputs, check.templates, &loaded, stage)?;
+        let endpoint = endpoint(run, &cpi_parts.provider)?;
         Ok((CheckInputs { cpi_parts, endpoint }, loaded))
     }
 }
 
 /// An environment whose CPIs and agent can be asked.
 pub(super) struct Probe<'a> {
-    pub(super) environment: &'a Environment,
+    pub(super) run: &'a RunContext,
     pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
     pub(super) endpoint: &'a AgentEndpoint,
@@ -47,16 +47,16 @@ impl<'a> Probe<'a> {
     /// Connects the CPI of the VM; other CPIs are connected when they are needed.
     pub(super) fn open(
         check: &CheckRequest,
-        environment: &'a Environment,
+        run: &'a RunContext,
         check_inputs: &'a CheckInputs,
         state: State,
         store: Store,
     ) -> Result<Self> {
         let parts = check_inputs.cpi_parts.parts();
-        let cpis = Cpis::find(environment, parts, &state, check.cpi_api_version)?;
+        let cpis = Cpis::find(run, parts, &state, check.cpi_api_version)?;
         let endpoint = &check_inputs.endpoint;
-        let agent = connect(environment, endpoint.clone(), &state);
-        let executor = Executor::new(environment, cpis, store);
-        Ok(Probe { environment, executor, agent, endpoint, state })
+        let agent = connect(run, endpoint.clone(), &state);
+        let executor = Executor::new(run, cpis, store);
+        Ok(Probe { run, executor, agent, endpoint, state })
     }
 }

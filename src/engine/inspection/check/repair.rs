@@ -8,11 +8,11 @@ use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
 use crate::cpis::{self, name_cpi};
 use crate::deploy::disk;
-use crate::effects::Registry;
-use crate::environment::Environment;
-use crate::environment::lock::{self, no_state};
+use crate::effects::RunRegistry;
 use crate::jobs::Jobs;
 use crate::recovery;
+use crate::run_context::RunContext;
+use crate::run_context::lock::{self, no_state};
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
@@ -23,7 +23,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) probe: Probe<'a>,
     request: &'a CloudCheckRequest,
     deployment: &'a Deployment,
-    registry: Option<Registry<'a>>,
+    registry: Option<RunRegistry<'a>>,
 }
 
 /// The outcome of a repair.
@@ -37,22 +37,22 @@ pub(super) enum RepairOutcome {
 /// Locks the state, settles open calls, and reads the manifest.
 pub(super) fn prepare(
     request: &CloudCheckRequest,
-    environment: &Environment,
+    run: &RunContext,
 ) -> Result<(Store, CheckInputs, Deployment)> {
     let deploy = &request.deploy;
-    let mut store = open(environment)?;
-    recovery::settle_open_calls(environment, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
-    let validating = environment.reporter.stage("Validating");
-    let (check_inputs, loaded) = CheckInputs::load(&request.check(), environment, &validating)?;
+    let mut store = open(run)?;
+    recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
+    let validating = run.reporter.stage("Validating");
+    let (check_inputs, loaded) = CheckInputs::load(&request.check(), run, &validating)?;
     let deployment = loaded.deployment()?;
-    cpis::rename(environment, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
+    cpis::rename(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
 }
 
 /// Locks the state, which must exist.
-pub(super) fn open(environment: &Environment) -> Result<Store> {
-    let store = lock::open(environment, "cloud-check")?;
+pub(super) fn open(run: &RunContext) -> Result<Store> {
+    let store = lock::open(run, "cloud-check")?;
     match store.exists() {
         true => Ok(store),
         false => Err(no_state(store.storage())),
@@ -63,18 +63,18 @@ impl<'a> CheckContext<'a> {
     /// Connects the CPI of the VM and starts its registry.
     pub(super) fn open(
         request: &'a CloudCheckRequest,
-        environment: &'a Environment,
+        run: &'a RunContext,
         check_inputs: &'a CheckInputs,
         deployment: &'a Deployment,
         store: Store,
     ) -> Result<Self> {
         let state = store.state().clone();
-        let mut probe = Probe::open(&request.check(), environment, check_inputs, state, store)?;
+        let mut probe = Probe::open(&request.check(), run, check_inputs, state, store)?;
         // The CPI of the VM comes first.
         let first = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
         let contract = probe.executor.cpis().get(first.as_deref())?.contract();
-        let registry = Registry::start(
-            environment,
+        let registry = RunRegistry::start(
+            run,
             &check_inputs.cpi_parts.provider,
             &request.deploy.inputs.manifest,
             contract,
@@ -86,7 +86,7 @@ impl<'a> CheckContext<'a> {
     /// Makes the chosen repair.
     pub(super) fn repair(&mut self, problem: &Problem, repair: Repair) -> Result<RepairOutcome> {
         let name = format!("Repairing: {}", repair.describe(problem));
-        let repairing = self.probe.environment.reporter.stage(name);
+        let repairing = self.probe.run.reporter.stage(name);
         match (repair, &problem.affected) {
             (Repair::RecreateVm, _) => {
                 repairing.finish();
@@ -157,11 +157,7 @@ impl<'a> CheckContext<'a> {
 
     fn jobs(&self) -> Jobs<'_> {
         let instance = self.deployment.instance();
-        Jobs {
-            environment: self.probe.environment,
-            agent: &self.probe.agent,
-            instance: format!("instance '{instance}'"),
-        }
+        Jobs { run: self.probe.run, agent: &self.probe.agent, instance: format!("instance '{instance}'") }
     }
 }
 

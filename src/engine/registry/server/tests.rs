@@ -7,7 +7,7 @@ use super::*;
 
 struct Served {
     runtime: tokio::runtime::Runtime,
-    registry: Registry,
+    registry: RegistryServer,
     address: SocketAddr,
     directory: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ fn serve_with(header_timeout: Duration) -> Served {
     std::fs::create_dir(directory.path().join("journal")).unwrap();
     let content = directory.path().join("journal/registry.json");
     let content = content.as_path().into();
-    let registry = Registry::start_with(runtime.handle(), endpoint, content, header_timeout).unwrap();
+    let registry = RegistryServer::start_with(runtime.handle(), endpoint, content, header_timeout).unwrap();
     Served { runtime, registry, address: free, directory }
 }
 
@@ -149,8 +149,9 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
     served.ask("PUT", PATH, GOOD, b"{}");
     let path = served.directory.path().join("journal/registry.json");
     let credentials = RegistryCredentials { username: "registry".into(), password: secret("other") };
-    let start =
-        |address| Registry::start(served.runtime.handle(), address, &credentials, path.as_path().into());
+    let start = |address| {
+        RegistryServer::start(served.runtime.handle(), address, &credentials, path.as_path().into())
+    };
     let error = start(served.address).err().unwrap();
     assert!(error.chain().join(" ").contains("in use"), "{error:?}");
     assert!(!error.hints().is_empty());
@@ -158,11 +159,11 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
 
     let address = served.address;
     drop(served.registry);
-    let begun = Instant::now();
+    let started = Instant::now();
     let again = loop {
         match start(address) {
             Ok(registry) => break registry,
-            Err(error) if begun.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
+            Err(error) if started.elapsed() > Duration::from_secs(5) => panic!("{error:?}"),
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     };
@@ -178,8 +179,8 @@ fn incomplete_request_times_out() {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
     stream.set_read_timeout(Some(HEADER_TIMEOUT)).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
-    assert!(begun.elapsed() >= limit / 2, "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= limit / 2, "{:?}", started.elapsed());
 }

@@ -2,9 +2,9 @@
 //! interface, so that the agent there reaches the registry here.
 //!
 //! ```ignore
-//! let tunnel = Tunnel::open(runtime, server, port, patience, registry.serve_tunnel());
+//! let tunnel = Tunnel::open(runtime, server, port, timeout, registry.serve_tunnel());
 //! tunnel.wait_until_open(…)?;      // the VM boots; its host key is learned
-//! tunnel.failure();                // set if the tunnel broke for good since then
+//! tunnel.last_error();             // set if the tunnel broke for good since then
 //! drop(tunnel);                    // closes it
 //! ```
 //!
@@ -26,11 +26,11 @@ use base::{Error, ErrorKind};
 use net::ssh::{self, ForwardedConnection, SshError, SshServer};
 
 /// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The time during which a login may be rejected: the agent installs the key while the VM boots.
-const LOGIN_PATIENCE: Duration = Duration::from_secs(120);
+const LOGIN_RETRY_PERIOD: Duration = Duration::from_secs(120);
 /// The time during which forwarding may be rejected: a broken session may still hold the port.
-const FORWARDING_PATIENCE: Duration = Duration::from_secs(10);
+const FORWARDING_RETRY_PERIOD: Duration = Duration::from_secs(10);
 /// The maximum number of connections that wait to be served.
 const BACKLOG: usize = 16;
 
@@ -101,7 +101,7 @@ impl Tunnel {
         &self,
         interrupted: &dyn Fn() -> Option<u8>,
         on_problem: &mut dyn FnMut(String),
-        learn: &mut dyn FnMut(String) -> Result<(), Error>,
+        record_host_key: &mut dyn FnMut(String) -> Result<(), Error>,
     ) -> Result<(), TunnelError> {
         let mut reported = String::new();
         loop {
@@ -110,7 +110,7 @@ impl Tunnel {
             }
             match self.events.recv_timeout(Duration::from_millis(50)) {
                 Ok(TunnelEvent::Open) => return Ok(()),
-                Ok(TunnelEvent::HostKey(key)) => learn(key).map_err(TunnelError::Unrecorded)?,
+                Ok(TunnelEvent::HostKey(key)) => record_host_key(key).map_err(TunnelError::Unrecorded)?,
                 Ok(TunnelEvent::Failed(error)) => return Err(TunnelError::Failed(error)),
                 Ok(TunnelEvent::Problem(error)) => {
                     let problem = error.to_string();
@@ -124,14 +124,14 @@ impl Tunnel {
                     // The worker sets the reason before it ends.
                     let problem = "the tunnel's thread has ended".to_owned();
                     let lost = SshError::Lost { address: "the VM".to_owned(), problem };
-                    return Err(TunnelError::Failed(self.failure().unwrap_or(lost)));
+                    return Err(TunnelError::Failed(self.last_error().unwrap_or(lost)));
                 }
             }
         }
     }
 
     /// Returns the reason why the worker gave up, if it did.
-    pub(crate) fn failure(&self) -> Option<SshError> {
+    pub(crate) fn last_error(&self) -> Option<SshError> {
         self.failure.lock().clone()
     }
 }
@@ -229,7 +229,7 @@ impl Worker {
                 return;
             }
             self.send_event(TunnelEvent::Problem(error));
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -259,8 +259,8 @@ impl Worker {
 fn is_final(error: &SshError, refusals: &mut Refusals) -> bool {
     let (since, timeout) = match error {
         SshError::HostKeyChanged { .. } => return true,
-        SshError::Refused { .. } => (&mut refusals.login, LOGIN_PATIENCE),
-        SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_PATIENCE),
+        SshError::Refused { .. } => (&mut refusals.login, LOGIN_RETRY_PERIOD),
+        SshError::ForwardingRefused { .. } => (&mut refusals.forwarding, FORWARDING_RETRY_PERIOD),
         _ => return false,
     };
     since.get_or_insert_with(Instant::now).elapsed() >= timeout

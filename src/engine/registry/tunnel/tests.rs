@@ -87,9 +87,9 @@ impl Sshd {
             .spawn()
             .expect("sshd (Debian: openssh-server) is needed");
         self.process = Some(process);
-        let begun = Instant::now();
+        let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "sshd does not start");
+            assert!(started.elapsed() < Duration::from_secs(10), "sshd does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -242,7 +242,7 @@ fn rsa_keys_sign_with_sha2() {
 fn tunnel_waits_for_sshd_and_reconnects() {
     let mut sshd = Sshd::prepare("");
     let ends = Ends::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     let tunnel = ends.open(sshd.server("good", None), LONG);
     let late = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -251,27 +251,27 @@ fn tunnel_waits_for_sshd_and_reconnects() {
         });
         wait(&tunnel)
     });
-    assert!(begun.elapsed() >= Duration::from_millis(600));
+    assert!(started.elapsed() >= Duration::from_millis(600));
     late.0.unwrap();
     assert!(late.1.iter().any(|problem| problem.contains("TCP: ")), "{:?}", late.1);
     assert_eq!(ends.ask(), "THROUGH\n");
 
     sshd.stop();
     sshd.start();
-    let begun = Instant::now();
+    let started = Instant::now();
     // A remaining process of the old sshd may accept a connection and then end.
     while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
-        assert!(begun.elapsed() < LONG, "it is not opened again");
+        assert!(started.elapsed() < LONG, "it is not opened again");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(tunnel.failure().is_none());
+    assert!(tunnel.last_error().is_none());
 }
 
 /// Returns the error of a tunnel that cannot be opened.
-fn failure(ends: &Ends, server: SshServer) -> SshError {
+fn expect_failure(ends: &Ends, server: SshServer) -> SshError {
     let tunnel = ends.open(server, Duration::from_millis(300));
     let error = wait(&tunnel).0.unwrap_err();
-    assert_eq!(tunnel.failure().map(|error| error.to_string()), Some(error.to_string()));
+    assert_eq!(tunnel.last_error().map(|error| error.to_string()), Some(error.to_string()));
     error
 }
 
@@ -279,9 +279,10 @@ fn failure(ends: &Ends, server: SshServer) -> SshError {
 fn each_failure_to_connect_has_its_own_error() {
     let sshd = Sshd::prepare("");
     let ends = Ends::new();
-    let tcp = failure(&ends, sshd.server("good", None));
+    let tcp = expect_failure(&ends, sshd.server("good", None));
     assert!(matches!(tcp, SshError::Tcp { .. }), "{tcp}");
-    let dns = failure(&ends, SshServer { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
+    let dns =
+        expect_failure(&ends, SshServer { host: "nowhere.invalid".into(), ..sshd.server("good", None) });
     assert!(matches!(dns, SshError::Dns { .. }), "{dns}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
@@ -290,7 +291,7 @@ fn each_failure_to_connect_has_its_own_error() {
             let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let handshake = failure(&ends, SshServer { port, ..sshd.server("good", None) });
+    let handshake = expect_failure(&ends, SshServer { port, ..sshd.server("good", None) });
     assert!(matches!(handshake, SshError::Handshake { .. }), "{handshake}");
 }
 
@@ -300,10 +301,10 @@ fn login_error_names_the_credentials() {
     shell(sshd.directory.path(), "ssh-keygen -q -t ed25519 -N '' -f stranger");
     sshd.start();
     let ends = Ends::new();
-    let refused = failure(&ends, sshd.server("stranger", None));
+    let refused = expect_failure(&ends, sshd.server("stranger", None));
     assert!(matches!(refused, SshError::Refused { credentials: "the private key", .. }), "{refused}");
     let by_password = SshServer { key: None, password: Some(secret("s3cret")), ..sshd.server("good", None) };
-    let refused = failure(&ends, by_password);
+    let refused = expect_failure(&ends, by_password);
     assert!(matches!(refused, SshError::Refused { credentials: "the password", .. }), "{refused}");
     assert!(!refused.to_string().contains("s3cret"));
     let error = Error::from(TunnelError::Failed(refused));
@@ -327,10 +328,10 @@ fn only_the_recorded_host_key_is_accepted() {
     sshd.stop();
     shell(sshd.directory.path(), "rm host_key*; ssh-keygen -q -t ed25519 -N '' -f host_key");
     sshd.start();
-    let begun = Instant::now();
+    let started = Instant::now();
     let changed = wait(&ends.open(known, LONG)).0.unwrap_err();
     assert!(matches!(changed, SshError::HostKeyChanged { .. }), "{changed}");
-    assert!(begun.elapsed() < LONG / 2, "there is nothing to wait for");
+    assert!(started.elapsed() < LONG / 2, "there is nothing to wait for");
 }
 
 #[test]

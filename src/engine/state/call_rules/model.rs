@@ -119,14 +119,14 @@ impl Model {
     }
 
     /// Returns the outcome of an open call for a run that recovers it, or `None` while the run has to wait.
-    fn found(&self, world: &ModelState, run: usize, number: usize) -> Option<Outcome> {
-        let call = &world.calls[number];
+    fn found(&self, state: &ModelState, run: usize, number: usize) -> Option<Outcome> {
+        let call = &state.calls[number];
         match self.progress(call, run) {
             Progress::Pending => None,
             Progress::NeverStarted => Some(Outcome::NeverStarted),
             Progress::Elsewhere => Some(Outcome::Unknown),
             Progress::Ended => Some(match outcome_of(call) {
-                Outcome::Answered if world.runs[run].view.after(call.kind, number).is_none() => {
+                Outcome::Answered if state.runs[run].view.after(call.kind, number).is_none() => {
                     Outcome::Unknown
                 }
                 outcome => outcome,
@@ -135,33 +135,33 @@ impl Model {
     }
 
     /// Returns true if a run still has the lock according to its own clock or the lock file.
-    fn has_lock(&self, world: &ModelState, run: usize) -> bool {
-        world.owner == Owner::Run(small(run)) && !world.has_lapsed
+    fn has_lock(&self, state: &ModelState, run: usize) -> bool {
+        state.owner == Owner::Run(small(run)) && !state.has_lapsed
     }
 
     /// Writes the state. Returns false if the write is rejected.
-    fn write(&self, world: &mut ModelState, run: usize, record: ModelRecord) -> bool {
-        if self.is_shared() && world.runs[run].is_stale {
+    fn write(&self, state: &mut ModelState, run: usize, record: ModelRecord) -> bool {
+        if self.is_shared() && state.runs[run].is_stale {
             return false;
         }
-        let has_read = |other: usize| other != run && world.runs[other].phase.has_read();
-        let is_replaced = matches!(world.owner, Owner::Run(other) if has_read(other.into()));
-        if world.runs[run].is_stale || (is_replaced && !world.is_removed) {
-            world.violate(ONE_WRITER);
+        let has_read = |other: usize| other != run && state.runs[other].phase.has_read();
+        let is_replaced = matches!(state.owner, Owner::Run(other) if has_read(other.into()));
+        if state.runs[run].is_stale || (is_replaced && !state.is_removed) {
+            state.violate(ONE_WRITER);
         }
-        world.record = record;
-        world.runs[run].view = record;
-        for (other, stale) in world.runs.iter_mut().enumerate() {
+        state.record = record;
+        state.runs[run].view = record;
+        for (other, stale) in state.runs.iter_mut().enumerate() {
             stale.is_stale |= other != run && stale.phase.has_read();
         }
         true
     }
 
     /// Ends the process of a run. The kernel frees its locks, and the keeper stays.
-    fn vanish(&self, world: &mut ModelState, run: usize, is_killed: bool) {
-        let is_owner = world.owner == Owner::Run(small(run));
+    fn vanish(&self, state: &mut ModelState, run: usize, is_killed: bool) {
+        let is_owner = state.owner == Owner::Run(small(run));
         let mut unpublished = CallSet::default();
-        for (number, call) in world.calls.iter_mut().enumerate() {
+        for (number, call) in state.calls.iter_mut().enumerate() {
             if self.is_local(call, run) && call.intent && !call.is_published {
                 unpublished = unpublished.with(number);
             }
@@ -170,34 +170,34 @@ impl Model {
             }
             call.is_held = false;
             // If no step of the call was taken yet, it may be planned again.
-            if world.runs[run].phase == Phase::Preparing(small(number), 0) {
+            if state.runs[run].phase == Phase::Preparing(small(number), 0) {
                 *call = Call::default();
             }
         }
         if self.is_shared() && (is_killed || unpublished != CallSet::default()) {
-            let before = world.keepers[run].unwrap_or_default();
-            world.keepers[run] = Some(CallSet(before.0 | unpublished.0));
+            let before = state.keepers[run].unwrap_or_default();
+            state.keepers[run] = Some(CallSet(before.0 | unpublished.0));
             if is_owner {
-                world.owner = Owner::Gone(small(run));
+                state.owner = Owner::Gone(small(run));
             }
         } else if is_owner {
-            self.give_back(world, run);
+            self.give_back(state, run);
         }
-        world.runs[run] = Run::default();
+        state.runs[run] = Run::default();
     }
 
     /// Frees the lock of a run or keeper, or lets the lease expire.
-    fn give_back(&self, world: &mut ModelState, run: usize) {
-        world.owner = Owner::Gone(small(run));
-        if (self.table.may_give_back)(world.is_unfenced) {
-            (world.owner, world.has_lapsed) = (Owner::None, false);
+    fn give_back(&self, state: &mut ModelState, run: usize) {
+        state.owner = Owner::Gone(small(run));
+        if (self.table.may_give_back)(state.is_unfenced) {
+            (state.owner, state.has_lapsed) = (Owner::None, false);
         }
     }
 
     /// Removes the intent, and the files if they are on the machine of the run.
-    fn settle(&self, world: &mut ModelState, run: usize, number: usize) {
-        let is_local = self.is_local(&world.calls[number], run);
-        let call = &mut world.calls[number];
+    fn settle(&self, state: &mut ModelState, run: usize, number: usize) {
+        let is_local = self.is_local(&state.calls[number], run);
+        let call = &mut state.calls[number];
         (call.intent, call.is_published) = (false, false);
         if is_local {
             (call.file, call.content) = (AnswerFile::Missing, AnswerContent::Unusable);
@@ -205,43 +205,43 @@ impl Model {
     }
 
     /// Lists the next transitions of a run: it creates or deletes the VM, or ends.
-    fn plan(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
-        let view = world.runs[run].view;
-        let mut ended = *world;
+    fn plan(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+        let view = state.runs[run].view;
+        let mut ended = *state;
         ended.runs[run].phase = Phase::Ending;
         transitions.push((Action::End { run }, ended));
-        let calls = &world.calls[..self.calls];
+        let calls = &state.calls[..self.calls];
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
         let kind = view.vm.first().map_or(CallKind::Create, |vm| CallKind::Delete(small(vm)));
-        let mut next = *world;
+        let mut next = *state;
         next.calls[call] = Call { kind, by: small(run), ..Call::default() };
         next.runs[run].phase = Phase::Preparing(small(call), 0);
         transitions.push((Action::Plan { run, call }, next));
     }
 
-    fn take_lock(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
-        if world.owner != Owner::None && !world.has_lapsed {
+    fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+        if state.owner != Owner::None && !state.has_lapsed {
             return;
         }
-        let mut next = *world;
-        next.is_unfenced = (self.table.must_fence)(world.has_lapsed);
+        let mut next = *state;
+        next.is_unfenced = (self.table.must_fence)(state.has_lapsed);
         next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
         (next.owner, next.has_lapsed) = (Owner::Run(small(run)), false);
         transitions.push((Action::TakeLock { run }, next));
-        let is_quiet = world.runs.iter().all(|run| run.phase == Phase::Off)
-            && world.calls.iter().all(|call| call.process == Process::None);
-        if is_quiet && world.calls.iter().any(|call| call.intent) {
+        let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
+            && state.calls.iter().all(|call| call.process == Process::None);
+        if is_quiet && state.calls.iter().any(|call| call.intent) {
             next.runs[run].forgets = true;
             transitions.push((Action::TakeLockToForget { run }, next));
         }
     }
 
     /// Lists the steps of a run.
-    fn act(&self, world: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
-        let mut next = *world;
-        match world.runs[run].phase {
-            Phase::Off => self.take_lock(world, run, transitions),
-            Phase::Fencing if !self.has_lock(world, run) => {
+    fn act(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+        let mut next = *state;
+        match state.runs[run].phase {
+            Phase::Off => self.take_lock(state, run, transitions),
+            Phase::Fencing if !self.has_lock(state, run) => {
                 next.runs[run].phase = Phase::Ending;
                 transitions.push((Action::LockIsLost { run }, next));
             }
@@ -255,7 +255,7 @@ impl Model {
             }
             Phase::Reading => {
                 let me = &mut next.runs[run];
-                (me.phase, me.view, me.is_stale) = (Phase::Listing, world.record, false);
+                (me.phase, me.view, me.is_stale) = (Phase::Listing, state.record, false);
                 // Files of calls without an intent are swept.
                 for call in next.calls.iter_mut().filter(|call| !call.intent && self.is_local(call, run)) {
                     call.file = AnswerFile::Missing;
@@ -265,25 +265,25 @@ impl Model {
             Phase::Listing => {
                 let me = &mut next.runs[run];
                 me.phase = Phase::Recovering;
-                for number in (0..CALLS).filter(|&number| world.calls[number].intent) {
+                for number in (0..CALLS).filter(|&number| state.calls[number].intent) {
                     me.open = me.open.with(number);
                 }
                 transitions.push((Action::ReadJournal { run }, next));
             }
-            Phase::Recovering if world.runs[run].open == CallSet::default() => {
-                self.plan(world, run, transitions);
+            Phase::Recovering if state.runs[run].open == CallSet::default() => {
+                self.plan(state, run, transitions);
             }
             // The calls are taken in any order, because their numbers do not show which one is the oldest.
             Phase::Recovering => {
-                for call in (0..CALLS).filter(|&call| world.runs[run].open.has(call)) {
-                    let Some(outcome) = self.found(world, run, call) else { continue };
+                for call in (0..CALLS).filter(|&call| state.runs[run].open.has(call)) {
+                    let Some(outcome) = self.found(state, run, call) else { continue };
                     next.runs[run].phase = Phase::Concluding(small(call), outcome, 0);
                     transitions.push((Action::Examine { run, call, outcome }, next));
                 }
             }
-            Phase::Preparing(call, step) => self.prepare(world, run, call, step, transitions),
+            Phase::Preparing(call, step) => self.prepare(state, run, call, step, transitions),
             Phase::Waiting(number) => {
-                let call = &world.calls[usize::from(number)];
+                let call = &state.calls[usize::from(number)];
                 let outcome = match call.process {
                     Process::None if !call.is_made => Outcome::NeverStarted,
                     // The answer file is gone.
@@ -300,7 +300,7 @@ impl Model {
                 transitions.push((action, next));
             }
             Phase::Concluding(call, outcome, step) => {
-                self.conclude(world, run, (call, outcome, step), transitions);
+                self.conclude(state, run, (call, outcome, step), transitions);
             }
             Phase::Ending => {
                 self.vanish(&mut next, run, false);
@@ -312,13 +312,13 @@ impl Model {
     /// Takes a step before the call, or starts its process after the last one.
     fn prepare(
         &self,
-        world: &ModelState,
+        state: &ModelState,
         run: usize,
         number: u8,
         step: u8,
         transitions: &mut Vec<(Action, ModelState)>,
     ) {
-        let mut next = *world;
+        let mut next = *state;
         let call = &mut next.calls[usize::from(number)];
         next.runs[run].phase = Phase::Preparing(number, step + 1);
         let Some(&step) = self.table.preparations.get(usize::from(step)) else {
@@ -332,7 +332,7 @@ impl Model {
             Preparation::Announce => call.intent = true,
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
-                if world.owner != Owner::Run(small(run)) {
+                if state.owner != Owner::Run(small(run)) {
                     next.runs[run].phase = Phase::Ending;
                     action = Action::LockIsLost { run };
                 }
@@ -344,17 +344,17 @@ impl Model {
     /// Takes a step that ends a call.
     fn conclude(
         &self,
-        world: &ModelState,
+        state: &ModelState,
         run: usize,
         (number, outcome, step): (u8, Outcome, u8),
         transitions: &mut Vec<(Action, ModelState)>,
     ) {
         let call = usize::from(number);
-        let kind = world.calls[call].kind;
-        let Run { open, view, forgets, is_checked, .. } = world.runs[run];
+        let kind = state.calls[call].kind;
+        let Run { open, view, forgets, is_checked, .. } = state.runs[run];
         let is_recovery = open.has(call);
         let steps = (self.table.conclusions)(outcome, kind == CallKind::Create, forgets && is_recovery);
-        let mut next = *world;
+        let mut next = *state;
         next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
             next.runs[run].phase = Phase::Recovering;
@@ -362,12 +362,12 @@ impl Model {
             return self.act(&next, run, transitions);
         };
         if step != Conclusion::StayOpen && !is_checked {
-            if !self.has_lock(world, run) {
+            if !self.has_lock(state, run) {
                 next.runs[run].phase = Phase::Ending;
                 return transitions.push((Action::LockIsLost { run }, next));
             }
             if self.is_shared() {
-                next.runs[run].phase = world.runs[run].phase;
+                next.runs[run].phase = state.runs[run].phase;
                 next.runs[run].is_checked = true;
                 return transitions.push((Action::CheckLease { run }, next));
             }
@@ -402,16 +402,16 @@ impl Model {
     }
 
     /// Lists the steps of CPI processes.
-    fn run_cpis(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn run_cpis(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         for call in 0..CALLS {
-            let mut next = *world;
-            match world.calls[call].process {
+            let mut next = *state;
+            match state.calls[call].process {
                 Process::None => {}
                 Process::Forked => {
                     next.calls[call].process = Process::None;
                     transitions.push((Action::ForkDies { call }, next));
                     // A process that cannot rename its file ends.
-                    if world.calls[call].file == AnswerFile::Prepared {
+                    if state.calls[call].file == AnswerFile::Prepared {
                         let this = &mut next.calls[call];
                         (this.file, this.process) = (AnswerFile::Answer, Process::Running);
                         this.is_made = true;
@@ -428,7 +428,7 @@ impl Model {
                         (false, AnswerContent::MadeNothing, "made nothing"),
                         (false, AnswerContent::Unusable, "none"),
                     ] {
-                        let mut next = *world;
+                        let mut next = *state;
                         let this = &mut next.calls[call];
                         this.process = Process::None;
                         if this.file == AnswerFile::Answer {
@@ -446,44 +446,44 @@ impl Model {
     }
 
     /// Lists the steps of keepers.
-    fn run_keepers(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
-        for (run, keeper) in world.keepers.iter().enumerate() {
+    fn run_keepers(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+        for (run, keeper) in state.keepers.iter().enumerate() {
             let Some(unpublished) = *keeper else { continue };
-            let mut next = *world;
+            let mut next = *state;
             next.keepers[run] = None;
             transitions.push((Action::KeeperDies { run }, next));
             if unpublished == CallSet::default() {
-                if world.owner == Owner::Gone(small(run)) {
+                if state.owner == Owner::Gone(small(run)) {
                     self.give_back(&mut next, run);
                 }
                 transitions.push((Action::KeeperEnds { run }, next));
             }
             for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
-                if self.progress(&world.calls[call], run) == Progress::Pending {
+                if self.progress(&state.calls[call], run) == Progress::Pending {
                     continue;
                 }
-                let mut next = *world;
+                let mut next = *state;
                 next.keepers[run] = Some(unpublished.without(call));
-                next.calls[call].is_published = world.calls[call].intent;
+                next.calls[call].is_published = state.calls[call].intent;
                 transitions.push((Action::KeeperPublishes { run, call }, next));
             }
         }
     }
 
     /// Lists the transitions of the lock that no run causes.
-    fn meddle(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
-        if world.owner == Owner::None {
+    fn meddle(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+        if state.owner == Owner::None {
             return;
         }
-        let mut next = *world;
+        let mut next = *state;
         (next.owner, next.has_lapsed, next.is_unfenced) = (Owner::None, false, false);
         next.is_removed = self.is_shared();
         transitions.push((Action::OperatorRemovesLock, next));
         if !self.is_shared() {
             return;
         }
-        let mut next = *world;
-        next.has_lapsed = !world.has_lapsed;
+        let mut next = *state;
+        next.has_lapsed = !state.has_lapsed;
         if next.has_lapsed {
             transitions.push((Action::LeaseLapses, next));
         } else {
@@ -503,19 +503,19 @@ fn outcome_of(call: &Call) -> Outcome {
 }
 
 /// Checks the properties of a process that becomes the CPI.
-fn check_start(world: &mut ModelState, number: usize) {
-    let kind = world.calls[number].kind;
+fn check_start(state: &mut ModelState, number: usize) {
+    let kind = state.calls[number].kind;
     if kind != CallKind::Create {
         return;
     }
     let is_again =
         |(other, call): (usize, &Call)| other != number && call.kind == kind && call.is_made && call.intent;
-    if world.calls.iter().enumerate().any(is_again) {
-        world.violate(MADE_ONCE);
+    if state.calls.iter().enumerate().any(is_again) {
+        state.violate(MADE_ONCE);
     }
-    let vm = world.record.vm.first();
-    if !world.is_removed && vm.is_some_and(|vm| world.calls[vm].is_alive) {
-        world.violate(ONE_VM);
+    let vm = state.record.vm.first();
+    if !state.is_removed && vm.is_some_and(|vm| state.calls[vm].is_alive) {
+        state.violate(ONE_VM);
     }
 }
 
@@ -523,26 +523,26 @@ impl System for Model {
     type State = ModelState;
     type Action = Action;
 
-    fn key(&self, world: &ModelState) -> u128 {
-        world.key().min(world.with_runs_swapped().key())
+    fn key(&self, state: &ModelState) -> u128 {
+        state.key().min(state.with_runs_swapped().key())
     }
 
     fn start(&self) -> ModelState {
         ModelState::default()
     }
 
-    fn next(&self, world: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn next(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
         for run in 0..RUNS {
-            self.act(world, run, transitions);
-            if world.runs[run].phase != Phase::Off {
-                let mut next = *world;
+            self.act(state, run, transitions);
+            if state.runs[run].phase != Phase::Off {
+                let mut next = *state;
                 self.vanish(&mut next, run, true);
                 transitions.push((Action::Kill { run }, next));
             }
         }
-        self.run_cpis(world, transitions);
-        self.run_keepers(world, transitions);
-        self.meddle(world, transitions);
+        self.run_cpis(state, transitions);
+        self.run_keepers(state, transitions);
+        self.meddle(state, transitions);
         for (_, next) in transitions {
             if !self.is_shared() {
                 next.forget_lost_runs();
@@ -551,16 +551,16 @@ impl System for Model {
         }
     }
 
-    fn violated(&self, world: &ModelState) -> Option<&'static str> {
+    fn violated(&self, state: &ModelState) -> Option<&'static str> {
         let is_known =
-            |(number, call): (usize, &Call)| !call.is_alive || call.intent || world.record.names(number);
-        let is_lost = !world.calls.iter().enumerate().all(is_known);
-        world.violated.or(is_lost.then_some(ON_RECORD))
+            |(number, call): (usize, &Call)| !call.is_alive || call.intent || state.record.names(number);
+        let is_lost = !state.calls.iter().enumerate().all(is_known);
+        state.violated.or(is_lost.then_some(ON_RECORD))
     }
 
-    fn is_settled(&self, world: &ModelState) -> bool {
-        world.runs.iter().all(|run| run.phase == Phase::Off)
-            && world.calls.iter().all(|call| call.process == Process::None && !call.intent)
-            && (world.owner == Owner::None || world.has_lapsed)
+    fn is_settled(&self, state: &ModelState) -> bool {
+        state.runs.iter().all(|run| run.phase == Phase::Off)
+            && state.calls.iter().all(|call| call.process == Process::None && !call.intent)
+            && (state.owner == Owner::None || state.has_lapsed)
     }
 }

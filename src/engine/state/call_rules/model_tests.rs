@@ -9,11 +9,11 @@ const ALL: usize = usize::MAX;
 
 /// Checks the rules of the code in a setting, and returns the number of states.
 fn check(setting: Setting, calls: usize, limit: usize) -> usize {
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let Explored { is_complete, states, transitions, counterexample } =
         explore(&Model { table: IMPLEMENTED_RULES, setting, calls }, limit);
     let extent = if is_complete { "all" } else { "the first" };
-    let took = begun.elapsed();
+    let took = started.elapsed();
     println!("{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {took:.1?}");
     assert!(counterexample.is_none(), "{setting:?}: {counterexample:#?}");
     assert_eq!(is_complete, limit == ALL);

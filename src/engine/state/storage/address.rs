@@ -20,7 +20,7 @@ pub(super) enum Service {
 
 /// The address of a state in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
+pub struct BucketUrl {
     pub(super) service: Service,
     pub(super) bucket: String,
     pub(super) key: String,
@@ -28,7 +28,7 @@ pub struct Address {
 
 const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
-impl Address {
+impl BucketUrl {
     /// Parses a URL. Returns `None` if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
@@ -65,7 +65,7 @@ impl Address {
         }
         // The key of every document begins with this key.
         Path::parse(key).map_err(|error| wrong("the key cannot be used").with_source(error))?;
-        Ok(Some(Address { service, bucket: bucket.to_owned(), key: key.to_owned() }))
+        Ok(Some(BucketUrl { service, bucket: bucket.to_owned(), key: key.to_owned() }))
     }
 
     /// Returns the scheme of its URL.
@@ -78,7 +78,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for BucketUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}/{}", self.scheme(), self.bucket, self.key)
     }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn urls_are_distinguished_from_paths() {
         for path in ["state.json", "/a/b", "a:/b", "./s3:/x", "://x", "a b://c"] {
-            assert_eq!(Address::parse(path).unwrap(), None, "{path}");
+            assert_eq!(BucketUrl::parse(path).unwrap(), None, "{path}");
         }
         for (url, service, bucket, key) in [
             ("s3://b/k", Service::S3, "b", "k"),
@@ -99,7 +99,7 @@ mod tests {
             ("gs://my_bucket/a", Service::Gs, "my_bucket", "a"),
             ("az://container/a b", Service::Az, "container", "a b"),
         ] {
-            let address = Address::parse(url).unwrap().unwrap();
+            let address = BucketUrl::parse(url).unwrap().unwrap();
             assert_eq!(
                 (address.service, address.bucket.as_str(), address.key.as_str()),
                 (service, bucket, key)
@@ -123,7 +123,7 @@ mod tests {
             ("https://bucket/a", "s3, gs or az, not 'https'"),
             ("s3a://bucket/a", "s3, gs or az, not 's3a'"),
         ] {
-            let error = Address::parse(url).unwrap_err();
+            let error = BucketUrl::parse(url).unwrap_err();
             assert!(error.to_string().contains(part), "{url}: {error}");
             assert!(error.hints()[0].contains("s3://BUCKET/KEY"), "{url}");
         }

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use object_store::UpdateVersion;
 use parking_lot::Mutex;
 
-use super::lease::{Lease, Tenure};
+use super::lease::{HeldLease, Lease};
 use super::objects::{Objects, WriteCondition, WriteOutcome};
 use super::settings::BucketSettings;
 use crate::state::lock::{HeldLockHandler, Holder};
@@ -26,13 +26,13 @@ pub(super) struct Bucket {
     /// The version of each document as last read or written.
     known: Mutex<HashMap<String, UpdateVersion>>,
     /// The tenure of the lease that this run took.
-    tenure: Mutex<Option<Arc<Tenure>>>,
+    tenure: Mutex<Option<Arc<HeldLease>>>,
 }
 
 impl Bucket {
     /// Creates the access to the objects of a state. Makes no request.
-    pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
-        let objects = Arc::new(Objects::open(shared)?);
+    pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
+        let objects = Arc::new(Objects::open(settings)?);
         Ok(Bucket { objects, known: Mutex::default(), tenure: Mutex::default() })
     }
 
@@ -102,7 +102,7 @@ impl Bucket {
         held: &mut HeldLockHandler<'_>,
     ) -> Result<Lease> {
         let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
-        *self.tenure() = Some(Arc::clone(lease.tenure()));
+        *self.tenure() = Some(Arc::clone(lease.held_lease()));
         // Versions read before may have been replaced under another holder of the lease.
         self.known.lock().clear();
         Ok(lease)
@@ -128,9 +128,9 @@ impl Bucket {
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer.
-    pub(super) fn ask(&self, asking: bool) {
+    pub(super) fn set_prompting(&self, is_prompting: bool) {
         if let Some(tenure) = &*self.tenure() {
-            tenure.ask(asking);
+            tenure.set_prompting(is_prompting);
         }
     }
 
@@ -149,7 +149,7 @@ impl Bucket {
         }
     }
 
-    fn tenure(&self) -> parking_lot::MutexGuard<'_, Option<Arc<Tenure>>> {
+    fn tenure(&self) -> parking_lot::MutexGuard<'_, Option<Arc<HeldLease>>> {
         self.tenure.lock()
     }
 }

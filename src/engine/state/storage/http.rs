@@ -19,11 +19,11 @@ use object_store::{ClientOptions, UpdateVersion};
 use parking_lot::Mutex;
 
 use super::address::Service;
-use artifact::Interrupted;
+use artifact::InterruptCheck;
 use base::Result as Checked;
 
 /// The maximum size of a body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
-const LIMIT: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// The time of an answer by the server's clock, which also dates the objects.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ thread_local! {
 /// The reaction of requests to a signal.
 #[derive(Clone)]
 pub(super) struct Interruption {
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
     phase: Arc<Mutex<SignalPhase>>,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Debug for Interruption {
 }
 
 impl Interruption {
-    pub(super) fn new(interrupted: Interrupted) -> Self {
+    pub(super) fn new(interrupted: InterruptCheck) -> Self {
         Interruption { interrupted, phase: Arc::new(Mutex::new(SignalPhase::Reading)) }
     }
 
@@ -154,19 +154,19 @@ impl HttpService for Requests {
             let (parts, body) = request.into_parts();
             let condition = CONDITION.try_with(Clone::clone).ok().flatten();
             let condition = condition.filter(|_| parts.method == Method::DELETE);
-            let body = to_bytes(Body::new(body), LIMIT)
+            let body = to_bytes(Body::new(body), MAX_BODY_BYTES)
                 .await
                 .map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
             if let Some((name, value)) = condition {
                 let mut parts = parts.clone();
                 parts.headers.insert(name, value);
-                let response = self.make(parts, &body).map_err(|error| self.failed(error))?;
+                let response = self.make(parts, &body).map_err(|error| self.request_error(error))?;
                 // Some servers do not support conditional deletion, and return this status.
                 if response.status() != StatusCode::NOT_IMPLEMENTED {
                     return Ok(response);
                 }
             }
-            self.make(parts, &body).map_err(|error| self.failed(error))
+            self.make(parts, &body).map_err(|error| self.request_error(error))
         })
     }
 }
@@ -184,7 +184,7 @@ impl Requests {
         if let Some(date) = date {
             parts.extensions.insert(ServerTime(date));
         }
-        let body = body.with_config().limit(LIMIT as u64).read_to_vec()?;
+        let body = body.with_config().limit(MAX_BODY_BYTES as u64).read_to_vec()?;
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(body)))
     }
 
@@ -201,7 +201,7 @@ impl Requests {
     }
 
     /// Returns the error for the library, which sends some requests again.
-    fn failed(&self, error: ureq::Error) -> HttpError {
+    fn request_error(&self, error: ureq::Error) -> HttpError {
         let kind = if self.interruption.is_last_attempt() { HttpErrorKind::Unknown } else { kind(&error) };
         HttpError::new(kind, error)
     }

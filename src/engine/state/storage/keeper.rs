@@ -28,7 +28,7 @@ const DONE: &[u8] = b"done";
 /// published answer saves the next run a search.
 const RETRY_PERIOD: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl Objects {
     /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Retries errors such as a denied access
@@ -36,17 +36,17 @@ impl Objects {
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let error = match attempt() {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
             let in_vain = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if begun.elapsed() > if in_vain { self.shared.lease } else { RETRY_PERIOD } {
+            if started.elapsed() > if in_vain { self.settings.lease } else { RETRY_PERIOD } {
                 return Err(error);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_PAUSE);
         }
     }
 }
@@ -54,7 +54,8 @@ impl Objects {
 /// The instructions of the run, read from standard input.
 #[derive(Serialize, Deserialize)]
 struct Instructions {
-    shared: BucketSettings,
+    #[serde(rename = "shared")]
+    settings: BucketSettings,
     owner: Uuid,
     calls: PathBuf,
     encryption: Encryption,
@@ -72,7 +73,7 @@ impl Keeper {
     /// Starts the keeper process, and passes its instructions on standard input.
     pub(super) fn start(
         executable: &Path,
-        shared: &BucketSettings,
+        settings: &BucketSettings,
         owner: Uuid,
         calls: &Path,
         encryption: &Encryption,
@@ -88,7 +89,7 @@ impl Keeper {
             return Err(failed(std::io::Error::other("it has no standard input")));
         };
         let instructions = Instructions {
-            shared: shared.clone(),
+            settings: settings.clone(),
             owner,
             calls: calls.to_owned(),
             encryption: encryption.clone(),
@@ -113,8 +114,8 @@ impl Keeper {
         if calls::announced(calls).iter().any(pending) {
             return;
         }
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -136,7 +137,7 @@ pub fn run_keeper() -> Result<()> {
     }
     // The files are opened first, because they may be removed soon after the run was killed.
     let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
-    let objects = Arc::new(Objects::open(&order.shared)?);
+    let objects = Arc::new(Objects::open(&order.settings)?);
     let lease = objects
         .retry(|| Lease::inherit(&objects, order.owner, &order.calls))
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", objects.url("")), error))?;
@@ -160,14 +161,14 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) ->
     let (kind, bytes) = wait_for_answer(
         || match watched.progress().map_err(failed)? {
             Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_MADE, Vec::new()))),
-            Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER, bytes))),
+            Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
             Some(ProcessProgress::Pending) => Ok(None),
             None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
             let bytes = watched.answer_so_far().map_err(failed)?;
             let is_whole = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok();
-            Ok(is_whole.then_some((calls::ANSWER, bytes)))
+            Ok(is_whole.then_some((calls::ANSWER_KIND, bytes)))
         },
         || {
             std::thread::sleep(Duration::from_millis(50));
@@ -180,7 +181,7 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) ->
         .retry(|| {
             // Another run may have settled the call meanwhile, and the answer would then stay forever. The
             // note that a call was never made may arrive before its announcement.
-            if kind == calls::ANSWER && objects.get(&document(calls::INTENT))?.is_none() {
+            if kind == calls::ANSWER_KIND && objects.get(&document(calls::INTENT_KIND))?.is_none() {
                 return Ok(());
             }
             // A conflict is fine: an existing document has the same content.

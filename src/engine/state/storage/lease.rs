@@ -45,7 +45,8 @@ struct LeaseContent {
     /// The unique id of this lease.
     owner: Uuid,
     /// Its length, counted from the server's date of the object.
-    lasts_seconds: u64,
+    #[serde(rename = "lasts_seconds")]
+    length_seconds: u64,
     /// The number of renewals.
     renewals: u64,
     /// The time at which it expires by the holder's clock. For information only.
@@ -58,7 +59,7 @@ struct LeaseContent {
 /// The lease, held until dropped.
 #[derive(Debug)]
 pub(in crate::state) struct Lease {
-    tenure: Arc<Tenure>,
+    held_lease: Arc<HeldLease>,
     renewing: Option<JoinHandle<()>>,
     /// The holder of the expired lease, if this one was taken over.
     pub(in crate::state) taken_over: Option<String>,
@@ -66,29 +67,29 @@ pub(in crate::state) struct Lease {
 
 /// The state of a lease that this process holds or held.
 #[derive(Debug)]
-pub(super) struct Tenure {
+pub(super) struct HeldLease {
     objects: Arc<Objects>,
     calls: PathBuf,
     encryption: Encryption,
-    terms: Mutex<TenureState>,
+    state: Mutex<HeldLeaseState>,
     /// Wakes the thread that renews the lease.
-    over: Condvar,
+    ended_signal: Condvar,
     keeper: Mutex<Option<Keeper>>,
     /// True if the server was shown to respect conditional writes.
     proven: Mutex<bool>,
 }
 
 #[derive(Debug)]
-struct TenureState {
-    text: LeaseContent,
+struct HeldLeaseState {
+    content: LeaseContent,
     version: UpdateVersion,
     /// The time until which the lease is valid, by [`uptime`].
     good_until: Duration,
     /// The reason why the lease is lost, if it is.
     lost: Option<String>,
     /// The time since which the run waits for an answer at a prompt, by [`uptime`].
-    asking_since: Option<Duration>,
-    over: bool,
+    prompting_since: Option<Duration>,
+    ended: bool,
 }
 
 impl Lease {
@@ -103,14 +104,14 @@ impl Lease {
         held: &mut HeldLockHandler<'_>,
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
-        let mut text = LeaseContent::new(holder, objects.shared.lease);
+        let mut content = LeaseContent::new(holder, objects.settings.lease);
         let mut looked = false;
         loop {
             let present = if looked { objects.get(LOCK).map_err(failed)? } else { None };
             looked = true;
-            let over = match &present {
+            let condition = match &present {
                 None => WriteCondition::Nothing,
-                Some(object) => match remaining(object, objects.shared.lease) {
+                Some(object) => match remaining(object, objects.settings.lease) {
                     Some(left) => {
                         held(in_use_by(objects, object, left))?;
                         continue;
@@ -118,25 +119,33 @@ impl Lease {
                     None => WriteCondition::This(object.version.clone()),
                 },
             };
-            let begun = uptime();
-            text.date();
-            text.is_unfenced = call_rules::must_fence(present.is_some());
-            let WriteOutcome::Done(version) = objects.put(LOCK, &text.bytes(), &over).map_err(failed)? else {
+            let started = uptime();
+            content.date();
+            content.is_unfenced = call_rules::must_fence(present.is_some());
+            let WriteOutcome::Done(version) =
+                objects.put(LOCK, &content.bytes(), &condition).map_err(failed)?
+            else {
                 continue;
             };
             let taken_over = present.as_ref().map(|object| {
                 tracing::warn!(lease = %String::from_utf8_lossy(&object.bytes),
                     "taking over a lease that ran out");
-                let text = serde_json::from_slice::<LeaseContent>(&object.bytes);
-                text.map_or_else(|_| "another run".to_owned(), |text| text.holder.to_string())
+                let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
+                content.map_or_else(|_| "another run".to_owned(), |content| content.holder.to_string())
             });
-            let good_until = begun + text.length();
-            let terms =
-                TenureState { text, version, good_until, lost: None, asking_since: None, over: false };
-            let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
-            let renewing = Some(tenure.renew_in_background().map_err(failed)?);
-            let lease = Lease { tenure, renewing, taken_over };
-            lease.tenure.start_keeper()?;
+            let good_until = started + content.length();
+            let state = HeldLeaseState {
+                content,
+                version,
+                good_until,
+                lost: None,
+                prompting_since: None,
+                ended: false,
+            };
+            let held_lease = Arc::new(HeldLease::new(objects, calls, encryption, state));
+            let renewing = Some(held_lease.renew_in_background().map_err(failed)?);
+            let lease = Lease { held_lease, renewing, taken_over };
+            lease.held_lease.start_keeper()?;
             return Ok(lease);
         }
     }
@@ -147,55 +156,58 @@ impl Lease {
         // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
         let Some(object) = objects.get(LOCK)? else { return Ok(None) };
-        let text =
-            serde_json::from_slice::<LeaseContent>(&object.bytes).ok().filter(|text| text.owner == owner);
-        let Some(mut text) = text else { return Ok(None) };
-        text.holder.command.push_str(" (ended; its CPI call still runs)");
+        let content = serde_json::from_slice::<LeaseContent>(&object.bytes)
+            .ok()
+            .filter(|content| content.owner == owner);
+        let Some(mut content) = content else { return Ok(None) };
+        content.holder.command.push_str(" (ended; its CPI call still runs)");
         let version = object.version;
-        let terms = TenureState {
-            text,
+        let state = HeldLeaseState {
+            content,
             version,
             good_until: Duration::ZERO,
             lost: None,
-            asking_since: None,
-            over: false,
+            prompting_since: None,
+            ended: false,
         };
-        let tenure = Arc::new(Tenure::new(objects, calls, encryption, terms));
+        let held_lease = Arc::new(HeldLease::new(objects, calls, encryption, state));
         // The first attempt may conflict with a last renewal by the run itself.
-        let _ = tenure.renew() || tenure.renew();
-        let renewing = Some(tenure.renew_in_background()?);
-        Ok(Some(Lease { tenure, renewing, taken_over: None }))
+        let _ = held_lease.renew() || held_lease.renew();
+        let renewing = Some(held_lease.renew_in_background()?);
+        Ok(Some(Lease { held_lease, renewing, taken_over: None }))
     }
 
     /// Returns the state of the lease, which is shared with the thread that renews it.
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
+    pub(super) fn held_lease(&self) -> &Arc<HeldLease> {
+        &self.held_lease
     }
 
     /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_expire(self) {
-        self.tenure.terms().lost = Some("it is left to run out".to_owned());
+        self.held_lease.state().lost = Some("it is left to run out".to_owned());
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let tenure = &self.tenure;
-        tenure.objects.interruption.begin_cleaning_up();
-        tenure.terms().over = true;
-        tenure.over.notify_all();
+        let held_lease = &self.held_lease;
+        held_lease.objects.interruption.begin_cleaning_up();
+        held_lease.state().ended = true;
+        held_lease.ended_signal.notify_all();
         if let Some(renewing) = self.renewing.take() {
             let _ = renewing.join();
         }
-        let keeper = tenure.keeper.lock().take();
+        let keeper = held_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::announced(&tenure.calls).is_empty() => keeper.hand_over(&tenure.calls),
+            Some(keeper) if !calls::announced(&held_lease.calls).is_empty() => {
+                keeper.hand_over(&held_lease.calls)
+            }
             keeper => {
-                let may_give_back = call_rules::may_give_back(tenure.terms().text.is_unfenced);
-                let ours = tenure.terms().lost.is_none() && tenure.is_valid() && may_give_back;
-                let version = tenure.terms().version.clone();
-                if ours && let Err(error) = tenure.objects.delete(LOCK, Some(&version)) {
+                let may_give_back = call_rules::may_give_back(held_lease.state().content.is_unfenced);
+                let ours = held_lease.state().lost.is_none() && held_lease.is_valid() && may_give_back;
+                let version = held_lease.state().version.clone();
+                if ours && let Err(error) = held_lease.objects.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
@@ -204,37 +216,37 @@ impl Drop for Lease {
     }
 }
 
-impl Tenure {
-    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, terms: TenureState) -> Self {
-        Tenure {
+impl HeldLease {
+    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, state: HeldLeaseState) -> Self {
+        HeldLease {
             objects: Arc::clone(objects),
             calls: calls.to_owned(),
             encryption: encryption.clone(),
-            terms: Mutex::new(terms),
-            over: Condvar::new(),
+            state: Mutex::new(state),
+            ended_signal: Condvar::new(),
             keeper: Mutex::default(),
             proven: Mutex::default(),
         }
     }
 
-    fn terms(&self) -> MutexGuard<'_, TenureState> {
-        self.terms.lock()
+    fn state(&self) -> MutexGuard<'_, HeldLeaseState> {
+        self.state.lock()
     }
 
     /// Returns true if no other run can have taken the lease yet, with some time to spare for the operation
     /// about to begin.
     fn is_valid(&self) -> bool {
-        let terms = self.terms();
-        uptime() + terms.text.length() / 6 < terms.good_until
+        let state = self.state();
+        uptime() + state.content.length() / 6 < state.good_until
     }
 
     /// Fails if the lease is lost. Makes no request.
     pub(super) fn check(&self) -> Result<()> {
         let good = self.is_valid();
-        let terms = self.terms();
-        let why = match &terms.lost {
+        let state = self.state();
+        let why = match &state.lost {
             // The lease was given back.
-            _ if terms.over => return Ok(()),
+            _ if state.ended => return Ok(()),
             Some(why) => why.clone(),
             None if good => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
@@ -247,7 +259,7 @@ impl Tenure {
             ))
     }
 
-    /// Like [`Tenure::check`], but also asks the server. If this succeeds, every later holder of the lease
+    /// Like [`HeldLease::check`], but also asks the server. If this succeeds, every later holder of the lease
     /// sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
@@ -257,9 +269,9 @@ impl Tenure {
                 error,
             )
         })?;
-        let owner = self.terms().text.owner;
+        let owner = self.state().content.owner;
         if let Err(why) = held_by(owner, present.as_ref()) {
-            self.terms().lost = Some(why);
+            self.state().lost = Some(why);
         }
         self.check()
     }
@@ -267,9 +279,9 @@ impl Tenure {
     /// Starts the keeper, which takes over if this process is killed. The keeper gives the lease back when
     /// the outcome of all announced calls is known.
     fn start_keeper(&self) -> Result<()> {
-        let shared = &self.objects.shared;
+        let shared = &self.objects.settings;
         let Some(executable) = &shared.executable else { return Ok(()) };
-        let owner = self.terms().text.owner;
+        let owner = self.state().content.owner;
         let started = Keeper::start(executable, shared, owner, &self.calls, &self.encryption)?;
         *self.keeper.lock() = Some(started);
         Ok(())
@@ -286,14 +298,14 @@ impl Tenure {
         }
         let url = self.objects.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
-        for (over, condition) in
+        for (write_condition, condition) in
             [(WriteCondition::Nothing, "If-None-Match"), (WriteCondition::This(never), "If-Match")]
         {
-            let text = LeaseContent {
+            let content = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
-                ..self.terms().text.clone()
+                ..self.state().content.clone()
             };
-            let written = self.objects.put(LOCK, &text.bytes(), &over);
+            let written = self.objects.put(LOCK, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
                 written.map_err(|error| Error::io(format!("trying '{url}'"), error))?
             {
@@ -309,22 +321,22 @@ impl Tenure {
     }
 
     fn renew_in_background(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
-        let tenure = Arc::clone(self);
-        std::thread::Builder::new().name("lease".to_owned()).spawn(move || tenure.keep_renewing())
+        let held_lease = Arc::clone(self);
+        std::thread::Builder::new().name("lease".to_owned()).spawn(move || held_lease.keep_renewing())
     }
 
     fn keep_renewing(&self) {
         Interruption::exclude_this_thread();
-        let lasts = self.terms().text.length();
+        let lasts = self.state().content.length();
         let mut pause = lasts / 3;
         loop {
-            let mut terms = self.terms();
-            self.over.wait_while_for(&mut terms, |terms| !terms.over, pause);
-            if terms.over || terms.lost.is_some() {
+            let mut state = self.state();
+            self.ended_signal.wait_while_for(&mut state, |state| !state.ended, pause);
+            if state.ended || state.lost.is_some() {
                 return;
             }
-            let idle = terms.asking_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
-            drop(terms);
+            let idle = state.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
+            drop(state);
             if idle {
                 return self.give_back();
             }
@@ -335,22 +347,22 @@ impl Tenure {
 
     /// Records that the run has written the state since it took over the lease.
     pub(super) fn mark_fenced(&self) {
-        self.terms().text.is_unfenced = false;
+        self.state().content.is_unfenced = false;
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer.
-    pub(super) fn ask(&self, asking: bool) {
-        self.terms().asking_since = asking.then(uptime);
+    pub(super) fn set_prompting(&self, is_prompting: bool) {
+        self.state().prompting_since = is_prompting.then(uptime);
     }
 
     /// Gives the lease back while the operator does not answer. The run can then change nothing any more.
     fn give_back(&self) {
         let (version, lasts) = {
-            let terms = self.terms();
-            (terms.version.clone(), terms.text.length())
+            let state = self.state();
+            (state.version.clone(), state.content.length())
         };
         let timeout = base::text::duration(lasts * PROMPT_LEASES);
-        self.terms().lost =
+        self.state().lost =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.objects.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
@@ -359,29 +371,29 @@ impl Tenure {
 
     /// Renews the lease. Returns true on success.
     fn renew(&self) -> bool {
-        let (text, version) = {
-            let mut terms = self.terms();
-            terms.text.renewals += 1;
-            terms.text.date();
-            (terms.text.clone(), terms.version.clone())
+        let (content, version) = {
+            let mut state = self.state();
+            state.content.renewals += 1;
+            state.content.date();
+            (state.content.clone(), state.version.clone())
         };
-        let begun = uptime();
-        match self.objects.put(LOCK, &text.bytes(), &WriteCondition::This(version)) {
+        let started = uptime();
+        match self.objects.put(LOCK, &content.bytes(), &WriteCondition::This(version)) {
             Ok(WriteOutcome::Done(version)) => {
-                let mut terms = self.terms();
-                terms.version = version;
-                terms.good_until = begun + text.length();
+                let mut state = self.state();
+                state.version = version;
+                state.good_until = started + content.length();
                 true
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.objects.get(LOCK) else { return false };
-                let held = held_by(text.owner, present.as_ref());
-                let mut terms = self.terms();
+                let held = held_by(content.owner, present.as_ref());
+                let mut state = self.state();
                 match (held, present) {
-                    (Ok(()), Some(object)) => terms.version = object.version,
+                    (Ok(()), Some(object)) => state.version = object.version,
                     (Ok(()), None) => {}
-                    (Err(why), _) => terms.lost = Some(why),
+                    (Err(why), _) => state.lost = Some(why),
                 }
                 false
             }
@@ -395,12 +407,12 @@ impl Tenure {
 
 impl LeaseContent {
     fn new(holder: &Holder, lasts: Duration) -> Self {
-        let (owner, lasts_seconds) = (Uuid::new_v4(), lasts.as_secs());
+        let (owner, length_seconds) = (Uuid::new_v4(), lasts.as_secs());
         let expires = String::new();
         LeaseContent {
             holder: holder.clone(),
             owner,
-            lasts_seconds,
+            length_seconds,
             renewals: 0,
             expires,
             is_unfenced: false,
@@ -412,7 +424,7 @@ impl LeaseContent {
     }
 
     fn length(&self) -> Duration {
-        Duration::from_secs(self.lasts_seconds.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end()))
+        Duration::from_secs(self.length_seconds.clamp(*LEASE_SECONDS.start(), *LEASE_SECONDS.end()))
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -434,15 +446,15 @@ fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
 /// Returns the remaining time of a lease, or `None` if it has expired. Without a time from the server, the
 /// lease never expires.
 fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
-    let text = serde_json::from_slice::<LeaseContent>(&object.bytes);
-    let lasts = text.map_or(usual, |text| text.length()) + DATE_TOLERANCE;
+    let content = serde_json::from_slice::<LeaseContent>(&object.bytes);
+    let lasts = content.map_or(usual, |content| content.length()) + DATE_TOLERANCE;
     let now = object.now.unwrap_or(SystemTime::UNIX_EPOCH);
     let age = now.duration_since(object.written).unwrap_or(Duration::ZERO);
     lasts.checked_sub(age).filter(|left| !left.is_zero())
 }
 
 fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
-    let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|text| text.holder);
+    let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
     let lock = objects.url(LOCK);
     in_use(
         holder.as_ref(),
@@ -479,16 +491,16 @@ mod tests {
 
     #[test]
     fn lease_expires_by_server_time_and_its_length() {
-        let text = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
+        let content = LeaseContent::new(&Holder::this_process("create-env"), Duration::from_secs(30)).bytes();
         let usual = Duration::from_secs(60);
         let left = |text: &[u8], age| remaining(&object(text, age), usual).map(|left| left.as_secs());
-        assert_eq!(left(&text, Some(0)), Some(32));
-        assert_eq!(left(&text, Some(31)), Some(1));
-        assert_eq!(left(&text, Some(32)), None);
+        assert_eq!(left(&content, Some(0)), Some(32));
+        assert_eq!(left(&content, Some(31)), Some(1));
+        assert_eq!(left(&content, Some(32)), None);
         assert_eq!(left(b"damaged", Some(40)), Some(22), "as long as ours");
         assert_eq!(left(b"damaged", Some(62)), None);
-        assert!(left(&text, None).is_some(), "a server without a clock");
-        let endless = String::from_utf8(text.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
+        assert!(left(&content, None).is_some(), "a server without a clock");
+        let endless = String::from_utf8(content.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
         assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than anybody may have it");
     }
 }

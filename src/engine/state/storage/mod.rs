@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-pub use address::Address;
+pub use address::BucketUrl;
 pub use keeper::run_keeper;
 pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
@@ -69,7 +69,7 @@ pub(super) struct ReadDocument {
     pub(super) bytes: Vec<u8>,
     pub(super) written: SystemTime,
     /// Its stored form: plain or encrypted.
-    pub(super) kept: StoredForm,
+    pub(super) stored_form: StoredForm,
 }
 
 /// One document that belongs to a state.
@@ -131,8 +131,8 @@ impl Storage {
     }
 
     /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls`.
-    pub fn shared(shared: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
-        let (backend, held) = (Backend::Bucket(Bucket::open(shared)?), OnceLock::new());
+    pub fn settings(settings: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
+        let (backend, held) = (Backend::Bucket(Bucket::open(settings)?), OnceLock::new());
         Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption, held })))
     }
 
@@ -142,10 +142,10 @@ impl Storage {
         match &self.0.backend {
             Backend::Bucket(_) => Ok(self.clone()),
             Backend::Directory(directory) => {
-                let place = directory.resolved().map_err(|error| {
+                let location = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Storage::in_directory(place).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
+                Ok(Storage::in_directory(location).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -156,7 +156,7 @@ impl Storage {
     }
 
     /// Returns the path or URL of the state as a `PathBuf`, as run records store it.
-    pub fn place(&self) -> PathBuf {
+    pub fn location(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
             Backend::Bucket(bucket) => bucket.url("").into(),
@@ -209,7 +209,7 @@ impl Storage {
 
     /// Returns the stored form of the state, if it exists.
     pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
-        Ok(self.read_as_it_is("")?.map(|found| found.kept))
+        Ok(self.read_as_it_is("")?.map(|found| found.stored_form))
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
@@ -218,22 +218,22 @@ impl Storage {
             Backend::Bucket(bucket) => bucket.read(document),
         }?;
         Ok(found.map(|(bytes, written)| ReadDocument {
-            kept: self.0.encryption.stored_form(&bytes),
+            stored_form: self.0.encryption.stored_form(&bytes),
             bytes,
             written,
         }))
     }
 
     /// Encrypts all documents for the current recipients, if the state is plain or encrypted for others.
-    /// `kept` is the stored form of the state, if it exists.
+    /// `stored_form` is the stored form of the state, if it exists.
     ///
     /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
     /// Writes the state last, so that the next run continues the work of a killed one. The caller must hold
     /// the lock.
-    pub(super) fn reencrypt(&self, kept: Option<StoredForm>) -> Result<()> {
+    pub(super) fn reencrypt(&self, stored_form: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
         let seals = self.0.encryption.encrypts();
-        let plain = match kept {
+        let plain = match stored_form {
             Some(StoredForm::OtherRecipients | StoredForm::CurrentRecipients) if !seals => {
                 return Err(Error::usage(format!(
                     "the state '{self}' is encrypted, but this run has no recipients and would write it in \
@@ -263,7 +263,7 @@ impl Storage {
         documents.push(String::new());
         for document in documents {
             let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
-            if found.kept == StoredForm::CurrentRecipients {
+            if found.stored_form == StoredForm::CurrentRecipients {
                 continue;
             }
             match self.0.encryption.decrypt(found.bytes) {
@@ -371,7 +371,7 @@ impl Storage {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
                 if call_rules::must_fence(lease.taken_over.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
-                    lease.tenure().mark_fenced();
+                    lease.held_lease().mark_fenced();
                 }
                 Ok(StateLock::Lease(lease))
             }
@@ -382,9 +382,9 @@ impl Storage {
     /// change nothing any more, and this fails with the reason.
     pub fn while_prompting<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         let Backend::Bucket(bucket) = &self.0.backend else { return ask() };
-        bucket.ask(true);
+        bucket.set_prompting(true);
         let answer = ask();
-        bucket.ask(false);
+        bucket.set_prompting(false);
         let answer = answer?;
         self.check_lock()?;
         Ok(answer)

@@ -15,11 +15,11 @@ use base::{Error, Result};
 use net::http_client::SLICE;
 
 /// The number of attempts at a write or deletion with an unknown outcome.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// A bucket.
 pub(super) struct Objects {
-    pub(super) shared: BucketSettings,
+    pub(super) settings: BucketSettings,
     store: Arc<dyn ObjectStore>,
     pub(super) interruption: Interruption,
 }
@@ -52,25 +52,25 @@ pub(super) enum WriteOutcome {
 
 impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shared.fmt(f)
+        self.settings.fmt(f)
     }
 }
 
 impl Objects {
     /// Creates the client of the bucket. Makes no request.
-    pub(super) fn open(shared: &BucketSettings) -> Result<Self> {
-        let interruption = shared.interruption();
-        let store = shared.store(&interruption)?;
-        Ok(Objects { shared: shared.clone(), store, interruption })
+    pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
+        let interruption = settings.interruption();
+        let store = settings.store(&interruption)?;
+        Ok(Objects { settings: settings.clone(), store, interruption })
     }
 
     /// Returns the URL of an object.
     pub(super) fn url(&self, document: &str) -> String {
-        format!("{}{document}", self.shared.address)
+        format!("{}{document}", self.settings.address)
     }
 
     fn path(&self, document: &str) -> io::Result<Path> {
-        Path::parse(format!("{}{document}", self.shared.address.key)).map_err(io::Error::other)
+        Path::parse(format!("{}{document}", self.settings.address.key)).map_err(io::Error::other)
     }
 
     /// Reads an object, if it exists.
@@ -88,7 +88,7 @@ impl Objects {
         match read {
             Ok(object) => Ok(Some(object)),
             Err(object_store::Error::NotFound { source, .. }) if !is_bucket(&source.to_string()) => Ok(None),
-            Err(error) => Err(self.failed("reading", document, &error)),
+            Err(error) => Err(self.storage_error("reading", document, &error)),
         }
     }
 
@@ -97,10 +97,10 @@ impl Objects {
         &self,
         document: &str,
         bytes: &[u8],
-        over: &WriteCondition,
+        condition: &WriteCondition,
     ) -> io::Result<WriteOutcome> {
         let path = self.path(document)?;
-        let mode = match over {
+        let mode = match condition {
             WriteCondition::Nothing => PutMode::Create,
             WriteCondition::This(version) => PutMode::Update(version.clone()),
         };
@@ -117,7 +117,7 @@ impl Objects {
                     _ => WriteOutcome::Conflict,
                 })
             }
-            Err(error) => Err(self.failed("writing", document, &error)),
+            Err(error) => Err(self.storage_error("writing", document, &error)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Objects {
         let deleted = self.again("deletion", document, || {
             let deletion = self.store.delete(&path);
             match version {
-                Some(version) => self.wait(on_condition(self.shared.address.service, version, deletion)),
+                Some(version) => self.wait(on_condition(self.settings.address.service, version, deletion)),
                 None => self.wait(deletion),
             }
         })?;
@@ -136,7 +136,7 @@ impl Objects {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(true),
             // The condition also fails if there is no such object.
             Err(object_store::Error::Precondition { .. }) => Ok(self.get(document)?.is_none()),
-            Err(error) => Err(self.failed("removing", document, &error)),
+            Err(error) => Err(self.storage_error("removing", document, &error)),
         }
     }
 
@@ -144,7 +144,7 @@ impl Objects {
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
         let listed = self.wait(self.store.list_with_delimiter(Some(&path)))?;
-        let listed = listed.map_err(|error| self.failed("listing", folder, &error))?;
+        let listed = listed.map_err(|error| self.storage_error("listing", folder, &error))?;
         let names = listed
             .objects
             .into_iter()
@@ -165,7 +165,7 @@ impl Objects {
             number += 1;
             match attempt()? {
                 Err(error @ object_store::Error::Generic { .. })
-                    if number < ATTEMPTS && !self.interruption.is_last_attempt() =>
+                    if number < MAX_ATTEMPTS && !self.interruption.is_last_attempt() =>
                 {
                     tracing::warn!(document, %error, "retrying a {what} in the bucket");
                     std::thread::sleep(Duration::from_millis(300) * number);
@@ -203,7 +203,7 @@ impl Objects {
         })
     }
 
-    fn failed(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
+    fn storage_error(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
         use object_store::Error as E;
 
         let mut cause = error.to_string();
@@ -216,7 +216,7 @@ impl Objects {
             next = source.source();
         }
         let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
-        let bucket = &self.shared.address.bucket;
+        let bucket = &self.settings.address.bucket;
         let (kind, why, hint) = match error {
             _ if is_bucket(&cause) => (
                 io::ErrorKind::NotFound,
@@ -227,11 +227,11 @@ impl Objects {
             _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
                 io::ErrorKind::PermissionDenied,
                 "no environment variable has credentials, and this machine has no role".to_owned(),
-                self.shared.advice(),
+                self.settings.advice(),
             ),
             // The library does not map these errors for all kinds of requests.
-            E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.shared.advice()),
-            _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.shared.advice()),
+            E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.settings.advice()),
+            _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.settings.advice()),
             E::NotImplemented { .. } | E::NotSupported { .. } => unable(),
             _ if says(&["501 Not Implemented"]) => unable(),
             _ if says(&["429 Too Many Requests", "503 S"]) => (
@@ -244,7 +244,9 @@ impl Objects {
                 "the server cannot be reached".to_owned(),
                 "check the network, the server and the proxy variables (HTTPS_PROXY, NO_PROXY)",
             ),
-            _ => (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.shared.advice()),
+            _ => {
+                (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())
+            }
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
         io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))

@@ -11,10 +11,10 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use serde::{Deserialize, Serialize};
 
-use super::address::{Address, Service};
+use super::address::{BucketUrl, Service};
 use super::http::{Interruption, Requests};
 use super::lease::LEASE_SECONDS;
-use artifact::Interrupted;
+use artifact::InterruptCheck;
 use base::redact::Redactor;
 use base::{Error, Result};
 
@@ -29,18 +29,19 @@ pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// The address of a state in a bucket, and the settings to reach it.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct BucketSettings {
-    pub(super) address: Address,
+    pub(super) address: BucketUrl,
     /// The relevant environment variables, with credentials and proxies.
-    variables: Vec<(String, String)>,
+    #[serde(rename = "variables")]
+    env_vars: Vec<(String, String)>,
     /// The path of this program, which is also the keeper; `None` to run without a keeper.
     pub(super) executable: Option<PathBuf>,
     pub(super) lease: Duration,
     /// Fails if a signal ends the run. Not sent to the keeper, which ignores signals.
     #[serde(skip, default = "never_interrupted")]
-    interrupted: Interrupted,
+    interrupted: InterruptCheck,
 }
 
-fn never_interrupted() -> Interrupted {
+fn never_interrupted() -> InterruptCheck {
     Arc::new(|| Ok(()))
 }
 
@@ -52,11 +53,11 @@ impl fmt::Debug for BucketSettings {
 }
 
 impl BucketSettings {
-    /// Creates the settings for `address` from the environment `variables`. Adds the secrets among them to
+    /// Creates the settings for `address` from the environment `env_vars`. Adds the secrets among them to
     /// the redactor.
     pub fn new(
-        address: Address,
-        variables: &[(String, String)],
+        address: BucketUrl,
+        env_vars: &[(String, String)],
         executable: Option<PathBuf>,
         redactor: &Redactor,
     ) -> Self {
@@ -66,14 +67,14 @@ impl BucketSettings {
             Service::Az => "AZURE_",
         };
         let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
-        let of_use = variables.iter().filter(|(name, value)| {
+        let of_use = env_vars.iter().filter(|(name, value)| {
             !value.is_empty() && (name.starts_with(own) || proxies(name) || name == "IDENTITY_ENDPOINT")
         });
-        let variables = of_use.cloned().collect();
+        let env_vars = of_use.cloned().collect();
         let interrupted = never_interrupted();
-        let shared = BucketSettings { address, variables, executable, lease: LEASE, interrupted };
-        shared.secrets().iter().for_each(|secret| redactor.add(secret));
-        shared
+        let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupted };
+        settings.secrets().iter().for_each(|secret| redactor.add(secret));
+        settings
     }
 
     /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
@@ -88,7 +89,7 @@ impl BucketSettings {
 
     /// Sets the check that fails when a signal ends the run.
     #[must_use]
-    pub fn with_interruption(self, interrupted: Interrupted) -> Self {
+    pub fn with_interruption(self, interrupted: InterruptCheck) -> Self {
         BucketSettings { interrupted, ..self }
     }
 
@@ -113,16 +114,16 @@ impl BucketSettings {
         let hidden = |name: &str| {
             SECRET.iter().any(|word| name.contains(word)) && !NAMES.iter().any(|end| name.ends_with(end))
         };
-        let own = self.variables.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
+        let own = self.env_vars.iter().filter(|(name, _)| hidden(name)).map(|(_, value)| value.clone());
         // In a token in the form of a query, the signature is also secret. In a key in the form of a
         // document, so is the private key.
-        let signatures = self.variables.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
+        let signatures = self.env_vars.iter().filter(|(name, _)| hidden(name)).flat_map(|(_, value)| {
             let pairs = url::form_urlencoded::parse(value.trim_start_matches('?').as_bytes());
             pairs.filter(|(name, _)| name == "sig").map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
         });
         let key = self.service_account().and_then(|key| Some(key.get("private_key")?.as_str()?.to_owned()));
-        let proxies = artifact::client(&self.variables, BUCKET_REQUEST, never_interrupted())
-            .map(|(_, secrets)| secrets);
+        let proxies =
+            artifact::client(&self.env_vars, BUCKET_REQUEST, never_interrupted()).map(|(_, secrets)| secrets);
         own.chain(signatures).chain(key).chain(proxies.unwrap_or_default()).collect()
     }
 
@@ -146,13 +147,13 @@ impl BucketSettings {
     }
 
     fn variable(&self, wanted: &str) -> Option<&str> {
-        self.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        self.env_vars.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
         let asked = interruption.clone();
-        let (client, _) = artifact::client(&self.variables, BUCKET_REQUEST, Arc::new(move || asked.check()))?;
+        let (client, _) = artifact::client(&self.env_vars, BUCKET_REQUEST, Arc::new(move || asked.check()))?;
         let requests = Requests { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,
@@ -166,7 +167,7 @@ impl BucketSettings {
         // `check_endpoint` checks URLs with http.
         let options = ClientOptions::new().with_allow_http(true);
         let known = |prefix: &'static str| {
-            let of_service = self.variables.iter().filter(move |(name, _)| name.starts_with(prefix));
+            let of_service = self.env_vars.iter().filter(move |(name, _)| name.starts_with(prefix));
             of_service.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
         };
         self.check_endpoint()?;
@@ -300,15 +301,15 @@ mod tests {
         Interruption::new(never_interrupted())
     }
 
-    fn shared(url: &str, variables: &[(&str, &str)]) -> BucketSettings {
-        let variables: Vec<_> =
-            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        BucketSettings::new(Address::parse(url).unwrap().unwrap(), &variables, None, &Redactor::default())
+    fn settings(url: &str, env_vars: &[(&str, &str)]) -> BucketSettings {
+        let env_vars: Vec<_> =
+            env_vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        BucketSettings::new(BucketUrl::parse(url).unwrap().unwrap(), &env_vars, None, &Redactor::default())
     }
 
     #[test]
     fn credentials_are_secret_and_names_are_not() {
-        let shared = shared(
+        let settings = settings(
             "s3://b/k",
             &[
                 ("AWS_ACCESS_KEY_ID", "AKIA1"),
@@ -319,45 +320,46 @@ mod tests {
                 ("UNRELATED_SECRET", "x"),
             ],
         );
-        assert_eq!(shared.secrets(), ["s1", "s2", "s3"]);
-        assert!(!format!("{shared:?}").contains("s1"));
+        assert_eq!(settings.secrets(), ["s1", "s2", "s3"]);
+        assert!(!format!("{settings:?}").contains("s1"));
     }
 
     #[test]
     fn signing_keys_are_secret_in_every_form() {
-        let sas = shared("az://c/k", &[("AZURE_STORAGE_SAS_TOKEN", "?sv=2025&sig=a%2Bb%3D")]);
+        let sas = settings("az://c/k", &[("AZURE_STORAGE_SAS_TOKEN", "?sv=2025&sig=a%2Bb%3D")]);
         assert!(sas.secrets().contains(&"a+b=".to_owned()), "{:?}", sas.secrets());
-        let key = shared("gs://b/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": "a\nb"}"#)]);
+        let key = settings("gs://b/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": "a\nb"}"#)]);
         assert!(key.secrets().contains(&"a\nb".to_owned()), "{:?}", key.secrets());
     }
 
     #[test]
     fn same_bucket_on_two_servers_is_two_states() {
-        let identity = |url: &str, name: &str, value: &str| shared(url, &[(name, value)]).identity();
+        let identity = |url: &str, name: &str, value: &str| settings(url, &[(name, value)]).identity();
         let account = |name: &str| identity("az://c/k", "AZURE_STORAGE_ACCOUNT_NAME", name);
         assert_ne!(account("production"), account("trial"));
         let server = |url: &str| identity("s3://b/k", "AWS_ENDPOINT_URL", url);
         assert_ne!(server("https://a"), server("https://b"));
         assert_eq!(server("https://a"), server("https://a/"));
-        assert_ne!(server("https://a"), shared("s3://b/k", &[]).identity());
+        assert_ne!(server("https://a"), settings("s3://b/k", &[]).identity());
     }
 
     #[test]
     fn each_service_reads_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
-        let store = shared("s3://bucket/k", &keys).store(&never()).unwrap();
+        let store = settings("s3://bucket/k", &keys).store(&never()).unwrap();
         assert_eq!(store.to_string(), "AmazonS3(bucket)");
         let keys = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
-        let store = shared("az://container/k", &keys).store(&never()).unwrap();
+        let store = settings("az://container/k", &keys).store(&never()).unwrap();
         assert!(store.to_string().contains("account: account, container: container"), "{store}");
         let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://127.0.0.1:1", "disable_oauth": true}"#;
-        let store = shared("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store(&never()).unwrap();
+        let store =
+            settings("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)]).store(&never()).unwrap();
         assert_eq!(store.to_string(), "GoogleCloudStorage(bucket)");
     }
 
     #[test]
     fn missing_or_unsafe_settings_are_reported() {
-        let error = shared("az://container/k", &[]).store(&never()).unwrap_err();
+        let error = settings("az://container/k", &[]).store(&never()).unwrap_err();
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [
             ("http://s3.example.com", "whole network"),
@@ -365,7 +367,7 @@ mod tests {
             ("ftp://s3.example.com", "neither https nor http"),
             ("https://me:secret@s3.example.com", "contains credentials"),
         ] {
-            let error = shared("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
+            let error = settings("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
             let said = error.chain().join(" ");
             assert!(said.contains(part) && !said.contains("secret"), "{endpoint}: {error:?}");
         }
@@ -375,18 +377,18 @@ mod tests {
             ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
             ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
         ] {
-            let error = shared(url, &[(name, endpoint)]).store(&never()).unwrap_err();
+            let error = settings(url, &[(name, endpoint)]).store(&never()).unwrap_err();
             let said = error.chain().join(" ");
             assert!(said.contains(name) && said.contains("whole network"), "{error:?}");
         }
-        for variables in [
+        for env_vars in [
             vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:9")],
             vec![("AWS_ENDPOINT_URL", "http://s3.lan:9"), ("AWS_ALLOW_HTTP", "true")],
             vec![("AWS_ENDPOINT_URL", "https://s3.lan:9")],
         ] {
-            shared("s3://b/k", &variables).store(&never()).unwrap();
+            settings("s3://b/k", &env_vars).store(&never()).unwrap();
         }
-        let profile = shared("s3://b/k", &[("AWS_PROFILE", "x")]);
+        let profile = settings("s3://b/k", &[("AWS_PROFILE", "x")]);
         assert!(profile.advice().contains("export-credentials"));
     }
 }

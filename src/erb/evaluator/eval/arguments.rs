@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Env, Interp, R};
+use super::{Env, EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value};
 use crate::parse::ir::{Argument, Body, Pair, Parameter, Params};
 
@@ -66,7 +66,7 @@ pub(super) enum Strictness {
 impl Interp {
     /// Evaluates arguments. Returns the values, and true if the last one is a hash of keywords, as in
     /// [`Args`].
-    pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> R<(Vec<Value>, bool)> {
+    pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> EvalResult<(Vec<Value>, bool)> {
         let mut list = Vec::with_capacity(args.len());
         let mut keywords = false;
         for arg in args {
@@ -90,7 +90,7 @@ impl Interp {
     }
 
     /// Returns the values that `*value` expands to.
-    pub(crate) fn splat(&mut self, value: &Value) -> R<Vec<Value>> {
+    pub(crate) fn splat(&mut self, value: &Value) -> EvalResult<Vec<Value>> {
         match value {
             Value::Nil => Ok(Vec::new()),
             Value::Array(array) => Ok(array.to_vec()),
@@ -103,7 +103,7 @@ impl Interp {
         }
     }
 
-    pub(super) fn eval_pairs(&mut self, pairs: &[Pair], env: &Rc<Env>) -> R<RHash> {
+    pub(super) fn eval_pairs(&mut self, pairs: &[Pair], env: &Rc<Env>) -> EvalResult<RHash> {
         let hash = RHash::default();
         for pair in pairs {
             match pair {
@@ -134,7 +134,13 @@ impl Interp {
     }
 
     /// Binds arguments to the parameters of `body`, as variables of its scope `env`.
-    pub(super) fn bind(&mut self, body: &Body, args: Args, env: &Rc<Env>, strictness: Strictness) -> R<()> {
+    pub(super) fn bind(
+        &mut self,
+        body: &Body,
+        args: Args,
+        env: &Rc<Env>,
+        strictness: Strictness,
+    ) -> EvalResult<()> {
         let params = &body.params;
         let Args { mut list, keywords, block } = args;
         if params.numbered > 0 {
@@ -209,7 +215,7 @@ impl Interp {
         Ok(())
     }
 
-    fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> R<()> {
+    fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
         let spare = list.len() - params.required.len() - params.post.len();
         let mut values = list.into_iter();
         for parameter in &params.required {
@@ -236,7 +242,7 @@ impl Interp {
         Ok(())
     }
 
-    fn bind_keywords(&mut self, params: &Params, given: Option<Rc<RHash>>, env: &Rc<Env>) -> R<()> {
+    fn bind_keywords(&mut self, params: &Params, given: Option<Rc<RHash>>, env: &Rc<Env>) -> EvalResult<()> {
         if params.keywords.is_empty() && params.keyword_rest.is_none() {
             return Ok(());
         }
@@ -275,7 +281,7 @@ impl Interp {
         Ok(())
     }
 
-    fn bind_one(&mut self, parameter: &Parameter, value: Value, env: &Rc<Env>) -> R<()> {
+    fn bind_one(&mut self, parameter: &Parameter, value: Value, env: &Rc<Env>) -> EvalResult<()> {
         match parameter {
             Parameter::Slot(slot) => {
                 set(env, *slot, value);
@@ -286,7 +292,7 @@ impl Interp {
     }
 
     /// Binds the arguments of a block that uses `_1`, `_2`, …
-    fn bind_numbered(&mut self, count: u32, mut list: Vec<Value>, env: &Rc<Env>) -> R<()> {
+    fn bind_numbered(&mut self, count: u32, mut list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
         if count == 1 {
             set(env, 0, list.into_iter().next().unwrap_or(Value::Nil));
             return Ok(());

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::arguments::set;
-use super::{Env, Flow, Interp, R};
+use super::{Env, EvalResult, Flow, Interp};
 use crate::evaluator::value::{RMatch, Value};
 use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
@@ -21,7 +21,7 @@ enum EvaluatedTarget {
 }
 
 impl Interp {
-    pub(super) fn eval_assignment(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_assignment(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::Assign(Target::Local(slot), value) => {
                 let value = self.eval(value, env)?;
@@ -29,53 +29,53 @@ impl Interp {
                 Ok(value)
             }
             Node::Assign(target, value) => {
-                let place = self.place(target, env)?;
-                if matches!(place, EvaluatedTarget::Nowhere) {
+                let evaluated = self.evaluate_target(target, env)?;
+                if matches!(evaluated, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &place, value.clone(), env)?;
+                self.write(target, &evaluated, value.clone(), env)?;
                 Ok(value)
             }
             Node::OperatorAssign { target, operator, value } => {
-                let place = self.place(target, env)?;
-                if matches!(place, EvaluatedTarget::Nowhere) {
+                let evaluated = self.evaluate_target(target, env)?;
+                if matches!(evaluated, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read(target, &place, env)?;
+                let old = self.read(target, &evaluated, env)?;
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
                 let new = self.call(&old, operator, vec![value])?;
-                self.write(target, &place, new.clone(), env)?;
+                self.write(target, &evaluated, new.clone(), env)?;
                 Ok(new)
             }
             Node::OrAssign { target, value } => {
-                let place = self.place(target, env)?;
-                if matches!(place, EvaluatedTarget::Nowhere) {
+                let evaluated = self.evaluate_target(target, env)?;
+                if matches!(evaluated, EvaluatedTarget::Nowhere) {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &place, env)?;
+                let old = self.read_or_nil(target, &evaluated, env)?;
                 if old.truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &place, value.clone(), env)?;
+                self.write(target, &evaluated, value.clone(), env)?;
                 Ok(value)
             }
             Node::AndAssign { target, value } => {
-                let place = self.place(target, env)?;
+                let evaluated = self.evaluate_target(target, env)?;
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &place, env)?;
+                let old = self.read_or_nil(target, &evaluated, env)?;
                 if !old.truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &place, value.clone(), env)?;
+                self.write(target, &evaluated, value.clone(), env)?;
                 Ok(value)
             }
             Node::MultipleAssign(multi, value) => {
@@ -97,7 +97,7 @@ impl Interp {
         value: &Expr,
         names: &[(Name, Slot)],
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let regexp = self.eval(regexp, env)?;
         let value = self.eval(value, env)?;
         self.span = expr.span;
@@ -121,7 +121,7 @@ impl Interp {
         set(env.up(slot.depth), slot.index, value);
     }
 
-    fn place(&mut self, target: &Target, env: &Rc<Env>) -> R<EvaluatedTarget> {
+    fn evaluate_target(&mut self, target: &Target, env: &Rc<Env>) -> EvalResult<EvaluatedTarget> {
         Ok(match target {
             Target::Index(receiver, indexes) => {
                 let receiver = self.eval(receiver, env)?;
@@ -139,8 +139,8 @@ impl Interp {
         })
     }
 
-    fn read(&mut self, target: &Target, place: &EvaluatedTarget, env: &Rc<Env>) -> R<Value> {
-        match (target, place) {
+    fn read(&mut self, target: &Target, evaluated: &EvaluatedTarget, env: &Rc<Env>) -> EvalResult<Value> {
+        match (target, evaluated) {
             (Target::Local(slot), _) => Ok(self.local(*slot, env)),
             (Target::InstanceVariable(name), _) => Ok(self.instance_variable(&env.this, name)),
             (Target::ClassVariable(name), _) => self.class_variable(name, env),
@@ -155,15 +155,26 @@ impl Interp {
     }
 
     /// Reads a target for `||=` or `&&=`. A constant or class variable that does not exist is nil.
-    fn read_or_nil(&mut self, target: &Target, place: &EvaluatedTarget, env: &Rc<Env>) -> R<Value> {
-        match (target, self.read(target, place, env)) {
+    fn read_or_nil(
+        &mut self,
+        target: &Target,
+        evaluated: &EvaluatedTarget,
+        env: &Rc<Env>,
+    ) -> EvalResult<Value> {
+        match (target, self.read(target, evaluated, env)) {
             (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
             (_, result) => result,
         }
     }
 
-    fn write(&mut self, target: &Target, place: &EvaluatedTarget, value: Value, env: &Rc<Env>) -> R<()> {
-        match (target, place) {
+    fn write(
+        &mut self,
+        target: &Target,
+        evaluated: &EvaluatedTarget,
+        value: Value,
+        env: &Rc<Env>,
+    ) -> EvalResult<()> {
+        match (target, evaluated) {
             (Target::Local(slot), _) => self.set_local(*slot, value, env),
             (Target::InstanceVariable(name), _) => self.set_instance_variable(&env.this, name, value)?,
             (Target::ClassVariable(name), _) => self.set_class_variable(name, value, env),
@@ -205,13 +216,18 @@ impl Interp {
     }
 
     /// Evaluates a target and writes it.
-    pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> R<()> {
-        let place = self.place(target, env)?;
-        self.write(target, &place, value, env)
+    pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> EvalResult<()> {
+        let evaluated = self.evaluate_target(target, env)?;
+        self.write(target, &evaluated, value, env)
     }
 
     /// Spreads a value over several targets.
-    pub(super) fn assign_multi(&mut self, multi: &MultiTarget, value: &Value, env: &Rc<Env>) -> R<()> {
+    pub(super) fn assign_multi(
+        &mut self,
+        multi: &MultiTarget,
+        value: &Value,
+        env: &Rc<Env>,
+    ) -> EvalResult<()> {
         let list = match value {
             Value::Array(array) => array.to_vec(),
             Value::Object(_) if self.responds(value, "to_ary") => {

@@ -13,13 +13,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::arguments::Strictness;
-use super::{Args, Env, FRAME_BYTES, Flow, Frame, Interp, R};
+use super::{Args, Env, EvalResult, FRAME_BYTES, Flow, Frame, Interp};
 use crate::evaluator::meter::{self, Charge};
 use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, VALUE_BYTES, Value, Visibility};
 use crate::parse::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Name, Node};
 
 impl Interp {
-    pub(super) fn eval_call(&mut self, call: &MethodCall, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_call(&mut self, call: &MethodCall, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let receiver = match &call.receiver {
             Some(receiver) => self.eval(receiver, env)?,
             None => env.this.clone(),
@@ -52,7 +52,11 @@ impl Interp {
 
     /// Evaluates the block of a call. Also returns its tag for `Flow::Break`, or 0 for a block that is not a
     /// literal.
-    fn eval_block(&mut self, block: Option<&BlockArgument>, env: &Rc<Env>) -> R<(Option<Value>, u64)> {
+    fn eval_block(
+        &mut self,
+        block: Option<&BlockArgument>,
+        env: &Rc<Env>,
+    ) -> EvalResult<(Option<Value>, u64)> {
         match block {
             None => Ok((None, 0)),
             Some(BlockArgument::Literal(body)) => {
@@ -69,7 +73,7 @@ impl Interp {
     }
 
     /// Converts the value of `&value` to a block.
-    pub(crate) fn block_from(&mut self, value: Value) -> R<Option<Value>> {
+    pub(crate) fn block_from(&mut self, value: Value) -> EvalResult<Option<Value>> {
         match value {
             Value::Nil => Ok(None),
             Value::Proc(_) => Ok(Some(value)),
@@ -95,19 +99,19 @@ impl Interp {
     }
 
     /// Calls a public method.
-    pub(crate) fn call(&mut self, receiver: &Value, name: &str, args: Vec<Value>) -> R<Value> {
+    pub(crate) fn call(&mut self, receiver: &Value, name: &str, args: Vec<Value>) -> EvalResult<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, Args::new(args), false, false, None)
     }
 
     /// Calls a public method with keywords or a block.
-    pub(crate) fn call_with(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
+    pub(crate) fn call_with(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, false, false, None)
     }
 
     /// Calls a public or private method.
-    pub(crate) fn call_any(&mut self, receiver: &Value, name: &str, args: Args) -> R<Value> {
+    pub(crate) fn call_any(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, true, false, None)
     }
@@ -119,7 +123,7 @@ impl Interp {
         name: &str,
         value: Value,
         own: bool,
-    ) -> R<()> {
+    ) -> EvalResult<()> {
         self.dispatch(receiver, &format!("{name}="), Args::new(vec![value]), own, false, None)?;
         Ok(())
     }
@@ -156,7 +160,7 @@ impl Interp {
         own: bool,
         bare: bool,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         self.step(1)?;
         if let Some(method) = self.find_user_method(receiver, name) {
             if !own && method.visibility == Visibility::Private {
@@ -192,7 +196,7 @@ impl Interp {
     }
 
     /// Calls the template's `method_missing`. Returns `None` if the receiver has none.
-    fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+    fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
         let _held = Charge::try_new(args.list.len() * VALUE_BYTES)?;
         meter::step_bytes(args.list.len() * VALUE_BYTES)?;
@@ -204,7 +208,7 @@ impl Interp {
 
     /// Returns the error for a missing method: "unsupported" if Ruby has the method, and otherwise Ruby's own
     /// error.
-    fn no_method(&mut self, receiver: &Value, name: &str, own: bool, bare: bool) -> R<Value> {
+    fn no_method(&mut self, receiver: &Value, name: &str, own: bool, bare: bool) -> EvalResult<Value> {
         if self.ruby_has(receiver, name) || (own && self.kernel_has(name)) {
             let class = self.class_of(receiver).label();
             let construct = match receiver {
@@ -224,7 +228,7 @@ impl Interp {
     }
 
     /// Calls a method that the template defined.
-    pub(crate) fn invoke(&mut self, method: &Rc<Method>, receiver: &Value, args: Args) -> R<Value> {
+    pub(crate) fn invoke(&mut self, method: &Rc<Method>, receiver: &Value, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         match &method.body {
             MethodBody::Reader(name) => Ok(self.instance_variable(receiver, name)),
@@ -259,7 +263,7 @@ impl Interp {
     }
 
     /// Calls a block with these values, as `yield` does.
-    pub(crate) fn yield_to(&mut self, block: &Value, args: Vec<Value>) -> R<Value> {
+    pub(crate) fn yield_to(&mut self, block: &Value, args: Vec<Value>) -> EvalResult<Value> {
         let Value::Proc(block) = block else {
             return Err(self.error("LocalJumpError", "no block given (yield)"));
         };
@@ -268,12 +272,12 @@ impl Interp {
     }
 
     /// Calls a block with one value.
-    pub(crate) fn yield_one(&mut self, block: &Value, value: Value) -> R<Value> {
+    pub(crate) fn yield_one(&mut self, block: &Value, value: Value) -> EvalResult<Value> {
         self.yield_to(block, vec![value])
     }
 
     /// Calls a proc, as `Proc#call` does.
-    pub(crate) fn call_proc(&mut self, block: &Rc<RProc>, args: Args) -> R<Value> {
+    pub(crate) fn call_proc(&mut self, block: &Rc<RProc>, args: Args) -> EvalResult<Value> {
         self.call_proc_as(block, args, None, false, None)
     }
 
@@ -287,7 +291,7 @@ impl Interp {
         this: Option<Value>,
         as_method: bool,
         module: Option<Rc<Class>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         self.check_depth()?;
         match &block.kind {
             ProcKind::Native(native) => {
@@ -338,7 +342,12 @@ impl Interp {
         }
     }
 
-    pub(super) fn eval_yield(&mut self, list: Vec<Value>, keywords: bool, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_yield(
+        &mut self,
+        list: Vec<Value>,
+        keywords: bool,
+        env: &Rc<Env>,
+    ) -> EvalResult<Value> {
         let Some(Value::Proc(block)) = env.frame.block.clone() else {
             return Err(self.error("LocalJumpError", "no block given (yield)"));
         };
@@ -352,7 +361,7 @@ impl Interp {
         args: Option<&[Argument]>,
         block: Option<&BlockArgument>,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let (Some(name), Some(owner)) = (env.frame.method.clone(), env.frame.owner.clone()) else {
             return Err(self.error("RuntimeError", "super called outside of method"));
         };
@@ -426,7 +435,7 @@ impl Interp {
     }
 
     /// Describes a receiver as Ruby 3.1 does in its error messages.
-    pub(crate) fn describe_receiver(&mut self, receiver: &Value) -> R<String> {
+    pub(crate) fn describe_receiver(&mut self, receiver: &Value) -> EvalResult<String> {
         Ok(match receiver {
             Value::Nil => "nil:NilClass".into(),
             Value::Bool(true) => "true:TrueClass".into(),

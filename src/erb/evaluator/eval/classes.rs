@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Env, Flow, Frame, Interp, R};
+use super::{Env, EvalResult, Flow, Frame, Interp};
 use crate::evaluator::methods::names::{self, ClassFact};
 use crate::evaluator::value::{Class, ENTRY_BYTES, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
 use crate::parse::ir::{Body, ConstScope, Expr, Name, Node};
@@ -51,7 +51,12 @@ impl Interp {
         names::fact(name).map(|_| self.class(name))
     }
 
-    pub(super) fn eval_constant(&mut self, scope: &ConstScope, name: &Name, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_constant(
+        &mut self,
+        scope: &ConstScope,
+        name: &Name,
+        env: &Rc<Env>,
+    ) -> EvalResult<Value> {
         match scope {
             ConstScope::Lexical => self.constant(name, env),
             ConstScope::Top => {
@@ -69,7 +74,7 @@ impl Interp {
     }
 
     /// Looks up a constant from the current scope: in the classes around it, then at the top level.
-    pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
         let mut at = Some(Rc::clone(&env.module));
         while let Some(class) = at {
             for ancestor in class.ancestors() {
@@ -100,7 +105,7 @@ impl Interp {
     }
 
     /// Looks up a constant in a class and its ancestors.
-    pub(crate) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> R<Value> {
+    pub(crate) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> EvalResult<Value> {
         for ancestor in class.ancestors() {
             if let Some(value) = ancestor.constants.borrow().get(name) {
                 return Ok(value.clone());
@@ -128,7 +133,7 @@ impl Interp {
         Arc::from(if top { name.to_owned() } else { format!("{}::{name}", outer.label()) })
     }
 
-    pub(super) fn eval_definition(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_definition(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         self.span = expr.span;
         match &expr.node {
             Node::Define { name, body, on } => match on {
@@ -228,7 +233,7 @@ impl Interp {
         })
     }
 
-    fn define_singleton(&mut self, target: &Value, name: &Name, mut method: Method) -> R<()> {
+    fn define_singleton(&mut self, target: &Value, name: &Name, mut method: Method) -> EvalResult<()> {
         match target {
             Value::Class(class) => {
                 method.owner = Rc::clone(class);
@@ -245,7 +250,7 @@ impl Interp {
     }
 
     /// Defines `to` as another name of the method `from`.
-    pub(crate) fn alias(&mut self, class: &Rc<Class>, to: &Name, from: &Name) -> R<()> {
+    pub(crate) fn alias(&mut self, class: &Rc<Class>, to: &Name, from: &Name) -> EvalResult<()> {
         let body = match class.find_method(from) {
             Some(method) => Rc::new(Method {
                 name: Arc::clone(to),
@@ -272,7 +277,7 @@ impl Interp {
         superclass: Option<Value>,
         is_module: bool,
         env: &Rc<Env>,
-    ) -> R<Rc<Class>> {
+    ) -> EvalResult<Rc<Class>> {
         let Node::Constant { scope, name } = &name.node else {
             return Err(self.unsupported("a class of this name"));
         };
@@ -313,7 +318,12 @@ impl Interp {
     }
 
     /// Evaluates the body of a class or module definition.
-    pub(crate) fn run_body(&mut self, class: &Rc<Class>, body: &Arc<Body>, _env: &Rc<Env>) -> R<Value> {
+    pub(crate) fn run_body(
+        &mut self,
+        class: &Rc<Class>,
+        body: &Arc<Body>,
+        _env: &Rc<Env>,
+    ) -> EvalResult<Value> {
         class.visibility.set(Visibility::Public);
         let frame = Frame::bare(self.id());
         let this = Value::Class(Rc::clone(class));
@@ -337,7 +347,12 @@ impl Interp {
         }
     }
 
-    pub(crate) fn set_instance_variable(&mut self, this: &Value, name: &Name, value: Value) -> R<()> {
+    pub(crate) fn set_instance_variable(
+        &mut self,
+        this: &Value,
+        name: &Name,
+        value: Value,
+    ) -> EvalResult<()> {
         match this {
             Value::Object(object) if object.frozen.get() => return self.frozen_error(this),
             Value::Object(object) => {
@@ -355,7 +370,7 @@ impl Interp {
         Ok(())
     }
 
-    pub(super) fn class_variable(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn class_variable(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
         for class in env.module.ancestors() {
             if let Some(value) = class.variables.borrow().get(name) {
                 return Ok(value.clone());
@@ -375,7 +390,7 @@ impl Interp {
         env.module.variables.borrow_mut().insert(Arc::clone(name), value);
     }
 
-    pub(super) fn global(&mut self, name: &Name, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn global(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
         if let Some(value) = self.globals.get(name) {
             return Ok(value.clone());
         }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::{Env, Flow, Interp, R};
+use super::{Env, EvalResult, Flow, Interp};
 use crate::evaluator::value::{Data, Value};
 use crate::parse::ir::{Expr, InArm, MultiTarget, Node, RescueArm, When};
 
 impl Interp {
-    pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::If { condition, then, otherwise } => {
                 let branch = if self.eval(condition, env)?.truthy() { then } else { otherwise };
@@ -79,7 +79,7 @@ impl Interp {
         until: bool,
         body_first: bool,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let mut check = !body_first;
         loop {
             self.step(1)?;
@@ -102,7 +102,7 @@ impl Interp {
         iterated: &Expr,
         body: Option<&Expr>,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let collection = self.eval(iterated, env)?;
         self.span = iterated.span;
         for value in self.collect(&collection)? {
@@ -129,7 +129,7 @@ impl Interp {
         whens: &[When],
         otherwise: Option<&Expr>,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let subject = subject.map(|expr| self.eval(expr, env)).transpose()?;
         for when in whens {
             for pattern in &when.patterns {
@@ -162,7 +162,7 @@ impl Interp {
         arms: &[InArm],
         otherwise: &Option<Option<Box<Expr>>>,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let value = self.eval(subject, env)?;
         for arm in arms {
             if !self.matches(&arm.pattern, &value, env)? {
@@ -196,7 +196,7 @@ impl Interp {
         rescues: &[RescueArm],
         otherwise: Option<&Expr>,
         env: &Rc<Env>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         loop {
             self.step(1)?;
             let exception = match self.eval_maybe(body, env) {
@@ -241,7 +241,7 @@ impl Interp {
         arms: &'a [RescueArm],
         thrown: &Value,
         env: &Rc<Env>,
-    ) -> R<Option<&'a RescueArm>> {
+    ) -> EvalResult<Option<&'a RescueArm>> {
         for arm in arms {
             if arm.classes.is_empty() {
                 let standard = self.class("StandardError");
@@ -268,7 +268,7 @@ impl Interp {
     }
 
     /// Evaluates `defined?(inner)`: Ruby's name for the kind of expression, or nil.
-    fn eval_defined(&mut self, inner: &Expr, env: &Rc<Env>) -> R<Value> {
+    fn eval_defined(&mut self, inner: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let kind = match &inner.node {
             Node::Local(_) => "local-variable",
             Node::Nil => "expression",

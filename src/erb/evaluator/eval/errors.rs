@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Flow, Interp, R, Stop};
+use super::{EvalResult, Flow, Interp, Stop};
 use crate::error::{RenderError, TemplateError};
 use crate::evaluator::meter::Exceeded;
 use crate::evaluator::value::{Class, Data, Exception, Object, Value};
@@ -36,16 +36,16 @@ impl Interp {
         self.raw_object(class, data)
     }
 
-    pub(crate) fn type_error<T>(&mut self, message: impl Into<String>) -> R<T> {
+    pub(crate) fn type_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
         Err(self.error("TypeError", message))
     }
 
-    pub(crate) fn argument_error<T>(&mut self, message: impl Into<String>) -> R<T> {
+    pub(crate) fn argument_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
         Err(self.error("ArgumentError", message))
     }
 
     /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
-    pub(crate) fn no_conversion<T>(&mut self, value: &Value, into: &str) -> R<T> {
+    pub(crate) fn no_conversion<T>(&mut self, value: &Value, into: &str) -> EvalResult<T> {
         let from = match value {
             Value::Nil => "nil".to_owned(),
             Value::Bool(flag) => flag.to_string(),
@@ -54,14 +54,14 @@ impl Interp {
         self.type_error(format!("no implicit conversion of {from} into {into}"))
     }
 
-    pub(crate) fn frozen_error<T>(&mut self, value: &Value) -> R<T> {
+    pub(crate) fn frozen_error<T>(&mut self, value: &Value) -> EvalResult<T> {
         let class = self.class_of(value).label();
         let shown = self.inspect(value)?;
         Err(self.error("FrozenError", format!("can't modify frozen {class}: {shown}")))
     }
 
     /// Calls `message` on an exception.
-    pub(crate) fn exception_message(&mut self, exception: &Rc<Object>) -> R<String> {
+    pub(crate) fn exception_message(&mut self, exception: &Rc<Object>) -> EvalResult<String> {
         let message = self.call(&Value::Object(Rc::clone(exception)), "message", Vec::new())?;
         self.text_of(&message)
     }

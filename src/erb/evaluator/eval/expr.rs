@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use num_bigint::BigInt;
 
-use super::{Env, Interp, R};
+use super::{Env, EvalResult, Interp};
 use crate::evaluator::meter;
 use crate::evaluator::value::{RRange, RString, Value};
 use crate::parse::ir::{Expr, Node, Part, Slot};
 
 impl Interp {
     /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_more`.
-    pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         self.step(1)?;
         match &expr.node {
             Node::Nil => Ok(Value::Nil),
@@ -52,7 +52,7 @@ impl Interp {
         }
     }
 
-    fn eval_more(&mut self, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    fn eval_more(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::Interpolated(parts) => Ok(Value::Str(Rc::new(self.eval_parts(parts, env)?))),
             Node::InterpolatedSymbol(parts) => {
@@ -116,7 +116,7 @@ impl Interp {
     }
 
     /// Evaluates an expression that may be absent. Returns nil without one.
-    pub(super) fn eval_maybe(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_maybe(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> EvalResult<Value> {
         expr.map_or(Ok(Value::Nil), |expr| self.eval(expr, env))
     }
 
@@ -126,7 +126,7 @@ impl Interp {
     }
 
     /// Appends to the output, which is the first variable of the template (`_erbout`), and returns it.
-    fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    fn output(&mut self, text: &str, binary: bool, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let mut top = env;
         while let Some(parent) = &top.parent {
             top = parent;
@@ -146,7 +146,7 @@ impl Interp {
     }
 
     /// Appends the value of `<%= … %>` to the output.
-    fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> R<Value> {
+    fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let value = self.eval(value, env)?;
         match &value {
             Value::Str(text) => {
@@ -163,7 +163,7 @@ impl Interp {
     }
 
     /// Concatenates the parts of an interpolated string.
-    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<RString> {
+    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> EvalResult<RString> {
         let string = RString::new(String::new());
         for part in parts {
             match part {
@@ -186,7 +186,7 @@ impl Interp {
 
     /// Appends text or, if `binary`, bytes to a string, and counts the memory. Mixing bytes and text beyond
     /// ASCII is not supported.
-    pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> R<()> {
+    pub(crate) fn append(&mut self, string: &RString, text: &str, binary: bool) -> EvalResult<()> {
         meter::check_room(text.len())?;
         match string.append(text, binary) {
             true => Ok(()),
@@ -194,7 +194,7 @@ impl Interp {
         }
     }
 
-    fn eval_regexp_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> R<String> {
+    fn eval_regexp_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> EvalResult<String> {
         let mut source = String::new();
         for part in parts {
             match part {
@@ -208,7 +208,7 @@ impl Interp {
         Ok(source)
     }
 
-    pub(super) fn eval_array(&mut self, list: &[Expr], env: &Rc<Env>) -> R<Value> {
+    pub(super) fn eval_array(&mut self, list: &[Expr], env: &Rc<Env>) -> EvalResult<Value> {
         let mut items = Vec::with_capacity(list.len());
         for expr in list {
             match &expr.node {
@@ -229,7 +229,7 @@ impl Interp {
     }
 
     /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
-    pub(crate) fn range(&mut self, from: Value, to: Value, exclusive: bool) -> R<Value> {
+    pub(crate) fn range(&mut self, from: Value, to: Value, exclusive: bool) -> EvalResult<Value> {
         let fits = match (&from, &to) {
             (Value::Nil, _) | (_, Value::Nil) => true,
             (

@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use arguments::Args;
 
-use super::meter::{self, Charge, Exceeded, Interrupted, Limits};
+use super::meter::{self, Charge, Exceeded, Limits, SignalCheck};
 use super::stdlib::regex::Regex;
 use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, release, release_values};
 use crate::context::Context;
@@ -69,7 +69,7 @@ impl From<Exceeded> for Flow {
     }
 }
 
-pub(crate) type R<T = Value> = Result<T, Flow>;
+pub(crate) type EvalResult<T = Value> = Result<T, Flow>;
 
 /// The state of one method call, which the blocks in the method share.
 pub(crate) struct Frame {
@@ -142,7 +142,7 @@ pub(crate) fn run(
     template: &Arc<Template>,
     context: &Context,
     limits: Limits,
-    interrupted: Option<Interrupted>,
+    interrupted: Option<SignalCheck>,
 ) -> Result<Vec<u8>, RenderError> {
     let base = 0u8;
     meter::start(limits, interrupted);
@@ -185,7 +185,7 @@ impl Interp {
         interp
     }
 
-    fn render(&mut self) -> R<Vec<u8>> {
+    fn render(&mut self) -> EvalResult<Vec<u8>> {
         let template = Arc::clone(&self.template);
         let frame = Frame::bare(self.id());
         let module = self.class("TemplateEvaluationContext");
@@ -248,20 +248,20 @@ impl Interp {
 
     /// Counts steps, and ends the rendering when the limit is exceeded.
     #[inline(always)]
-    pub(super) fn step(&mut self, count: u64) -> R<()> {
+    pub(super) fn step(&mut self, count: u64) -> EvalResult<()> {
         Ok(meter::step(count)?)
     }
 
     /// Counts bytes that one of Ruby's own methods is about to allocate, until that method returns, and ends
     /// the rendering when the limit is exceeded. Values count their memory themselves.
     #[inline(always)]
-    pub(super) fn charge(&mut self, bytes: usize) -> R<()> {
+    pub(super) fn charge(&mut self, bytes: usize) -> EvalResult<()> {
         Ok(meter::use_scratch(bytes)?)
     }
 
     /// Raises Ruby's error for deep recursion when three quarters of the stack are used.
     #[inline(always)]
-    pub(super) fn check_depth(&mut self) -> R<()> {
+    pub(super) fn check_depth(&mut self) -> EvalResult<()> {
         let here = 0u8;
         let used = self.stack_base.abs_diff(std::ptr::from_ref(&here) as usize);
         if used > self.limits.stack / 4 * 3 {

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use super::{Env, Interp, R};
+use super::{Env, EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value};
 use crate::parse::ir::{Expr, HashRest, Name, Pattern, Slot};
 
 impl Interp {
     /// Returns true if a value matches, and sets the variables of the pattern. A failed match may have set
     /// some of them.
-    pub(super) fn matches(&mut self, pattern: &Pattern, value: &Value, env: &Rc<Env>) -> R<bool> {
+    pub(super) fn matches(&mut self, pattern: &Pattern, value: &Value, env: &Rc<Env>) -> EvalResult<bool> {
         self.step(1)?;
         self.check_depth()?;
         match pattern {
@@ -77,7 +77,12 @@ impl Interp {
         }
     }
 
-    fn constant_matches(&mut self, constant: Option<&Expr>, value: &Value, env: &Rc<Env>) -> R<bool> {
+    fn constant_matches(
+        &mut self,
+        constant: Option<&Expr>,
+        value: &Value,
+        env: &Rc<Env>,
+    ) -> EvalResult<bool> {
         match constant {
             None => Ok(true),
             Some(expr) => {
@@ -88,7 +93,7 @@ impl Interp {
     }
 
     /// Returns the items of an array, or of an object with `deconstruct`. Returns `None` for other values.
-    fn deconstruct(&mut self, value: &Value) -> R<Option<Vec<Value>>> {
+    fn deconstruct(&mut self, value: &Value) -> EvalResult<Option<Vec<Value>>> {
         match value {
             Value::Array(array) => Ok(Some(array.to_vec())),
             Value::Object(_) if self.responds(value, "deconstruct") => {
@@ -107,7 +112,7 @@ impl Interp {
         middle: &[Pattern],
         after: Option<Slot>,
         env: &Rc<Env>,
-    ) -> R<bool> {
+    ) -> EvalResult<bool> {
         for start in 0..=items.len().saturating_sub(middle.len()) {
             if start + middle.len() > items.len() {
                 break;
@@ -138,7 +143,7 @@ impl Interp {
         entries: &[(Name, Option<Pattern>, Option<Slot>)],
         rest: &HashRest,
         env: &Rc<Env>,
-    ) -> R<bool> {
+    ) -> EvalResult<bool> {
         let hash = match value {
             Value::Hash(hash) => Rc::clone(hash),
             Value::Object(_) if self.responds(value, "deconstruct_keys") => {

@@ -5,12 +5,17 @@ use std::rc::Rc;
 
 use super::to_f64;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value, hash_code};
 
 impl Interp {
-    pub(super) fn array_method(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn array_method(
+        &mut self,
+        array: &Rc<RArray>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Array(Rc::clone(array));
         let block = args.block.as_ref();
         if let Some(value) = self.array_edit(array, name, args)? {
@@ -348,7 +353,7 @@ impl Interp {
         from: usize,
         chosen: &mut Vec<usize>,
         out: &mut Vec<Value>,
-    ) -> R<()> {
+    ) -> EvalResult<()> {
         self.check_depth()?;
         if chosen.len() == size {
             out.push(Value::array(chosen.iter().map(|index| items[*index].clone()).collect()));
@@ -368,7 +373,7 @@ impl Interp {
     }
 
     /// Joins the elements, including those of nested arrays, and appends them to `out`.
-    fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> R<()> {
+    fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> EvalResult<()> {
         if depth > 500 {
             return self.argument_error("recursive array join");
         }
@@ -390,7 +395,7 @@ impl Interp {
         Ok(())
     }
 
-    pub(super) fn flatten(&mut self, array: &Rc<RArray>, depth: i64, out: &mut Vec<Value>) -> R<()> {
+    pub(super) fn flatten(&mut self, array: &Rc<RArray>, depth: i64, out: &mut Vec<Value>) -> EvalResult<()> {
         self.check_depth()?;
         for item in array.to_vec() {
             self.step(1)?;
@@ -405,7 +410,7 @@ impl Interp {
         Ok(())
     }
 
-    fn array_slice(&mut self, array: &Rc<RArray>, args: &Args) -> R<Value> {
+    fn array_slice(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
         match (self.arg(args, 0)?, args.get(1)) {
             (Value::Int(index), None) => Ok(at(array, index)),
@@ -432,7 +437,7 @@ impl Interp {
     }
 
     /// Implements `dig`: looks up one key after the other and stops at nil.
-    pub(crate) fn dig(&mut self, from: &Value, keys: &[Value]) -> R<Value> {
+    pub(crate) fn dig(&mut self, from: &Value, keys: &[Value]) -> EvalResult<Value> {
         let mut at = from.clone();
         for key in keys {
             at = match &at {

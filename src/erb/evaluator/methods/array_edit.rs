@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::array::position;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RArray, VALUE_BYTES, Value};
 
 const EDITS: &[&str] = &[
@@ -44,7 +44,12 @@ const EDITS: &[&str] = &[
 const MAX_LENGTH: i64 = 1 << 60;
 
 impl Interp {
-    pub(super) fn array_edit(&mut self, array: &Rc<RArray>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn array_edit(
+        &mut self,
+        array: &Rc<RArray>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         if !EDITS.contains(&name) {
             return Ok(None);
         }
@@ -272,7 +277,7 @@ impl Interp {
     }
 
     /// Extends an array with nils to at least this length.
-    fn grow(&mut self, array: &Rc<RArray>, length: i64) -> R<()> {
+    fn grow(&mut self, array: &Rc<RArray>, length: i64) -> EvalResult<()> {
         if length > MAX_LENGTH {
             let index = length.saturating_sub(1);
             return Err(self.error("IndexError", format!("index {index} too big")));
@@ -286,7 +291,7 @@ impl Interp {
     }
 
     /// Implements `[]=`.
-    fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> R<Value> {
+    fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
         let (from, count, value) = match args.list.as_slice() {
             [Value::Range(range), value] => match self.range_bounds(range, length)? {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use num_bigint::{BigInt, Sign};
 
 use super::to_big;
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{
     Class, Data, Exception, MethodBody, RHash, RString, VALUE_BYTES, Value, Visibility,
@@ -19,7 +19,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let label = class.label();
         if let Some(value) = self.library_method(class, &label, name, args, env)? {
             return Ok(Some(value));
@@ -220,7 +220,7 @@ impl Interp {
     }
 
     /// Creates an object of a class and runs its `initialize`.
-    fn instantiate(&mut self, class: &Rc<Class>, args: &Args) -> R<Value> {
+    fn instantiate(&mut self, class: &Rc<Class>, args: &Args) -> EvalResult<Value> {
         self.charge(160)?;
         let Some(data) = self.data_for(class) else {
             let label = class.label();
@@ -268,7 +268,7 @@ impl Interp {
     }
 
     /// Implements `initialize` of the built-in classes.
-    pub(crate) fn initialize_builtin(&mut self, value: &Value, args: &Args) -> R<()> {
+    pub(crate) fn initialize_builtin(&mut self, value: &Value, args: &Args) -> EvalResult<()> {
         let Value::Object(object) = value else { return Ok(()) };
         let is_struct = matches!(&*object.data.borrow(), Data::Fields(_));
         if is_struct {
@@ -320,7 +320,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         match label {
             "JSON" => return stdlib::json::class_method(self, name, args),
             "YAML" | "Psych" => return stdlib::yaml::class_method(self, name, args),
@@ -459,7 +459,7 @@ impl Interp {
     }
 
     /// Runs the block of `Class.new` or `Module.new` as the body of the new class.
-    fn fill_class(&mut self, new_class: &Rc<Class>, args: &Args) -> R<Value> {
+    fn fill_class(&mut self, new_class: &Rc<Class>, args: &Args) -> EvalResult<Value> {
         let value = Value::Class(Rc::clone(new_class));
         if let Some(Value::Proc(block)) = &args.block {
             let args = Args::new(vec![value.clone()]);

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Value};
 
 impl Interp {
     /// Returns true if `a == b`.
-    pub(crate) fn equal(&mut self, a: &Value, b: &Value) -> R<bool> {
+    pub(crate) fn equal(&mut self, a: &Value, b: &Value) -> EvalResult<bool> {
         self.step(1)?;
         self.check_depth()?;
         Ok(match (a, b) {
@@ -103,7 +103,7 @@ impl Interp {
     }
 
     /// Returns the result of `a <=> b`, or `None` if the values cannot be compared.
-    pub(crate) fn compare(&mut self, a: &Value, b: &Value) -> R<Option<Ordering>> {
+    pub(crate) fn compare(&mut self, a: &Value, b: &Value) -> EvalResult<Option<Ordering>> {
         self.step(1)?;
         self.check_depth()?;
         Ok(match (a, b) {
@@ -162,7 +162,7 @@ impl Interp {
     }
 
     /// Compares two values for `sort`, `max` and the like. Raises `ArgumentError` if they cannot be compared.
-    pub(crate) fn order(&mut self, a: &Value, b: &Value) -> R<Ordering> {
+    pub(crate) fn order(&mut self, a: &Value, b: &Value) -> EvalResult<Ordering> {
         match self.compare(a, b)? {
             Some(ordering) => Ok(ordering),
             None => {
@@ -174,7 +174,7 @@ impl Interp {
     }
 
     /// Returns the text that an error shows for the right side of a comparison.
-    pub(crate) fn compared_with(&mut self, value: &Value) -> R<String> {
+    pub(crate) fn compared_with(&mut self, value: &Value) -> EvalResult<String> {
         match value {
             Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.inspect(value),
             other => Ok(self.class_of(other).label()),
@@ -183,7 +183,12 @@ impl Interp {
 
     /// Returns true if `pattern === value`, as `case` tests it. A regular expression stores its match in
     /// `env`.
-    pub(crate) fn case_equal(&mut self, pattern: &Value, value: &Value, env: Option<&Rc<Env>>) -> R<bool> {
+    pub(crate) fn case_equal(
+        &mut self,
+        pattern: &Value,
+        value: &Value,
+        env: Option<&Rc<Env>>,
+    ) -> EvalResult<bool> {
         if self.find_user_method(pattern, "===").is_some() {
             return Ok(self.call(pattern, "===", vec![value.clone()])?.truthy());
         }
@@ -250,7 +255,7 @@ impl Interp {
         receiver: &Value,
         name: &str,
         args: &Args,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let other = args.get(0).cloned().unwrap_or(Value::Nil);
         Ok(Some(Value::Bool(match name {
             "<" => self.order(receiver, &other)? == Ordering::Less,
@@ -268,7 +273,7 @@ impl Interp {
     }
 
     /// Implements `clamp` with two bounds or a range.
-    pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> R<Value> {
+    pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (low, high) = match args.get(0) {
             Some(Value::Range(range)) if range.exclusive && !range.to.is_nil() => {
                 return self.argument_error("cannot clamp with an exclusive range");
@@ -292,8 +297,8 @@ impl Interp {
     pub(crate) fn sort_with(
         &mut self,
         items: Vec<Value>,
-        mut order: impl FnMut(&mut Interp, &Value, &Value) -> R<Ordering>,
-    ) -> R<Vec<Value>> {
+        mut order: impl FnMut(&mut Interp, &Value, &Value) -> EvalResult<Ordering>,
+    ) -> EvalResult<Vec<Value>> {
         // A merge sort that stops at the first error.
         let mut runs: Vec<Vec<Value>> = items.into_iter().map(|item| vec![item]).collect();
         if runs.is_empty() {

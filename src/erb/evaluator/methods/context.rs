@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
-    pub(super) fn context_method(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn context_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "p" => self.property(args)?,
             "if_p" => self.if_property(args)?,
@@ -46,7 +46,7 @@ impl Interp {
     }
 
     /// Returns the value of a property by its dotted name, or nil if it has none.
-    fn lookup(&mut self, name: &Value) -> R<Value> {
+    fn lookup(&mut self, name: &Value) -> EvalResult<Value> {
         let Value::Str(text) = name else {
             let shown = self.describe_receiver(name)?;
             let text = format!("undefined method `split' for {shown}");
@@ -67,7 +67,7 @@ impl Interp {
     }
 
     /// Implements `p(names, default)`.
-    fn property(&mut self, args: &Args) -> R<Value> {
+    fn property(&mut self, args: &Args) -> EvalResult<Value> {
         let names = match args.get(0) {
             None | Some(Value::Nil) => Vec::new(),
             Some(Value::Array(names)) => names.to_vec(),
@@ -97,7 +97,7 @@ impl Interp {
     }
 
     /// Implements `if_p`. Returns the object that runs an `else` block if a property has no value.
-    fn if_property(&mut self, args: &Args) -> R<Value> {
+    fn if_property(&mut self, args: &Args) -> EvalResult<Value> {
         let mut values = Vec::new();
         for name in &args.list {
             let value = self.lookup(name)?;
@@ -114,7 +114,12 @@ impl Interp {
     }
 
     /// Calls `else` or `else_if_p` on the result of `if_p`.
-    pub(super) fn else_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn else_method(
+        &mut self,
+        object: &Rc<Object>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let Data::Else { active } = *object.data.borrow() else { return Ok(None) };
         Ok(Some(match name {
             "else" if active => {

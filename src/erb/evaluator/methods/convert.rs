@@ -1,11 +1,11 @@
 //! Conversion of arguments to the types that methods take, with Ruby's errors.
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 impl Interp {
     /// Raises `ArgumentError` unless the number of arguments is in range. Keywords count as one argument.
-    pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> R<()> {
+    pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> EvalResult<()> {
         let given = args.len();
         if (min..=max).contains(&given) {
             return Ok(());
@@ -21,7 +21,7 @@ impl Interp {
     }
 
     /// Returns the argument at an index, or raises `ArgumentError` if it is missing.
-    pub(crate) fn arg(&mut self, args: &Args, index: usize) -> R<Value> {
+    pub(crate) fn arg(&mut self, args: &Args, index: usize) -> EvalResult<Value> {
         match args.get(index) {
             Some(value) => Ok(value.clone()),
             None => {
@@ -32,7 +32,7 @@ impl Interp {
     }
 
     /// Returns the text of a string or of an object with `to_str`. Other values raise `TypeError`.
-    pub(crate) fn string_arg(&mut self, value: &Value) -> R<String> {
+    pub(crate) fn string_arg(&mut self, value: &Value) -> EvalResult<String> {
         match value {
             Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
@@ -45,7 +45,7 @@ impl Interp {
     }
 
     /// Returns the text of a symbol or string. Other values raise `TypeError`.
-    pub(crate) fn name_arg(&mut self, value: &Value) -> R<String> {
+    pub(crate) fn name_arg(&mut self, value: &Value) -> EvalResult<String> {
         match value {
             Value::Symbol(name) => Ok(name.to_string()),
             Value::Str(text) if text.has_bytes() => Err(self.unsupported("text that is not UTF-8")),
@@ -59,7 +59,7 @@ impl Interp {
 
     /// Returns an integer, or a float truncated to one. A number out of range raises `RangeError`, and
     /// another value `TypeError`.
-    pub(crate) fn int_arg(&mut self, value: &Value) -> R<i64> {
+    pub(crate) fn int_arg(&mut self, value: &Value) -> EvalResult<i64> {
         match value {
             Value::Int(int) => Ok(*int),
             Value::Float(float) if float.is_finite() && float.abs() < 9e18 => Ok(*float as i64),
@@ -75,13 +75,13 @@ impl Interp {
 
     /// Returns an index, a position or a number of elements. Numbers beyond any length are clamped to ±2⁶²,
     /// so that sums with a length do not overflow.
-    pub(crate) fn index_arg(&mut self, value: &Value) -> R<i64> {
+    pub(crate) fn index_arg(&mut self, value: &Value) -> EvalResult<i64> {
         const FARTHEST: i64 = 1 << 62;
         Ok(self.int_arg(value)?.clamp(-FARTHEST, FARTHEST))
     }
 
     /// Returns a number of elements. A negative one raises `ArgumentError`.
-    pub(crate) fn count_arg(&mut self, value: &Value) -> R<usize> {
+    pub(crate) fn count_arg(&mut self, value: &Value) -> EvalResult<usize> {
         match usize::try_from(self.index_arg(value)?) {
             Ok(count) => Ok(count),
             Err(_) => self.argument_error("negative array size"),
@@ -89,7 +89,7 @@ impl Interp {
     }
 
     /// Returns the index at a position of the arguments, or a default if it is missing.
-    pub(crate) fn index_or(&mut self, args: &Args, at: usize, default: i64) -> R<i64> {
+    pub(crate) fn index_or(&mut self, args: &Args, at: usize, default: i64) -> EvalResult<i64> {
         match args.get(at) {
             Some(value) => self.index_arg(&value.clone()),
             None => Ok(default),
@@ -97,7 +97,7 @@ impl Interp {
     }
 
     /// Returns the integer argument at an index, or a default if it is missing.
-    pub(crate) fn int_or(&mut self, args: &Args, index: usize, default: i64) -> R<i64> {
+    pub(crate) fn int_or(&mut self, args: &Args, index: usize, default: i64) -> EvalResult<i64> {
         match args.get(index) {
             Some(value) => {
                 let value = value.clone();
@@ -108,7 +108,7 @@ impl Interp {
     }
 
     /// Checks a radix: 2 to 36, or 0 to use the prefix of the digits. Other numbers raise `ArgumentError`.
-    pub(crate) fn radix(&mut self, radix: i64) -> R<u32> {
+    pub(crate) fn radix(&mut self, radix: i64) -> EvalResult<u32> {
         match u32::try_from(radix) {
             Ok(radix @ (0 | 2..=36)) => Ok(radix),
             _ => self.argument_error(format!("invalid radix {radix}")),
@@ -116,7 +116,7 @@ impl Interp {
     }
 
     /// Returns the elements of an array or of an object with `to_ary`. Other values raise `TypeError`.
-    pub(crate) fn array_arg(&mut self, value: &Value) -> R<Vec<Value>> {
+    pub(crate) fn array_arg(&mut self, value: &Value) -> EvalResult<Vec<Value>> {
         match value {
             Value::Array(array) => Ok(array.to_vec()),
             Value::Object(_) if self.responds(value, "to_ary") => {
@@ -128,7 +128,7 @@ impl Interp {
     }
 
     /// Returns the block of a call, or raises `LocalJumpError` if it is missing.
-    pub(crate) fn block(&mut self, args: &Args) -> R<Value> {
+    pub(crate) fn block(&mut self, args: &Args) -> EvalResult<Value> {
         match &args.block {
             Some(block) => Ok(block.clone()),
             None => Err(self.error("LocalJumpError", "no block given (yield)")),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::enumerable_fold::{first, second};
-use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
 use crate::evaluator::meter::Charge;
 use crate::evaluator::value::{Data, RHash, VALUE_BYTES, Value};
 
@@ -14,8 +14,8 @@ impl Interp {
     pub(crate) fn each(
         &mut self,
         over: &Value,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
-    ) -> R<()> {
+        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+    ) -> EvalResult<()> {
         match over {
             Value::Array(array) => {
                 let mut index = 0;
@@ -74,16 +74,16 @@ impl Interp {
     fn each_by_method(
         &mut self,
         over: &Value,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
-    ) -> R<()> {
+        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+    ) -> EvalResult<()> {
         // A block must own its data, so all elements are collected before the first visit. The limits end an
         // endless iteration.
         let collected = Rc::new(RefCell::new(Vec::new()));
         let sink = Rc::clone(&collected);
         let held = Rc::new(Charge::default());
         let counted = Rc::clone(&held);
-        let block = Value::native(move |it, args| {
-            it.step(1)?;
+        let block = Value::native(move |interp, args| {
+            interp.step(1)?;
             counted.grow(2 * VALUE_BYTES);
             let mut args = args;
             let value = if args.len() == 1 { args.swap_remove(0) } else { Value::array(args) };
@@ -101,7 +101,7 @@ impl Interp {
     }
 
     /// Calls `each` with a block, or for an enumerator its stored method.
-    pub(crate) fn run_each(&mut self, over: &Value, block: Value) -> R<Value> {
+    pub(crate) fn run_each(&mut self, over: &Value, block: Value) -> EvalResult<Value> {
         if let Value::Object(object) = over {
             let call = match &*object.data.borrow() {
                 Data::Enumerator { receiver, method, args, .. } => {
@@ -117,13 +117,13 @@ impl Interp {
     }
 
     /// Returns the elements of a collection.
-    pub(crate) fn collect(&mut self, over: &Value) -> R<Vec<Value>> {
+    pub(crate) fn collect(&mut self, over: &Value) -> EvalResult<Vec<Value>> {
         if let Value::Array(array) = over {
             return Ok(array.to_vec());
         }
         let mut items = Vec::new();
-        self.each(over, &mut |it, item| {
-            it.charge(2 * VALUE_BYTES)?;
+        self.each(over, &mut |interp, item| {
+            interp.charge(2 * VALUE_BYTES)?;
             items.push(item);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -131,7 +131,12 @@ impl Interp {
     }
 
     /// Calls a method of Enumerable.
-    pub(crate) fn enumerable_method(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(crate) fn enumerable_method(
+        &mut self,
+        over: &Value,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         if let Some(value) = self.enumerable_search(over, name, args)? {
             return Ok(Some(value));
         }
@@ -174,9 +179,9 @@ impl Interp {
             "map" | "collect" => {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
-                self.each(over, &mut |it, item| {
-                    it.charge(2 * VALUE_BYTES)?;
-                    out.push(it.yield_one(&block, item)?);
+                self.each(over, &mut |interp, item| {
+                    interp.charge(2 * VALUE_BYTES)?;
+                    out.push(interp.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
                 })?;
                 Value::array(out)
@@ -233,13 +238,13 @@ impl Interp {
                 let block = self.block(args)?;
                 let object = args.get(0).cloned();
                 let mut index = 0;
-                self.each(over, &mut |it, item| {
+                self.each(over, &mut |interp, item| {
                     let second = match &object {
                         Some(object) if name == "each_with_object" => object.clone(),
                         _ => Value::Int(index),
                     };
                     index += 1;
-                    it.yield_to(&block, vec![item, second])?;
+                    interp.yield_to(&block, vec![item, second])?;
                     Ok(ControlFlow::Continue(()))
                 })?;
                 match object {
@@ -320,7 +325,7 @@ impl Interp {
                     let key = self.yield_one(&block, item.clone())?;
                     keyed.push(Value::array(vec![key, item]));
                 }
-                let sorted = self.sort_with(keyed, |it, a, b| it.order(&first(a), &first(b)))?;
+                let sorted = self.sort_with(keyed, |interp, a, b| interp.order(&first(a), &first(b)))?;
                 Value::array(sorted.iter().map(second).collect())
             }
             "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => self.min_max(over, name, args)?,

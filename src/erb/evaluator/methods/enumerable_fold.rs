@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use super::compare::{is_number, to_f64};
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value};
 
 impl Interp {
     /// Implements `inject` and `reduce`.
-    pub(super) fn inject(&mut self, over: &Value, args: &Args) -> R<Value> {
+    pub(super) fn inject(&mut self, over: &Value, args: &Args) -> EvalResult<Value> {
         let (mut total, operator) = match (args.list.as_slice(), &args.block) {
             ([operator], None) => (None, Some(self.name_arg(operator)?)),
             ([start, operator], _) => (Some(start.clone()), Some(self.name_arg(operator)?)),
@@ -29,7 +29,7 @@ impl Interp {
     }
 
     /// Implements `sum`.
-    pub(super) fn sum(&mut self, over: &Value, args: &Args) -> R<Value> {
+    pub(super) fn sum(&mut self, over: &Value, args: &Args) -> EvalResult<Value> {
         let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
         // Floats are added by the Kahan-Babuska algorithm, as in Ruby: the sum so far, and its compensation.
         let mut floating = match total {
@@ -64,18 +64,18 @@ impl Interp {
     }
 
     /// Sorts by a block, or by `<=>` without one.
-    pub(crate) fn sort_values(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
+    pub(crate) fn sort_values(&mut self, items: Vec<Value>, block: Option<&Value>) -> EvalResult<Vec<Value>> {
         match block {
-            None => self.sort_with(items, |it, a, b| it.order(a, b)),
+            None => self.sort_with(items, |interp, a, b| interp.order(a, b)),
             Some(block) => {
                 let block = block.clone();
-                self.sort_with(items, move |it, a, b| it.block_order(&block, a, b))
+                self.sort_with(items, move |interp, a, b| interp.block_order(&block, a, b))
             }
         }
     }
 
     /// Compares two values by a block. Raises `ArgumentError` if the block returns nil.
-    pub(super) fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> R<Ordering> {
+    pub(super) fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> EvalResult<Ordering> {
         match self.yield_to(block, vec![a.clone(), b.clone()])? {
             Value::Nil => {
                 let (left, right) = (self.class_of(a).label(), self.class_of(b).label());
@@ -87,7 +87,7 @@ impl Interp {
     }
 
     /// Removes repeated items. With a block, items are equal if the block returns equal values.
-    pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> R<Vec<Value>> {
+    pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> EvalResult<Vec<Value>> {
         let seen = RHash::default();
         let mut out = Vec::new();
         for item in items {
@@ -104,7 +104,7 @@ impl Interp {
     }
 
     /// Implements `min`, `max`, `minmax` and their forms that end in `_by`.
-    pub(super) fn min_max(&mut self, over: &Value, name: &str, args: &Args) -> R<Value> {
+    pub(super) fn min_max(&mut self, over: &Value, name: &str, args: &Args) -> EvalResult<Value> {
         let items = self.collect(over)?;
         let by = name.ends_with("_by");
         let block = args.block.clone();
@@ -116,10 +116,10 @@ impl Interp {
             };
             keyed.push((key, item));
         }
-        let order = |it: &mut Interp, a: &Value, b: &Value| -> R<Ordering> {
+        let order = |interp: &mut Interp, a: &Value, b: &Value| -> EvalResult<Ordering> {
             match &block {
-                Some(block) if !by => it.block_order(block, a, b),
-                _ => it.order(a, b),
+                Some(block) if !by => interp.block_order(block, a, b),
+                _ => interp.order(a, b),
             }
         };
         if let Some(count) = args.get(0).filter(|count| !count.is_nil()) {
@@ -132,8 +132,8 @@ impl Interp {
             }
             let count = count as usize;
             let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
-            let sorted = self.sort_with(pairs, |it, a, b| {
-                let found = order(it, &first(a), &first(b))?;
+            let sorted = self.sort_with(pairs, |interp, a, b| {
+                let found = order(interp, &first(a), &first(b))?;
                 Ok(if name.starts_with("max") { found.reverse() } else { found })
             })?;
             return Ok(Value::array(sorted.iter().take(count).map(second).collect()));

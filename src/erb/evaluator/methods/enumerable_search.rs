@@ -3,18 +3,23 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{ProcKind, Value};
 
 impl Interp {
-    pub(super) fn enumerable_search(&mut self, over: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn enumerable_search(
+        &mut self,
+        over: &Value,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let block = args.block.as_ref();
         Ok(Some(match name {
             "include?" | "member?" => {
                 let wanted = self.arg(args, 0)?;
                 let mut found = false;
-                self.each(over, &mut |it, item| {
-                    found = it.equal(&item, &wanted)?;
+                self.each(over, &mut |interp, item| {
+                    found = interp.equal(&item, &wanted)?;
                     Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
                 Value::Bool(found)
@@ -25,10 +30,10 @@ impl Interp {
                 }
                 let mut found = None;
                 let mut index = 0;
-                self.each(over, &mut |it, item| {
+                self.each(over, &mut |interp, item| {
                     let hit = match (block, args.get(0)) {
-                        (_, Some(wanted)) if name == "find_index" => it.equal(&item, wanted)?,
-                        (Some(block), _) => it.yield_one(block, item.clone())?.truthy(),
+                        (_, Some(wanted)) if name == "find_index" => interp.equal(&item, wanted)?,
+                        (Some(block), _) => interp.yield_one(block, item.clone())?.truthy(),
                         _ => false,
                     };
                     if hit {
@@ -49,10 +54,10 @@ impl Interp {
             "any?" | "all?" | "none?" | "one?" => {
                 let mut hits = 0;
                 let mut misses = 0;
-                self.each(over, &mut |it, item| {
+                self.each(over, &mut |interp, item| {
                     let hit = match (args.get(0), block) {
-                        (Some(pattern), _) => it.case_equal(pattern, &item, None)?,
-                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
+                        (Some(pattern), _) => interp.case_equal(pattern, &item, None)?,
+                        (None, Some(block)) => interp.yield_one(block, item)?.truthy(),
                         (None, None) => item.truthy(),
                     };
                     if hit {
@@ -76,10 +81,10 @@ impl Interp {
             }
             "count" => {
                 let mut count = 0;
-                self.each(over, &mut |it, item| {
+                self.each(over, &mut |interp, item| {
                     let hit = match (args.get(0), block) {
-                        (Some(wanted), _) => it.equal(&item, wanted)?,
-                        (None, Some(block)) => it.yield_one(block, item)?.truthy(),
+                        (Some(wanted), _) => interp.equal(&item, wanted)?,
+                        (None, Some(block)) => interp.yield_one(block, item)?.truthy(),
                         (None, None) => true,
                     };
                     count += i64::from(hit);
@@ -126,15 +131,15 @@ impl Interp {
                 let take = name == "take_while";
                 let mut items = Vec::new();
                 let mut dropping = true;
-                self.each(over, &mut |it, item| {
+                self.each(over, &mut |interp, item| {
                     if take {
-                        if !it.yield_one(&block, item.clone())?.truthy() {
+                        if !interp.yield_one(&block, item.clone())?.truthy() {
                             return Ok(ControlFlow::Break(()));
                         }
                         items.push(item);
                     } else {
                         if dropping {
-                            dropping = it.yield_one(&block, item.clone())?.truthy();
+                            dropping = interp.yield_one(&block, item.clone())?.truthy();
                         }
                         if !dropping {
                             items.push(item);

@@ -6,12 +6,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
     /// Creates an enumerator for a call without its block.
-    pub(crate) fn enumerator(&mut self, receiver: &Value, method: &str, args: Vec<Value>) -> R<Value> {
+    pub(crate) fn enumerator(
+        &mut self,
+        receiver: &Value,
+        method: &str,
+        args: Vec<Value>,
+    ) -> EvalResult<Value> {
         let class = self.class("Enumerator");
         let data =
             Data::Enumerator { receiver: receiver.clone(), method: Arc::from(method), args, lazy: false };
@@ -19,7 +24,7 @@ impl Interp {
     }
 
     /// Creates a lazy enumerator. Its elements are computed eagerly, so an endless range is not supported.
-    pub(super) fn lazy(&mut self, receiver: &Value) -> R<Value> {
+    pub(super) fn lazy(&mut self, receiver: &Value) -> EvalResult<Value> {
         if let Value::Range(range) = receiver
             && range.to.is_nil()
         {
@@ -40,7 +45,7 @@ impl Interp {
         object: &Rc<Object>,
         name: &str,
         args: &Args,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Object(Rc::clone(object));
         let (receiver, method, call_args, lazy) = match &*object.data.borrow() {
             Data::Enumerator { receiver, method, args, lazy } => {
@@ -70,11 +75,11 @@ impl Interp {
                     Some(_) => 0,
                 };
                 let index = Cell::new(start);
-                let counting = Value::native(move |it, mut values| {
+                let counting = Value::native(move |interp, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
                     let at = index.get();
                     index.set(at + 1);
-                    it.yield_to(&block, vec![value, Value::Int(at)])
+                    interp.yield_to(&block, vec![value, Value::Int(at)])
                 });
                 let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
                 if lazy { self.lazy(&result)? } else { result }
@@ -83,9 +88,9 @@ impl Interp {
                 let block = self.block(args)?;
                 let memo = self.arg(args, 0)?;
                 let given = memo.clone();
-                let passing = Value::native(move |it, mut values| {
+                let passing = Value::native(move |interp, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
-                    it.yield_to(&block, vec![value, given.clone()])
+                    interp.yield_to(&block, vec![value, given.clone()])
                 });
                 self.call_any(&receiver, &method, Args::with_block(call_args, passing))?;
                 memo

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 impl Interp {
@@ -11,7 +11,7 @@ impl Interp {
         object: &Rc<Object>,
         name: &str,
         args: &Args,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let (message, cause, detail, span) = match &*object.data.borrow() {
             Data::Exception(inner) => {
                 (inner.message.clone(), inner.cause.clone(), inner.detail.clone(), inner.span)

@@ -3,12 +3,12 @@
 use num_bigint::BigInt;
 
 use super::show::float_to_s;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 impl Interp {
     /// Applies an operator to two floats. Operators that only integers have raise `NoMethodError`.
-    pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> R<Value> {
+    pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> EvalResult<Value> {
         if b == 0.0 && matches!(name, "%" | "modulo" | "remainder") {
             return Err(self.error("ZeroDivisionError", "divided by 0"));
         }
@@ -58,7 +58,7 @@ impl Interp {
     }
 
     /// Converts a whole float to an integer of any size. Infinity and NaN raise `FloatDomainError`.
-    pub(super) fn float_to_int(&mut self, float: f64) -> R<Value> {
+    pub(super) fn float_to_int(&mut self, float: f64) -> EvalResult<Value> {
         if !float.is_finite() {
             return Err(self.error("FloatDomainError", float_to_s(float)));
         }
@@ -68,7 +68,7 @@ impl Interp {
         Ok(Value::big(BigInt::parse_bytes(format!("{float:.0}").as_bytes(), 10).unwrap_or_default()))
     }
 
-    pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         let this = Value::Float(float);
         if let Some(other) = args.get(0)
             && let Some(value) = self.number_operator(&this, name, other)?

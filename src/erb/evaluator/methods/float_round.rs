@@ -6,7 +6,7 @@
 use num_bigint::BigInt;
 
 use super::show::float_to_s;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value};
 
 /// The direction in which a value halfway between two results is rounded.
@@ -19,7 +19,7 @@ pub(super) enum Half {
 
 impl Interp {
     /// Reads the option `half:` of a call to `round`. Other keywords and values raise `ArgumentError`.
-    pub(super) fn half(&mut self, args: &Args) -> R<Half> {
+    pub(super) fn half(&mut self, args: &Args) -> EvalResult<Half> {
         let unknown = args.options().and_then(|options| {
             options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
         });
@@ -41,7 +41,7 @@ impl Interp {
     }
 
     /// Implements `round`, `floor`, `ceil` and `truncate`.
-    pub(super) fn round_float(&mut self, float: f64, name: &str, args: &Args) -> R<Value> {
+    pub(super) fn round_float(&mut self, float: f64, name: &str, args: &Args) -> EvalResult<Value> {
         let digits = match args.positional().first() {
             Some(digits) => self.int_arg(&digits.clone())?,
             None => 0,

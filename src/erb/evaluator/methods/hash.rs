@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value, hash_code};
 
 const EDITS: &[&str] = &[
@@ -30,14 +30,14 @@ const EDITS: &[&str] = &[
 
 impl Interp {
     /// Returns `hash[key]`, or the hash's default if the key is missing.
-    pub(crate) fn hash_get(&mut self, hash: &Rc<RHash>, key: &Value) -> R<Value> {
+    pub(crate) fn hash_get(&mut self, hash: &Rc<RHash>, key: &Value) -> EvalResult<Value> {
         if let Some(value) = hash.get(key) {
             return Ok(value);
         }
         self.hash_default(hash, key)
     }
 
-    fn hash_default(&mut self, hash: &Rc<RHash>, key: &Value) -> R<Value> {
+    fn hash_default(&mut self, hash: &Rc<RHash>, key: &Value) -> EvalResult<Value> {
         let block = hash.default_proc.borrow().clone();
         match block {
             Some(block) => self.yield_to(&block, vec![Value::Hash(Rc::clone(hash)), key.clone()]),
@@ -45,7 +45,12 @@ impl Interp {
         }
     }
 
-    pub(super) fn hash_method(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn hash_method(
+        &mut self,
+        hash: &Rc<RHash>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Hash(Rc::clone(hash));
         if EDITS.contains(&name) {
             return self.hash_edit(hash, name, args).map(Some);
@@ -288,7 +293,7 @@ impl Interp {
             "hash" => Value::Int(hash_code(&this)),
             "to_proc" => {
                 let hash = Rc::clone(hash);
-                Value::native(move |it, args| it.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
+                Value::native(move |interp, args| interp.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
             }
             "deconstruct_keys" => this,
             _ => return self.enumerable_method(&this, name, args),
@@ -296,7 +301,7 @@ impl Interp {
     }
 
     /// Calls a method that changes the hash.
-    fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> R<Value> {
+    fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
         let this = Value::Hash(Rc::clone(hash));
         if hash.frozen.get() {
             return self.frozen_error(&this);

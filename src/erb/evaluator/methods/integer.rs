@@ -6,14 +6,19 @@ use num_bigint::{BigInt, Sign};
 
 use super::compare::{compare_numbers, to_big, to_f64};
 use super::float_round::Half;
-use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
 use crate::evaluator::value::{VALUE_BYTES, Value};
 
 /// Maximum size of an integer, in bits.
 const MAX_BITS: u64 = 1 << 20;
 
 impl Interp {
-    pub(super) fn integer_method(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn integer_method(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         if let (Value::Int(a), Some(Value::Int(b)), 1) = (receiver, args.get(0), args.len())
             && let Some(value) = small_operator(*a, *b, name)
         {
@@ -251,7 +256,7 @@ impl Interp {
 
     /// Applies an arithmetic or comparison operator to two numbers. Returns `None` if `name` is not such an
     /// operator.
-    pub(super) fn number_operator(&mut self, a: &Value, name: &str, b: &Value) -> R<Option<Value>> {
+    pub(super) fn number_operator(&mut self, a: &Value, name: &str, b: &Value) -> EvalResult<Option<Value>> {
         const OPERATORS: &[&str] = &[
             "+",
             "-",
@@ -421,7 +426,7 @@ impl Interp {
     }
 
     /// Implements `fdiv` of two integers. As in Ruby, they are reduced first.
-    fn divide_to_float(&mut self, a: &Value, b: &Value) -> R<Value> {
+    fn divide_to_float(&mut self, a: &Value, b: &Value) -> EvalResult<Value> {
         let (x, y) = (to_big(a), to_big(b));
         let divisor = self.common_divisor(&x, &y)?;
         let (x, y) = match y.sign() {
@@ -434,7 +439,7 @@ impl Interp {
         Ok(Value::Float(to_f64(&Value::big(x)) / to_f64(&Value::big(y))))
     }
 
-    fn common_divisor(&mut self, a: &BigInt, b: &BigInt) -> R<BigInt> {
+    fn common_divisor(&mut self, a: &BigInt, b: &BigInt) -> EvalResult<BigInt> {
         let (mut divisor, mut rest) = (a.magnitude().clone(), b.magnitude().clone());
         while rest.bits() > 0 {
             self.step(1 + rest.bits() / 64)?;

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, Flow, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Flow, Interp};
 use crate::evaluator::meter::Scratch;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Class, Data, Object, ProcKind, RProc, Value, Visibility};
@@ -58,7 +58,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: &Rc<Env>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         if !matches!(
             name,
             "block_given?"
@@ -137,7 +137,7 @@ impl Interp {
         class: &Rc<crate::evaluator::value::Class>,
         name: &str,
         args: &Args,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         if matches!(name, "private_class_method" | "private_constant" | "public_constant") {
             return Ok(Value::Nil);
         }
@@ -184,7 +184,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let _scratch = Scratch::begin();
         Ok(Some(match name {
             "raise" | "fail" => return self.raise(args, env).map(Some),
@@ -326,7 +326,7 @@ impl Interp {
     }
 
     /// Implements `Float(value)`.
-    pub(crate) fn float_of(&mut self, value: &Value) -> R<Value> {
+    pub(crate) fn float_of(&mut self, value: &Value) -> EvalResult<Value> {
         Ok(Value::Float(match value {
             Value::Float(float) => *float,
             Value::Int(_) | Value::Big(_) => super::compare::to_f64(value),
@@ -346,7 +346,7 @@ impl Interp {
     }
 
     /// Implements `Integer(value, radix)`. If the radix is 0, the prefix of the digits determines it.
-    pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> R<Value> {
+    pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> EvalResult<Value> {
         match value {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),
             Value::Float(_) => self.call(value, "to_i", Vec::new()),
@@ -365,7 +365,7 @@ impl Interp {
         }
     }
 
-    fn raise(&mut self, args: &Args, _env: Option<&Rc<Env>>) -> R<Value> {
+    fn raise(&mut self, args: &Args, _env: Option<&Rc<Env>>) -> EvalResult<Value> {
         let span = self.span;
         let exception = match args.positional() {
             [] => match self.globals.get("$!").cloned() {

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::compare::to_f64;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 impl Interp {
-    pub(super) fn math_method(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn math_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         const FUNCTIONS: &[&str] = &[
             "sqrt", "cbrt", "sin", "cos", "tan", "atan", "exp", "log", "log2", "log10", "pow", "hypot",
             "floor",
@@ -55,7 +55,7 @@ impl Interp {
     }
 
     /// Returns a built-in constant that is not a class, by its full name.
-    pub(crate) fn builtin_constant(&mut self, name: &str) -> R<Option<Value>> {
+    pub(crate) fn builtin_constant(&mut self, name: &str) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "Math::PI" => Value::Float(std::f64::consts::PI),
             "Math::E" => Value::Float(std::f64::consts::E),
@@ -83,7 +83,7 @@ impl Interp {
     }
 
     /// Returns the `Encoding` object with this name.
-    pub(super) fn encoding(&mut self, name: &str) -> R<Value> {
+    pub(super) fn encoding(&mut self, name: &str) -> EvalResult<Value> {
         let class = self.class("Encoding");
         // Each encoding is a single object.
         if let Some(known) = class.constants.borrow().get(name) {

@@ -45,7 +45,7 @@ mod symbol_name;
 
 use std::rc::Rc;
 
-use super::eval::{Args, Env, Interp, R};
+use super::eval::{Args, Env, EvalResult, Interp};
 use super::meter::{self, Scratch};
 use super::stdlib;
 use super::value::{Data, ProcKind, VALUE_BYTES, Value};
@@ -58,7 +58,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         self.check_arity(receiver, name, args)?;
         let _scratch = Scratch::begin();
         self.weigh(receiver, name, args)?;
@@ -124,7 +124,7 @@ impl Interp {
 
     /// Counts the work that depends on the size of the receiver and arguments, and the memory of the copies
     /// that the method makes of them.
-    fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
+    fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let size = weight(receiver);
         if size > FREE_SIZE && !is_constant(receiver, name) {
             meter::hold_scratch(size)?;
@@ -144,7 +144,7 @@ impl Interp {
 
     /// Raises `ArgumentError` if the method does not take this number of arguments. A method without a
     /// recorded number accepts any.
-    fn check_arity(&mut self, receiver: &Value, name: &str, args: &Args) -> R<()> {
+    fn check_arity(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let class = match (receiver.core_class(), receiver) {
             (Some(class), _) => class,
             // A class method can have the same name as a method that every class has.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::ProcKind;
 use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility};
@@ -15,7 +15,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "==" | "eql?" | "equal?" => {
                 let other = self.arg(args, 0)?;
@@ -240,7 +240,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         match self.builtin(receiver, name, args, env)? {
             Some(value) => Ok(value),
             None => Ok(Value::Nil),
@@ -248,7 +248,7 @@ impl Interp {
     }
 
     /// Implements `dup` and `clone`.
-    fn copy(&mut self, value: &Value, name: &str, args: &Args) -> R<Value> {
+    fn copy(&mut self, value: &Value, name: &str, args: &Args) -> EvalResult<Value> {
         let keep_frozen = name == "clone"
             && args
                 .options()
@@ -301,7 +301,7 @@ impl Interp {
         object: &Rc<crate::evaluator::value::Object>,
         name: &str,
         args: &Args,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let table = match &*object.data.borrow() {
             Data::Table(table) => Rc::clone(table),
             _ => return Ok(None),
@@ -362,7 +362,7 @@ impl Interp {
     }
 
     /// Converts hashes to property structs, at every depth.
-    pub(super) fn wrap(&mut self, value: &Value) -> R<Value> {
+    pub(super) fn wrap(&mut self, value: &Value) -> EvalResult<Value> {
         self.check_depth()?;
         Ok(match value {
             Value::Hash(hash) => {
@@ -387,7 +387,12 @@ impl Interp {
     }
 
     /// Calls a method of a built-in class whose objects have no data of their own.
-    pub(super) fn plain_method(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn plain_method(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let Value::Object(object) = receiver else { return Ok(None) };
         let class = object.class.label();
         match (class.as_str(), name) {

@@ -3,11 +3,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{ProcKind, RProc, Value};
 
 impl Interp {
-    pub(super) fn proc_method(&mut self, block: &Rc<RProc>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn proc_method(
+        &mut self,
+        block: &Rc<RProc>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "call" | "()" | "yield" | "===" | "[]" => self.call_proc(block, args.clone())?,
             "to_proc" => Value::Proc(Rc::clone(block)),
@@ -42,9 +47,9 @@ impl Interp {
                 let other = self.arg(args, 0)?;
                 let this = Value::Proc(Rc::clone(block));
                 let (first, second) = if name == ">>" { (this, other) } else { (other, this) };
-                Value::native(move |it, values| {
-                    let middle = it.call(&first, "call", values)?;
-                    it.call(&second, "call", vec![middle])
+                Value::native(move |interp, values| {
+                    let middle = interp.call(&first, "call", values)?;
+                    interp.call(&second, "call", vec![middle])
                 })
             }
             "name" => match &block.kind {
@@ -68,11 +73,11 @@ impl Interp {
 
 /// Returns a proc that calls `block` once it has collected `count` arguments.
 fn curry(block: Rc<RProc>, count: usize, given: Vec<Value>) -> Value {
-    Value::native(move |it, values| {
+    Value::native(move |interp, values| {
         let mut all = given.clone();
         all.extend(values);
         if all.len() >= count {
-            it.call_proc(&block, Args::new(all))
+            interp.call_proc(&block, Args::new(all))
         } else {
             Ok(curry(Rc::clone(&block), count, all))
         }

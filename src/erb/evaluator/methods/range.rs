@@ -10,13 +10,17 @@ use super::compare::is_number;
 use super::steps::float_step_count;
 use super::{to_big, to_f64};
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RRange, Value, hash_code};
 
 impl Interp {
     /// Returns the first index and the number of elements that a range selects from `length` elements.
     /// Returns `None` if the start is out of bounds.
-    pub(crate) fn range_bounds(&mut self, range: &RRange, length: usize) -> R<Option<(usize, usize)>> {
+    pub(crate) fn range_bounds(
+        &mut self,
+        range: &RRange,
+        length: usize,
+    ) -> EvalResult<Option<(usize, usize)>> {
         let length = length as i64;
         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
         let (to, exclusive) =
@@ -31,7 +35,7 @@ impl Interp {
     }
 
     /// Returns true if a value lies within a range, by `<=>`.
-    pub(crate) fn range_covers(&mut self, range: &RRange, value: &Value) -> R<bool> {
+    pub(crate) fn range_covers(&mut self, range: &RRange, value: &Value) -> EvalResult<bool> {
         if !range.from.is_nil() {
             match self.compare(&range.from, value)? {
                 Some(Ordering::Less | Ordering::Equal) => {}
@@ -52,8 +56,8 @@ impl Interp {
     pub(super) fn each_in_range(
         &mut self,
         range: &RRange,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
-    ) -> R<()> {
+        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+    ) -> EvalResult<()> {
         match (&range.from, &range.to) {
             (Value::Int(from), to) => {
                 let mut at = *from;
@@ -131,8 +135,8 @@ impl Interp {
         from: &str,
         to: &str,
         exclusive: bool,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> R<ControlFlow<()>>,
-    ) -> R<()> {
+        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+    ) -> EvalResult<()> {
         if let (&[from], &[to]) = (from.as_bytes(), to.as_bytes())
             && from.is_ascii()
             && to.is_ascii()
@@ -185,7 +189,7 @@ impl Interp {
     }
 
     /// Implements `step` and `%`.
-    fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> R<Value> {
+    fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> EvalResult<Value> {
         let this = Value::Range(Rc::clone(range));
         let by = args.get(0).cloned().unwrap_or(Value::Int(1));
         if is_number(&by) && to_f64(&by) == 0.0 {
@@ -222,8 +226,8 @@ impl Interp {
             {
                 let to = if to.is_nil() { f64::INFINITY } else { to_f64(to) };
                 let (from, by) = (to_f64(&range.from), to_f64(&by));
-                self.float_steps(from, to, by, range.exclusive, &mut |it, at| {
-                    it.yield_one(&block, at).map(drop)
+                self.float_steps(from, to, by, range.exclusive, &mut |interp, at| {
+                    interp.yield_one(&block, at).map(drop)
                 })?;
             }
             _ => return Err(self.unsupported("Range#step with values of these types")),
@@ -232,7 +236,7 @@ impl Interp {
     }
 
     /// Raises `RangeError` if the range lacks the end that the method needs.
-    fn need_end(&mut self, range: &RRange, name: &str) -> R<()> {
+    fn need_end(&mut self, range: &RRange, name: &str) -> EvalResult<()> {
         let (what, which) = match name {
             "min" if range.from.is_nil() => ("minimum", "beginless"),
             "max" if range.to.is_nil() => ("maximum", "endless"),
@@ -243,7 +247,12 @@ impl Interp {
         Err(self.error("RangeError", format!("cannot get the {what} of {which} range")))
     }
 
-    pub(super) fn range_method(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn range_method(
+        &mut self,
+        range: &Rc<RRange>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Range(Rc::clone(range));
         Ok(Some(match name {
             "first" | "begin" if args.is_empty() => {
@@ -325,8 +334,8 @@ impl Interp {
                 None => self.enumerator(&this, "each", Vec::new())?,
                 Some(block) => {
                     let block = block.clone();
-                    self.each_in_range(range, &mut |it, item| {
-                        it.yield_one(&block, item)?;
+                    self.each_in_range(range, &mut |interp, item| {
+                        interp.yield_one(&block, item)?;
                         Ok(ControlFlow::Continue(()))
                     })?;
                     this

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::array::position;
 use super::string_edit::byte_at;
 use super::string_query::char_count;
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::meter::{self, Exceeded};
 use crate::evaluator::stdlib::regex::{
     Groups, Regex, escape, folds_to_ascii, folds_to_several, is_unclear_in_words,
@@ -33,7 +33,7 @@ impl RMatch {
 
 impl Interp {
     /// Returns the regular expression with this source and these option letters. Each one is compiled once.
-    pub(crate) fn regexp(&mut self, source: &str, options: &str) -> R<Value> {
+    pub(crate) fn regexp(&mut self, source: &str, options: &str) -> EvalResult<Value> {
         let mut bits = 0;
         for option in options.chars() {
             bits |= match option {
@@ -49,7 +49,7 @@ impl Interp {
     }
 
     /// Returns the regular expression with this source and these option bits, see [`Regex::options`].
-    pub(crate) fn regexp_bits(&mut self, source: &str, options: u8) -> R<Value> {
+    pub(crate) fn regexp_bits(&mut self, source: &str, options: u8) -> EvalResult<Value> {
         let key = (source.to_owned(), options);
         if let Some(known) = self.regexps.get(&key) {
             return Ok(Value::Regexp(Rc::clone(known)));
@@ -57,9 +57,9 @@ impl Interp {
         if source.len() > MAX_REGEXP {
             return Err(self.unsupported(format!("a regular expression of more than {MAX_REGEXP} bytes")));
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let compiled = Regex::new(source, options);
-        self.step(begun.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        self.step(started.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
         match compiled {
             Ok(regexp) => {
                 let regexp = Rc::new(regexp);
@@ -78,14 +78,14 @@ impl Interp {
         regexp: &Rc<Regex>,
         text: &str,
         at: usize,
-    ) -> R<Option<Rc<RMatch>>> {
+    ) -> EvalResult<Option<Rc<RMatch>>> {
         self.check_subject(regexp, text)?;
         let groups = self.regexp_groups(regexp, text, at)?;
         Ok(groups.map(|groups| RMatch::new(Rc::clone(regexp), Rc::from(text), groups, true)))
     }
 
     /// Checks that the engine compares the characters of a text as Ruby does.
-    pub(super) fn check_subject(&mut self, regexp: &Rc<Regex>, text: &str) -> R<()> {
+    pub(super) fn check_subject(&mut self, regexp: &Rc<Regex>, text: &str) -> EvalResult<()> {
         if !(regexp.ignores_case || regexp.has_boundary) {
             return Ok(());
         }
@@ -108,11 +108,16 @@ impl Interp {
 
     /// Finds the byte ranges of the first match at or after a byte offset, in a text that
     /// [`Self::check_subject`] accepts.
-    pub(super) fn regexp_groups(&mut self, regexp: &Rc<Regex>, text: &str, at: usize) -> R<Option<Groups>> {
+    pub(super) fn regexp_groups(
+        &mut self,
+        regexp: &Rc<Regex>,
+        text: &str,
+        at: usize,
+    ) -> EvalResult<Option<Groups>> {
         self.step(1)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let found = regexp.find(text, at);
-        self.step(begun.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
+        self.step(started.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
         match found {
             Ok(groups) => Ok(groups),
             Err(text) => Err(Exceeded::Limit(format!("a regular expression took too long: {text}")).into()),
@@ -125,7 +130,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "=~" | "match" | "match?" | "===" => {
                 let subject = self.arg(args, 0)?;
@@ -185,7 +190,12 @@ impl Interp {
         }))
     }
 
-    pub(super) fn match_method(&mut self, found: &Rc<RMatch>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn match_method(
+        &mut self,
+        found: &Rc<RMatch>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let all =
             |from: usize| (from..found.groups.len()).map(|index| found.value(index)).collect::<Vec<_>>();
         Ok(Some(match name {
@@ -253,7 +263,7 @@ impl Interp {
 
     /// Returns the byte offset at which to begin a match, from the second argument. Returns `None` if it is
     /// out of bounds.
-    pub(super) fn match_start(&mut self, text: &str, args: &Args) -> R<Option<usize>> {
+    pub(super) fn match_start(&mut self, text: &str, args: &Args) -> EvalResult<Option<usize>> {
         let start = self.index_or(args, 1, 0)?;
         let length = char_count(text) as i64;
         let start = if start < 0 { start + length } else { start.min(length) };
@@ -261,14 +271,14 @@ impl Interp {
     }
 
     /// Returns the text of a named group, or raises `IndexError`.
-    fn match_named(&mut self, found: &Rc<RMatch>, name: &str) -> R<Value> {
+    fn match_named(&mut self, found: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
         let index = self.group_named(found, name)?;
         Ok(found.value(index as usize))
     }
 
     /// Returns the number of a group from its name or number. A negative number counts from the end. Returns
     /// `None` for a number without a group.
-    pub(super) fn group_number(&mut self, found: &Rc<RMatch>, group: &Value) -> R<Option<usize>> {
+    pub(super) fn group_number(&mut self, found: &Rc<RMatch>, group: &Value) -> EvalResult<Option<usize>> {
         let index = match group {
             Value::Str(name) => self.group_named(found, &name.get().clone())?,
             Value::Symbol(name) => self.group_named(found, name)?,
@@ -279,7 +289,7 @@ impl Interp {
     }
 
     /// Returns the number of a named group, or raises `IndexError`.
-    fn group_named(&mut self, found: &Rc<RMatch>, name: &str) -> R<i64> {
+    fn group_named(&mut self, found: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
         match found.regexp.group_index(name) {
             Some(index) => Ok(index as i64),
             None => Err(self.error("IndexError", format!("undefined group name reference: {name}"))),
@@ -292,7 +302,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "new" | "compile" => match self.arg(args, 0)? {
                 Value::Regexp(regexp) => Value::Regexp(regexp),

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, RHash, Value};
 
 impl Interp {
@@ -12,7 +12,12 @@ impl Interp {
         self.object(class, Data::Set(Rc::new(hash)))
     }
 
-    pub(super) fn set_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn set_method(
+        &mut self,
+        object: &Rc<Object>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Object(Rc::clone(object));
         let set = match &*object.data.borrow() {
             Data::Set(set) => Rc::clone(set),

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::eval::{EvalResult, Interp};
 use crate::evaluator::meter::Charge;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Object, ProcKind, Value};
 
 impl Interp {
     /// Returns the text of `to_s`. A template can define it for its own classes.
-    pub(crate) fn text_of(&mut self, value: &Value) -> R<String> {
+    pub(crate) fn text_of(&mut self, value: &Value) -> EvalResult<String> {
         self.check_depth()?;
         Ok(match value {
             Value::Str(text) if text.has_bytes() => return Err(self.unsupported("text that is not UTF-8")),
@@ -44,7 +44,7 @@ impl Interp {
         })
     }
 
-    fn object_to_s(&mut self, object: &Rc<Object>) -> R<String> {
+    fn object_to_s(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let shared = Value::Object(Rc::clone(object));
         let data = object.data.borrow();
         Ok(match &*data {
@@ -80,7 +80,7 @@ impl Interp {
     }
 
     /// Returns the text of `inspect`. A template can define it for its own classes.
-    pub(crate) fn inspect(&mut self, value: &Value) -> R<String> {
+    pub(crate) fn inspect(&mut self, value: &Value) -> EvalResult<String> {
         self.step(1 + self.showing.len() as u64 / 16)?;
         self.check_depth()?;
         Ok(match value {
@@ -154,7 +154,7 @@ impl Interp {
         })
     }
 
-    fn inspect_object(&mut self, object: &Rc<Object>) -> R<String> {
+    fn inspect_object(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let class = object.class.label();
         let data = object.data.borrow();
         Ok(match &*data {
@@ -242,7 +242,7 @@ impl Interp {
     }
 
     /// Returns the values as `inspect` shows them, separated by commas.
-    pub(crate) fn inspect_list(&mut self, items: &[Value]) -> R<String> {
+    pub(crate) fn inspect_list(&mut self, items: &[Value]) -> EvalResult<String> {
         let mut text = String::new();
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
@@ -255,7 +255,7 @@ impl Interp {
         Ok(text)
     }
 
-    fn inspect_pairs(&mut self, pairs: &[(Value, Value)]) -> R<String> {
+    fn inspect_pairs(&mut self, pairs: &[(Value, Value)]) -> EvalResult<String> {
         let mut text = String::new();
         for (index, (key, value)) in pairs.iter().enumerate() {
             if index > 0 {

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use super::compare::{compare_numbers, is_number, to_f64};
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 impl Interp {
     /// Implements `times`, `upto` and `downto` with a block.
-    pub(super) fn count_numbers(&mut self, receiver: &Value, name: &str, args: &Args) -> R<Value> {
+    pub(super) fn count_numbers(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Value> {
         let block = self.block(args)?;
         let Value::Int(from) = *receiver else {
             return Err(self.unsupported(format!("Integer#{name} of a number beyond 64 bits")));
@@ -31,7 +31,7 @@ impl Interp {
     }
 
     /// Implements `step` of integers and floats.
-    pub(super) fn number_step(&mut self, this: &Value, args: &Args) -> R<Value> {
+    pub(super) fn number_step(&mut self, this: &Value, args: &Args) -> EvalResult<Value> {
         let positional = args.positional();
         let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
         let mut by = positional.get(1).cloned().unwrap_or(Value::Int(1));
@@ -63,7 +63,7 @@ impl Interp {
                 Value::Nil => f64::INFINITY,
                 limit => to_f64(limit),
             };
-            self.float_steps(from, to, by, false, &mut |it, at| it.yield_one(&block, at).map(drop))?;
+            self.float_steps(from, to, by, false, &mut |interp, at| interp.yield_one(&block, at).map(drop))?;
             return Ok(this.clone());
         }
         let past = if down { Ordering::Less } else { Ordering::Greater };
@@ -82,8 +82,8 @@ impl Interp {
         to: f64,
         by: f64,
         exclusive: bool,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> R<()>,
-    ) -> R<()> {
+        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<()>,
+    ) -> EvalResult<()> {
         if by.is_infinite() {
             if float_step_count(from, to, by, exclusive) > 0.0 {
                 visit(self, Value::Float(from))?;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::successor::successor;
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{RString, Value};
 
@@ -14,7 +14,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         if string.has_bytes() {
             return self.bytes_method(string, name, args, env);
         }
@@ -28,7 +28,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         const SUPPORTED: &[&str] = &[
             "[]",
             "slice",
@@ -116,7 +116,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         if let Some(value) = self.string_edit(string, name, args, env)? {
             return Ok(Some(value));
         }
@@ -283,7 +283,7 @@ impl Interp {
 
     /// Rejects a case conversion with options such as `:ascii`. An invalid option raises `ArgumentError`, and
     /// a valid one is unsupported.
-    fn case_option(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+    fn case_option(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         for option in &args.list {
             let Value::Symbol(option) = option else { return self.no_conversion(option, "Symbol") };
             if !matches!(&**option, "ascii" | "turkic" | "lithuanian" | "fold") {
@@ -294,7 +294,7 @@ impl Interp {
     }
 
     /// Implements the methods that change or declare the encoding.
-    fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> R<Value> {
+    fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> EvalResult<Value> {
         let wanted = match args.positional().first() {
             Some(Value::Str(name)) => name.get().to_ascii_uppercase(),
             Some(other) => self.text_of(&other.clone())?.to_ascii_uppercase(),
@@ -332,7 +332,7 @@ impl Interp {
     }
 
     /// Implements `tr`, `tr_s`, `delete`, `squeeze` and `count`.
-    fn string_sets(&mut self, text: &str, name: &str, args: &Args) -> R<Value> {
+    fn string_sets(&mut self, text: &str, name: &str, args: &Args) -> EvalResult<Value> {
         if text.is_empty() && name == "delete" {
             return Ok(Value::str(text));
         }

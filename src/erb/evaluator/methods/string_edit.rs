@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::value::{RString, Value};
 
 const EDITS: &[&str] = &[
@@ -47,7 +47,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         if !EDITS.contains(&name) {
             return Ok(None);
         }
@@ -157,7 +157,7 @@ impl Interp {
     }
 
     /// Implements `[]=`: replaces a part of the string and returns the assigned value.
-    fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
+    fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let Some((value, at)) = args.list.split_last() else {
             return self.argument_error("wrong number of arguments (given 0, expected 2..3)");
         };

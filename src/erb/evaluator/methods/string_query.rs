@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::array::position;
 use super::string::fold;
 use super::string_edit::byte_at;
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::meter;
 use crate::evaluator::value::{RString, VALUE_BYTES, Value};
 
@@ -16,7 +16,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Str(Rc::clone(string));
         let block = args.block.as_ref();
         Ok(Some(match name {
@@ -247,7 +247,7 @@ impl Interp {
         items: Vec<Value>,
         each: bool,
         block: Option<&Value>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         self.charge(items.len() * 64)?;
         match block {
             Some(block) => {
@@ -270,7 +270,7 @@ impl Interp {
         string: &Rc<RString>,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let text = string.get().clone();
         let length = char_count(&text);
         let cut = |from: usize, to: usize| {
@@ -323,7 +323,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let text = string.get().clone();
         let length = char_count(&text) as i64;
         let wanted = self.arg(args, 0)?;

@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use super::string_query::next_boundary;
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RMatch, RString, Value};
 
 impl Interp {
     /// Returns a pattern argument as a regular expression. A string is its source, and other values raise
     /// `TypeError`.
-    pub(super) fn pattern_arg(&mut self, pattern: &Value) -> R<Rc<Regex>> {
+    pub(super) fn pattern_arg(&mut self, pattern: &Value) -> EvalResult<Rc<Regex>> {
         match pattern {
             Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
             Value::Str(text) => {
@@ -29,7 +29,12 @@ impl Interp {
 
     /// Finds the matches of a pattern from left to right, or the first one if `once` is true. A string
     /// matches literally.
-    pub(super) fn all_matches(&mut self, text: &str, pattern: &Value, once: bool) -> R<Vec<Rc<RMatch>>> {
+    pub(super) fn all_matches(
+        &mut self,
+        text: &str,
+        pattern: &Value,
+        once: bool,
+    ) -> EvalResult<Vec<Rc<RMatch>>> {
         let regexp = match pattern {
             Value::Regexp(regexp) => Rc::clone(regexp),
             other => {
@@ -69,7 +74,7 @@ impl Interp {
         string: &Rc<RString>,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let text = string.get().clone();
         let pattern = self.arg(args, 0)?;
         let mut out = Vec::new();
@@ -104,7 +109,7 @@ impl Interp {
         all: bool,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Value> {
+    ) -> EvalResult<Value> {
         let text = string.get().clone();
         let pattern = self.arg(args, 0)?;
         if args.len() < 2 && args.block.is_none() {

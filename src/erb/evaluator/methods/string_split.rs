@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::string_query::next_boundary;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RString, Value};
 
@@ -11,7 +11,7 @@ use crate::evaluator::value::{RString, Value};
 const PART_BYTES: usize = 128;
 
 impl Interp {
-    pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> R<Value> {
+    pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let text = string.get().clone();
         let limit = self.int_or(args, 1, 0)?;
         let separator = args.get(0).cloned().unwrap_or(Value::Nil);
@@ -119,7 +119,7 @@ impl Interp {
         regexp: &Rc<Regex>,
         limit: i64,
         parts: &mut Vec<String>,
-    ) -> R<()> {
+    ) -> EvalResult<()> {
         // The part begins at `begin`, and the search at `start`, which is one character further after an
         // empty match.
         let (mut begin, mut start) = (0, 0);

@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::array::position;
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Class, Data, Object, RHash, Value};
 use crate::parse::ir::Name;
 
 impl Interp {
     /// Implements `Struct.new(:a, :b, keyword_init: true) { … }`.
-    pub(super) fn new_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> R<Value> {
+    pub(super) fn new_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> EvalResult<Value> {
         let keyword_init = args
             .options()
             .and_then(|options| options.get_symbol("keyword_init"))
@@ -33,7 +33,7 @@ impl Interp {
     }
 
     /// Sets the fields of a new struct from the arguments of `new`.
-    pub(super) fn fill_struct(&mut self, object: &Rc<Object>, args: &Args) -> R<()> {
+    pub(super) fn fill_struct(&mut self, object: &Rc<Object>, args: &Args) -> EvalResult<()> {
         let Some((members, keyword_init)) = object.class.members.borrow().clone() else { return Ok(()) };
         let mut fields = vec![Value::Nil; members.len()];
         if keyword_init {
@@ -61,7 +61,12 @@ impl Interp {
         Ok(())
     }
 
-    pub(super) fn struct_method(&mut self, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn struct_method(
+        &mut self,
+        object: &Rc<Object>,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let this = Value::Object(Rc::clone(object));
         let members = object.class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
         let fields = match &*object.data.borrow() {
@@ -149,7 +154,7 @@ impl Interp {
     }
 
     /// Sets a field, or raises `FrozenError`.
-    fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> R<()> {
+    fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> EvalResult<()> {
         if object.frozen.get() {
             return self.frozen_error(&Value::Object(Rc::clone(object)));
         }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, Interp, R};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::value::{ProcKind, RHash, RProc, RString, Value};
 use crate::parse::ir::Name;
 
@@ -14,7 +14,7 @@ impl Interp {
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
-    ) -> R<Option<Value>> {
+    ) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" | "id2name" | "name" => Value::str(&**symbol),
             "to_sym" => Value::Symbol(Arc::clone(symbol)),
@@ -43,7 +43,7 @@ impl Interp {
         }))
     }
 
-    pub(super) fn nil_method(&mut self, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn nil_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" => {
                 let empty = RString::new(String::new());
@@ -63,7 +63,7 @@ impl Interp {
         }))
     }
 
-    pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> R<Option<Value>> {
+    pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" | "inspect" => Value::str(flag.to_string()),
             "&" => Value::Bool(flag && self.arg(args, 0)?.truthy()),

@@ -9,14 +9,14 @@ use ::base64::engine::general_purpose::{
     GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE, URL_SAFE_NO_PAD,
 };
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RString, Value};
 
 /// Returns the bytes of a string argument. Other values raise `TypeError`.
-pub(super) fn bytes_of(it: &mut Interp, value: &Value) -> R<Vec<u8>> {
+pub(super) fn bytes_of(interp: &mut Interp, value: &Value) -> EvalResult<Vec<u8>> {
     match value {
         Value::Str(text) => Ok(text.bytes()),
-        other => Ok(it.string_arg(other)?.into_bytes()),
+        other => Ok(interp.string_arg(other)?.into_bytes()),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     let known = [
         "encode64",
         "strict_encode64",
@@ -71,15 +71,15 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
     if !known.contains(&name) {
         return Ok(None);
     }
-    let value = it.arg(args, 0)?;
+    let value = interp.arg(args, 0)?;
     if value.is_nil() {
         let method = if name.contains("decode") { "unpack1" } else { "pack" };
         if method == "unpack1" {
-            return Err(it.error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
+            return Err(interp.error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
         }
     }
-    let bytes = bytes_of(it, &value)?;
-    it.charge(bytes.len() * 2)?;
+    let bytes = bytes_of(interp, &value)?;
+    interp.charge(bytes.len() * 2)?;
     Ok(Some(match name {
         "encode64" => Value::str(encode_lines(&bytes)),
         "strict_encode64" => Value::str(STANDARD.encode(&bytes)),
@@ -90,11 +90,11 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
         }
         "decode64" => match decode_lenient(&bytes) {
             Some(decoded) => binary(&decoded),
-            None => return Err(it.unsupported("base64 with text after its padding")),
+            None => return Err(interp.unsupported("base64 with text after its padding")),
         },
         "strict_decode64" => match STANDARD.decode(&bytes) {
             Ok(decoded) => binary(&decoded),
-            Err(_) => return it.argument_error("invalid base64"),
+            Err(_) => return interp.argument_error("invalid base64"),
         },
         _ => {
             let standard: Vec<u8> = bytes
@@ -109,7 +109,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
             match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
                 Ok(decoded) => binary(&decoded),
-                Err(_) => return it.argument_error("invalid base64"),
+                Err(_) => return interp.argument_error("invalid base64"),
             }
         }
     }))

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use sha1::Digest as _;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
 /// Returns the algorithm of a class name or algorithm name.
@@ -50,26 +50,33 @@ fn encoded(name: &str, sum: &[u8]) -> Option<Value> {
     })
 }
 
-pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    class: &Rc<Class>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let label = class.label();
     let found = match (algorithm(&label), name) {
         (Some(found), _) => found,
         (None, "new") => {
-            let wanted = it.arg(args, 0)?;
-            let wanted = it.string_arg(&wanted)?.replace('-', "");
+            let wanted = interp.arg(args, 0)?;
+            let wanted = interp.string_arg(&wanted)?.replace('-', "");
             match algorithm(&wanted) {
-                Some(found) => return Ok(Some(it.object(Rc::clone(class), Data::Digest(found, Vec::new())))),
-                None => return Err(it.unsupported(format!("the digest {wanted}"))),
+                Some(found) => {
+                    return Ok(Some(interp.object(Rc::clone(class), Data::Digest(found, Vec::new()))));
+                }
+                None => return Err(interp.unsupported(format!("the digest {wanted}"))),
             }
         }
         (None, "hexdigest" | "digest" | "base64digest") => {
-            let wanted = it.arg(args, 0)?;
-            let wanted = it.string_arg(&wanted)?.replace('-', "");
+            let wanted = interp.arg(args, 0)?;
+            let wanted = interp.string_arg(&wanted)?.replace('-', "");
             let Some(found) = algorithm(&wanted) else {
-                return Err(it.unsupported(format!("the digest {wanted}")));
+                return Err(interp.unsupported(format!("the digest {wanted}")));
             };
-            let data = it.arg(args, 1)?;
-            let data = super::base64::bytes_of(it, &data)?;
+            let data = interp.arg(args, 1)?;
+            let data = super::base64::bytes_of(interp, &data)?;
             return Ok(encoded(name, &digest(found, &data)));
         }
         _ => return Ok(None),
@@ -79,23 +86,28 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
             Some(Value::Str(text)) if label.starts_with("OpenSSL") => text.bytes(),
             _ => Vec::new(),
         };
-        return Ok(Some(it.object(Rc::clone(class), Data::Digest(found, bytes))));
+        return Ok(Some(interp.object(Rc::clone(class), Data::Digest(found, bytes))));
     }
     if !matches!(name, "hexdigest" | "base64digest" | "digest") {
         return Ok(None);
     }
-    let data = it.arg(args, 0)?;
-    let data = super::base64::bytes_of(it, &data)?;
-    it.step(data.len() as u64 / 64)?;
+    let data = interp.arg(args, 0)?;
+    let data = super::base64::bytes_of(interp, &data)?;
+    interp.step(data.len() as u64 / 64)?;
     Ok(encoded(name, &digest(found, &data)))
 }
 
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let this = Value::Object(Rc::clone(object));
     match name {
         "update" | "<<" => {
-            let data = it.arg(args, 0)?;
-            let data = super::base64::bytes_of(it, &data)?;
+            let data = interp.arg(args, 0)?;
+            let data = super::base64::bytes_of(interp, &data)?;
             object.charge.grow(data.len());
             if let Data::Digest(_, bytes) = &mut *object.data.borrow_mut() {
                 bytes.extend(data);
@@ -114,7 +126,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     let sum = match args.get(0) {
         Some(data) if matches!(name, "hexdigest" | "digest" | "base64digest") => {
             let data = data.clone();
-            digest(algorithm, &super::base64::bytes_of(it, &data)?)
+            digest(algorithm, &super::base64::bytes_of(interp, &data)?)
         }
         _ => digest(algorithm, bytes),
     };
@@ -126,20 +138,22 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
 }
 
 /// Implements `OpenSSL::HMAC.hexdigest(digest, key, data)` and the same call with another encoding.
-pub(crate) fn hmac_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     if !matches!(name, "hexdigest" | "digest" | "base64digest") {
         return Ok(None);
     }
-    let wanted = match it.arg(args, 0)? {
+    let wanted = match interp.arg(args, 0)? {
         Value::Object(object) => match &*object.data.borrow() {
             Data::Digest(found, _) => (*found).to_owned(),
             _ => String::new(),
         },
-        other => it.string_arg(&other)?.replace('-', ""),
+        other => interp.string_arg(&other)?.replace('-', ""),
     };
-    let Some(found) = algorithm(&wanted) else { return Err(it.unsupported(format!("the digest {wanted}"))) };
-    let (key, data) = (it.arg(args, 1)?, it.arg(args, 2)?);
-    let (mut key, data) = (super::base64::bytes_of(it, &key)?, super::base64::bytes_of(it, &data)?);
+    let Some(found) = algorithm(&wanted) else {
+        return Err(interp.unsupported(format!("the digest {wanted}")));
+    };
+    let (key, data) = (interp.arg(args, 1)?, interp.arg(args, 2)?);
+    let (mut key, data) = (super::base64::bytes_of(interp, &key)?, super::base64::bytes_of(interp, &data)?);
     let block = if matches!(found, "SHA384" | "SHA512") { 128 } else { 64 };
     if key.len() > block {
         key = digest(found, &key);

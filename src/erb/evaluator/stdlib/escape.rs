@@ -1,6 +1,6 @@
 //! `ERB::Util` and `CGI`: escape HTML and URLs.
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 /// The maximum length of an entity that is decoded, in bytes.
@@ -113,7 +113,7 @@ pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     let known = [
         "html_escape",
         "h",
@@ -131,24 +131,24 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
     if !known.contains(&name) {
         return Ok(None);
     }
-    let value = it.arg(args, 0)?;
+    let value = interp.arg(args, 0)?;
     let text = match name {
-        "html_escape" | "h" | "url_encode" | "u" => it.text_of(&value)?,
-        _ => it.string_arg(&value)?,
+        "html_escape" | "h" | "url_encode" | "u" => interp.text_of(&value)?,
+        _ => interp.string_arg(&value)?,
     };
-    it.charge(text.len() * 3)?;
+    interp.charge(text.len() * 3)?;
     Ok(Some(Value::str(match name {
         "html_escape" | "h" | "escapeHTML" | "escape_html" => html(&text),
         "url_encode" | "u" => percent(&text, "-._~"),
         "escape" => percent(&text, "-._~ ").replace(' ', "+"),
         "unescape" => match unpercent(&text, true) {
             Some(text) => text,
-            None => return Err(it.unsupported("text that is not UTF-8")),
+            None => return Err(interp.unsupported("text that is not UTF-8")),
         },
         "unescapeHTML" | "unescape_html" => match unescape_html(&text) {
             Some(text) => text,
-            None => return Err(it.unsupported("text that is not UTF-8")),
+            None => return Err(interp.unsupported("text that is not UTF-8")),
         },
-        _ => return Err(it.unsupported(format!("CGI.{name}"))),
+        _ => return Err(interp.unsupported(format!("CGI.{name}"))),
     })))
 }

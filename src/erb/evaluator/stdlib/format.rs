@@ -9,7 +9,7 @@ use num_bigint::BigInt;
 
 use hex_float::hex_float;
 
-use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::eval::{EvalResult, Interp};
 use crate::evaluator::methods::{to_big, to_f64};
 use crate::evaluator::value::Value;
 
@@ -47,41 +47,41 @@ struct Values<'a> {
 
 impl Values<'_> {
     /// Raises `ArgumentError` if another kind of reference was used before.
-    fn check_reference(&mut self, it: &mut Interp, reference: Reference) -> R<()> {
+    fn check_reference(&mut self, interp: &mut Interp, reference: Reference) -> EvalResult<()> {
         if *self.reference.get_or_insert(reference) == reference {
             return Ok(());
         }
-        it.argument_error("numbered, unnumbered and named values are mixed")
+        interp.argument_error("numbered, unnumbered and named values are mixed")
     }
 
-    fn next(&mut self, it: &mut Interp) -> R<Value> {
-        self.check_reference(it, Reference::InOrder)?;
+    fn next(&mut self, interp: &mut Interp) -> EvalResult<Value> {
+        self.check_reference(interp, Reference::InOrder)?;
         self.next += 1;
         match self.list.get(self.next - 1) {
             Some(value) => Ok(value.clone()),
-            None => it.argument_error("too few arguments"),
+            None => interp.argument_error("too few arguments"),
         }
     }
 
-    fn numbered(&mut self, it: &mut Interp, number: i64) -> R<Value> {
-        self.check_reference(it, Reference::ByNumber)?;
+    fn numbered(&mut self, interp: &mut Interp, number: i64) -> EvalResult<Value> {
+        self.check_reference(interp, Reference::ByNumber)?;
         match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
             Some(value) => Ok(value.clone()),
-            None => it.argument_error("too few arguments"),
+            None => interp.argument_error("too few arguments"),
         }
     }
 
     /// Returns the value with this name. `shown` is the reference in the template, for the error.
-    fn named(&mut self, it: &mut Interp, name: &str, shown: &str) -> R<Value> {
-        self.check_reference(it, Reference::ByName)?;
+    fn named(&mut self, interp: &mut Interp, name: &str, shown: &str) -> EvalResult<Value> {
+        self.check_reference(interp, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
-            return it.argument_error("one hash required");
+            return interp.argument_error("one hash required");
         };
         let hash = std::rc::Rc::clone(hash);
         match hash.get_symbol(name) {
             Some(value) => Ok(value),
-            None => match it.hash_get(&hash, &Value::symbol(name))? {
-                Value::Nil => Err(it.error("KeyError", format!("key{shown} not found"))),
+            None => match interp.hash_get(&hash, &Value::symbol(name))? {
+                Value::Nil => Err(interp.error("KeyError", format!("key{shown} not found"))),
                 default => Ok(default),
             },
         }
@@ -89,7 +89,7 @@ impl Values<'_> {
 }
 
 /// Implements `format(template, *values)`.
-pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<String> {
+pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> EvalResult<String> {
     let mut out = String::new();
     let mut characters = template.chars().peekable();
     let mut values = Values { list: values, next: 0, reference: None };
@@ -107,10 +107,10 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                     out.push('%');
                     break;
                 }
-                return it.argument_error("incomplete format specifier; use %% (double %) instead");
+                return interp.argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
-                '-' | '0' | '+' | ' ' | '#' if sized => return it.argument_error("flag after width"),
+                '-' | '0' | '+' | ' ' | '#' if sized => return interp.argument_error("flag after width"),
                 '-' => directive.left = true,
                 '0' => directive.zero = true,
                 '+' => directive.plus = true,
@@ -123,41 +123,41 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                     if characters.peek() == Some(&'$') {
                         characters.next();
                         if wanted.is_some() {
-                            return it.argument_error("value given twice");
+                            return interp.argument_error("value given twice");
                         }
-                        wanted = Some(values.numbered(it, number)?);
+                        wanted = Some(values.numbered(interp, number)?);
                         continue;
                     }
                     if sized {
-                        return it.argument_error("width given twice");
+                        return interp.argument_error("width given twice");
                     }
-                    directive.width = Some(limited(it, number)?);
+                    directive.width = Some(limited(interp, number)?);
                 }
                 '*' => {
                     if sized {
-                        return it.argument_error("width given twice");
+                        return interp.argument_error("width given twice");
                     }
                     if characters.peek().is_some_and(char::is_ascii_digit) {
-                        return Err(it.unsupported("a width from a numbered value"));
+                        return Err(interp.unsupported("a width from a numbered value"));
                     }
-                    let width = values.next(it)?;
-                    let width = it.int_arg(&width)?;
+                    let width = values.next(interp)?;
+                    let width = interp.int_arg(&width)?;
                     directive.left |= width < 0;
-                    directive.width = Some(limited(it, width.saturating_abs())?);
+                    directive.width = Some(limited(interp, width.saturating_abs())?);
                 }
                 '.' => {
                     if directive.precision.is_some() {
-                        return it.argument_error("precision given again");
+                        return interp.argument_error("precision given again");
                     }
                     let number = if characters.peek() == Some(&'*') {
                         characters.next();
-                        let value = values.next(it)?;
-                        it.int_arg(&value)?.max(0)
+                        let value = values.next(interp)?;
+                        interp.int_arg(&value)?.max(0)
                     } else {
                         let digits = digits_of(&mut characters);
                         if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH + 1) }
                     };
-                    directive.precision = Some(limited(it, number)?);
+                    directive.precision = Some(limited(interp, number)?);
                 }
                 '<' | '{' => {
                     let close = if flag == '<' { '>' } else { '}' };
@@ -166,15 +166,15 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                         match characters.next() {
                             Some(end) if end == close => break,
                             Some(letter) => name.push(letter),
-                            None => return it.argument_error("malformed name - unmatched parenthesis"),
+                            None => return interp.argument_error("malformed name - unmatched parenthesis"),
                         }
                     }
                     if wanted.is_some() {
-                        return it.argument_error(format!("named{flag}{name}{close} after another"));
+                        return interp.argument_error(format!("named{flag}{name}{close} after another"));
                     }
-                    let value = values.named(it, &name, &format!("{flag}{name}{close}"))?;
+                    let value = values.named(interp, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
-                        let text = it.text_of(&value)?;
+                        let text = interp.text_of(&value)?;
                         pad(&mut out, &directive, &truncate(text, &directive));
                         break;
                     }
@@ -182,7 +182,7 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                 }
                 '%' | '\n' | '\0' => {
                     if directive != Directive::default() {
-                        return it.argument_error("invalid format character - %");
+                        return interp.argument_error("invalid format character - %");
                     }
                     out.push('%');
                     if flag != '%' {
@@ -193,16 +193,16 @@ pub(crate) fn format(it: &mut Interp, template: &str, values: &[Value]) -> R<Str
                 conversion => {
                     let value = match wanted.take() {
                         Some(value) => value,
-                        None => values.next(it)?,
+                        None => values.next(interp)?,
                     };
-                    convert(it, &mut out, conversion, &directive, &value)?;
+                    convert(interp, &mut out, conversion, &directive, &value)?;
                     break;
                 }
             }
         }
-        it.charge(16)?;
+        interp.charge(16)?;
     }
-    it.charge(out.len())?;
+    interp.charge(out.len())?;
     Ok(out)
 }
 
@@ -215,11 +215,11 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
 }
 
 /// Checks a width or precision, and counts the memory for it.
-fn limited(it: &mut Interp, number: i64) -> R<usize> {
+fn limited(interp: &mut Interp, number: i64) -> EvalResult<usize> {
     if number > MAX_WIDTH {
-        return it.argument_error("width too big");
+        return interp.argument_error("width too big");
     }
-    it.charge(number.max(0) as usize)?;
+    interp.charge(number.max(0) as usize)?;
     Ok(number.max(0) as usize)
 }
 
@@ -233,54 +233,54 @@ fn truncate(text: String, directive: &Directive) -> String {
 
 /// Appends one value by its conversion, such as `d` or `s`.
 fn convert(
-    it: &mut Interp,
+    interp: &mut Interp,
     out: &mut String,
     conversion: char,
     directive: &Directive,
     value: &Value,
-) -> R<()> {
+) -> EvalResult<()> {
     match conversion {
         's' => {
-            let text = it.text_of(value)?;
+            let text = interp.text_of(value)?;
             pad(out, directive, &truncate(text, directive));
         }
         'p' => {
-            let text = it.inspect(value)?;
+            let text = interp.inspect(value)?;
             pad(out, directive, &truncate(text, directive));
         }
         'c' => {
             let text = match value {
                 Value::Str(text) => text.get().clone(),
                 code => {
-                    let code = it.int_arg(code)?;
+                    let code = interp.int_arg(code)?;
                     match u32::try_from(code).ok().and_then(char::from_u32) {
                         Some(character) => character.to_string(),
                         // Ruby turns these codes into bytes that are not valid text.
                         None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
-                            return Err(it.unsupported(format!("the character {code}")));
+                            return Err(interp.unsupported(format!("the character {code}")));
                         }
                         None if i32::try_from(code).is_err() => {
                             let size = if code < 0 { "small" } else { "big" };
                             let text = format!("integer {code} too {size} to convert to `int'");
-                            return Err(it.error("RangeError", text));
+                            return Err(interp.error("RangeError", text));
                         }
-                        None => return it.argument_error("invalid character"),
+                        None => return interp.argument_error("invalid character"),
                     }
                 }
             };
             if text.chars().count() != 1 {
-                return it.argument_error("%c requires a character");
+                return interp.argument_error("%c requires a character");
             }
             pad(out, directive, &text);
         }
         'd' | 'i' | 'u' => {
-            let value = to_big(&it.integer_of(value, 0)?);
+            let value = to_big(&interp.integer_of(value, 0)?);
             number(out, directive, &value, 10, "");
         }
         'x' | 'X' | 'o' | 'b' | 'B' => {
-            let value = to_big(&it.integer_of(value, 0)?);
+            let value = to_big(&interp.integer_of(value, 0)?);
             if value < BigInt::from(0) && !directive.plus && !directive.space {
-                return Err(it.unsupported("a negative number in two's complement"));
+                return Err(interp.unsupported("a negative number in two's complement"));
             }
             let (radix, prefix) = match conversion {
                 'x' | 'X' => (16, if conversion == 'x' { "0x" } else { "0X" }),
@@ -305,11 +305,11 @@ fn convert(
                     signed(out, directive, value < BigInt::from(0), "", &digits, true);
                     return Ok(());
                 }
-                other => to_f64(&it.float_of(other)?),
+                other => to_f64(&interp.float_of(other)?),
             };
             floating(out, directive, float, conversion);
         }
-        other => return it.argument_error(format!("malformed format string - %{other}")),
+        other => return interp.argument_error(format!("malformed format string - %{other}")),
     }
     Ok(())
 }

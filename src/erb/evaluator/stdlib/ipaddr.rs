@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, Flow, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
 use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{Class, Data, Object, Value};
 
@@ -313,49 +313,54 @@ fn v6(text: &str) -> Result<u128, Refused> {
     text.parse::<Ipv6Addr>().map(u128::from).map_err(|_| invalid())
 }
 
-fn refused<T>(it: &mut Interp, result: Result<T, Refused>) -> R<T> {
-    result.map_err(|(class, message)| it.error(class, message))
+fn raise_if_refused<T>(interp: &mut Interp, result: Result<T, Refused>) -> EvalResult<T> {
+    result.map_err(|(class, message)| interp.error(class, message))
 }
 
 /// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number becomes one of this family.
-fn coerce(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
+fn coerce(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
     match value {
         Value::Object(object) if matches!(&*object.data.borrow(), Data::Address(_)) => {
             match &*object.data.borrow() {
                 Data::Address(address) => Ok(address.clone()),
-                _ => Err(it.unsupported("this address")),
+                _ => Err(interp.unsupported("this address")),
             }
         }
         Value::Str(_) => {
-            let text = it.string_arg(value)?;
+            let text = interp.string_arg(value)?;
             let parsed = parse(&text, None);
-            refused(it, parsed)
+            raise_if_refused(interp, parsed)
         }
-        other => numbered(it, other, family),
+        other => numbered(interp, other, family),
     }
 }
 
 /// Converts a value with `to_i` to an address of this family.
-fn numbered(it: &mut Interp, value: &Value, family: Family) -> R<Address> {
+fn numbered(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
     let number = match value {
         Value::Int(_) | Value::Big(_) => value.clone(),
-        other => it.call(other, "to_i", Vec::new())?,
+        other => interp.call(other, "to_i", Vec::new())?,
     };
     let bits = u128::try_from(&to_big(&number)).ok().filter(|bits| *bits <= family.all());
     match bits {
         Some(bits) => Ok(Address::host(bits, family)),
         None => {
             let (class, message) = invalid();
-            Err(it.error(class, message))
+            Err(interp.error(class, message))
         }
     }
 }
 
-pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    class: &Rc<Class>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     if name != "new" {
         return Ok(None);
     }
-    it.arity(args, 0, 2)?;
+    interp.arity(args, 0, 2)?;
     let value = args.get(0).cloned().unwrap_or_else(|| Value::str("::"));
     let family = match args.get(1) {
         None | Some(Value::Int(0)) => None,
@@ -363,24 +368,24 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
         Some(Value::Int(10)) => Some(Family::V6),
         // Any other family is an error, even if the value is a string.
         Some(other) => {
-            let shown = it.text_of(&other.clone())?;
+            let shown = interp.text_of(&other.clone())?;
             let text = match value {
                 Value::Str(_) => "address family mismatch".to_owned(),
                 _ => format!("unsupported address family: {shown}"),
             };
-            return Err(it.error(WRONG_FAMILY, text));
+            return Err(interp.error(WRONG_FAMILY, text));
         }
     };
     let address = match (&value, family) {
         (Value::Str(_), _) => {
-            let text = it.string_arg(&value)?;
+            let text = interp.string_arg(&value)?;
             let parsed = parse(&text, family);
-            refused(it, parsed)?
+            raise_if_refused(interp, parsed)?
         }
-        (_, Some(family)) => numbered(it, &value, family)?,
-        (_, None) => return Err(it.error(WRONG_FAMILY, "address family must be specified")),
+        (_, Some(family)) => numbered(interp, &value, family)?,
+        (_, None) => return Err(interp.error(WRONG_FAMILY, "address family must be specified")),
     };
-    Ok(Some(it.object(Rc::clone(class), Data::Address(address))))
+    Ok(Some(interp.object(Rc::clone(class), Data::Address(address))))
 }
 
 fn address_of(object: &Rc<Object>) -> Option<Address> {
@@ -391,9 +396,9 @@ fn address_of(object: &Rc<Object>) -> Option<Address> {
 }
 
 /// Implements `address == other`. `other` can be a string or a number.
-pub(crate) fn equals(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
+pub(crate) fn equals(interp: &mut Interp, object: &Rc<Object>, other: &Value) -> EvalResult<bool> {
     let Some(address) = address_of(object) else { return Ok(false) };
-    match coerce(it, other, address.family) {
+    match coerce(interp, other, address.family) {
         Ok(other) => Ok(address.same_host(&other)),
         Err(Flow::Raise(_)) => Ok(false),
         Err(flow) => Err(flow),
@@ -401,9 +406,13 @@ pub(crate) fn equals(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<b
 }
 
 /// Implements `address <=> other`. `other` can be a string or a number.
-pub(crate) fn compare(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<Option<Ordering>> {
+pub(crate) fn compare(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    other: &Value,
+) -> EvalResult<Option<Ordering>> {
     let Some(address) = address_of(object) else { return Ok(None) };
-    match coerce(it, other, address.family) {
+    match coerce(interp, other, address.family) {
         Ok(other) => Ok(address.compare(&other)),
         Err(Flow::Raise(_)) => Ok(None),
         Err(flow) => Err(flow),
@@ -411,32 +420,38 @@ pub(crate) fn compare(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<
 }
 
 /// Implements `network === address`.
-pub(crate) fn includes(it: &mut Interp, object: &Rc<Object>, other: &Value) -> R<bool> {
+pub(crate) fn includes(interp: &mut Interp, object: &Rc<Object>, other: &Value) -> EvalResult<bool> {
     let Some(address) = address_of(object) else { return Ok(false) };
-    Ok(address.contains(&coerce(it, other, address.family)?))
+    Ok(address.contains(&coerce(interp, other, address.family)?))
 }
 
 /// Returns the number of bits to shift to the left. Clamped: a shift by more bits than an address has changes
 /// nothing more.
-fn shift_of(it: &mut Interp, args: &Args, name: &str) -> R<i64> {
-    let by = it.arg(args, 0)?;
+fn shift_of(interp: &mut Interp, args: &Args, name: &str) -> EvalResult<i64> {
+    let by = interp.arg(args, 0)?;
     if !matches!(by, Value::Int(_)) {
-        return Err(it.unsupported(format!("IPAddr#{name} by this value")));
+        return Err(interp.unsupported(format!("IPAddr#{name} by this value")));
     }
-    let by = it.int_arg(&by)?.clamp(-300, 300);
+    let by = interp.int_arg(&by)?.clamp(-300, 300);
     Ok(if name == "<<" { by } else { -by })
 }
 
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let Some(address) = address_of(object) else { return Ok(None) };
     let family = address.family;
-    let make =
-        |it: &mut Interp, address: Address| it.object(Rc::clone(&object.class), Data::Address(address));
+    let make = |interp: &mut Interp, address: Address| {
+        interp.object(Rc::clone(&object.class), Data::Address(address))
+    };
     // Creates an address from the result of a calculation.
-    let set = |it: &mut Interp, bits: BigInt, family: Family| {
+    let set = |interp: &mut Interp, bits: BigInt, family: Family| {
         let changed = address.set(&bits, family);
-        let changed = refused(it, changed)?;
-        Ok::<Value, Flow>(make(it, changed))
+        let changed = raise_if_refused(interp, changed)?;
+        Ok::<Value, Flow>(make(interp, changed))
     };
     let no_v4 = || (INVALID, format!("not an IPv4 address: {}", address.bits));
     let no_v6 = || (INVALID, format!("not an IPv6 address: {}", address.bits));
@@ -451,48 +466,48 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "prefix" => Value::Int(address.prefix().into()),
         "netmask" => Value::str(long(address.mask, family)),
         "include?" | "===" => {
-            let other = it.arg(args, 0)?;
-            Value::Bool(includes(it, object, &other)?)
+            let other = interp.arg(args, 0)?;
+            Value::Bool(includes(interp, object, &other)?)
         }
         "==" => {
-            let other = it.arg(args, 0)?;
-            Value::Bool(equals(it, object, &other)?)
+            let other = interp.arg(args, 0)?;
+            Value::Bool(equals(interp, object, &other)?)
         }
         "mask" | "prefix=" => {
-            let wanted = it.arg(args, 0)?;
+            let wanted = interp.arg(args, 0)?;
             let masked = match &wanted {
                 Value::Int(length) => address.with_prefix(*length),
-                Value::Str(_) if name == "mask" => address.with_mask(&it.string_arg(&wanted)?),
-                _ if name == "mask" => return Err(it.unsupported("IPAddr#mask with this value")),
+                Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&wanted)?),
+                _ if name == "mask" => return Err(interp.unsupported("IPAddr#mask with this value")),
                 _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
             };
-            let masked = refused(it, masked)?;
+            let masked = raise_if_refused(interp, masked)?;
             if name == "prefix=" {
                 *object.data.borrow_mut() = Data::Address(masked);
                 return Ok(Some(wanted));
             }
-            make(it, masked)
+            make(interp, masked)
         }
         "to_range" => {
             let (from, to) = (address.alone(address.first()), address.alone(address.last()));
-            let (from, to) = (make(it, from), make(it, to));
-            it.range(from, to, false)?
+            let (from, to) = (make(interp, from), make(interp, to));
+            interp.range(from, to, false)?
         }
-        "succ" => set(it, BigInt::from(address.bits) + 1, family)?,
+        "succ" => set(interp, BigInt::from(address.bits) + 1, family)?,
         "|" | "&" => {
-            let other = it.arg(args, 0)?;
-            let other = coerce(it, &other, family)?;
+            let other = interp.arg(args, 0)?;
+            let other = coerce(interp, &other, family)?;
             let bits = if name == "|" { address.bits | other.bits } else { address.bits & other.bits };
-            set(it, bits.into(), family)?
+            set(interp, bits.into(), family)?
         }
-        "~" => set(it, BigInt::from(!address.bits & family.all()), family)?,
+        "~" => set(interp, BigInt::from(!address.bits & family.all()), family)?,
         "<<" | ">>" => {
-            let by = shift_of(it, args, name)?;
+            let by = shift_of(interp, args, name)?;
             let bits = BigInt::from(address.bits);
             let bits = if by >= 0 { bits << by as u32 } else { bits >> by.unsigned_abs() };
             // Only `<<` discards overflowing bits.
             let all = BigInt::from(family.all());
-            set(it, if name == "<<" { bits & all } else { bits }, family)?
+            set(interp, if name == "<<" { bits & all } else { bits }, family)?
         }
         "hton" => {
             let bytes = address.bits.to_be_bytes();
@@ -504,7 +519,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         }
         "ip6_arpa" | "ip6_int" => {
             if family == Family::V4 {
-                return refused(it, Err(no_v6()));
+                return raise_if_refused(interp, Err(no_v6()));
             }
             Value::str(format!("{}.{}", address.reversed(), name.replacen('_', ".", 1)))
         }
@@ -515,31 +530,31 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "ipv4_compat?" => Value::Bool(address.is_compatible()),
         "ipv4_mapped" | "ipv4_compat" => {
             if family == Family::V6 {
-                return refused(it, Err(no_v4()));
+                return raise_if_refused(interp, Err(no_v4()));
             }
             let mut made = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
                 made.bits |= MAPPED;
                 made.mask |= Family::V6.all() ^ Family::V4.all();
             }
-            make(it, made)
+            make(interp, made)
         }
         "native" => {
             if !address.is_mapped() && !address.is_compatible() {
                 return Ok(Some(Value::Object(Rc::clone(object))));
             }
-            set(it, BigInt::from(address.bits & Family::V4.all()), Family::V4)?
+            set(interp, BigInt::from(address.bits & Family::V4.all()), Family::V4)?
         }
         "zone_id" | "zone_id=" if family == Family::V4 => {
-            return Err(it.error(INVALID, "not an IPv6 address"));
+            return Err(interp.error(INVALID, "not an IPv6 address"));
         }
         "zone_id" => address.zone.clone().map_or(Value::Nil, Value::str),
         "<=>" => {
-            let other = it.arg(args, 0)?;
-            compare(it, object, &other)?.map_or(Value::Nil, |order| Value::Int(order as i64))
+            let other = interp.arg(args, 0)?;
+            compare(interp, object, &other)?.map_or(Value::Nil, |order| Value::Int(order as i64))
         }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
-            return it.comparable_method(&Value::Object(Rc::clone(object)), name, args);
+            return interp.comparable_method(&Value::Object(Rc::clone(object)), name, args);
         }
         _ => return Ok(None),
     }))

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{RHash, Value};
 
@@ -48,7 +48,7 @@ impl Layout {
     }
 
     /// Applies the options of a call, such as `indent:` and `allow_nan:`.
-    fn with_options(mut self, it: &mut Interp, options: Option<&Value>) -> R<Self> {
+    fn with_options(mut self, interp: &mut Interp, options: Option<&Value>) -> EvalResult<Self> {
         let Some(Value::Hash(options)) = options else { return Ok(self) };
         for (name, place) in [
             ("indent", &mut self.indent),
@@ -58,14 +58,14 @@ impl Layout {
             ("array_nl", &mut self.array_nl),
         ] {
             if let Some(value) = options.get_symbol(name) {
-                *place = it.text_of(&value)?;
+                *place = interp.text_of(&value)?;
             }
         }
         if let Some(value) = options.get_symbol("allow_nan") {
             self.allow_nan = value.truthy();
         }
         if let Some(value) = options.get_symbol("max_nesting") {
-            self.max_nesting = if value.truthy() { it.int_arg(&value)? } else { 0 };
+            self.max_nesting = if value.truthy() { interp.int_arg(&value)? } else { 0 };
         }
         if let Some(value) = options.get_symbol("ascii_only") {
             self.ascii_only = value.truthy();
@@ -86,9 +86,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn value(&mut self, it: &mut Interp, value: &Value, depth: i64) -> R<()> {
-        it.step(1)?;
-        it.check_depth()?;
+    fn value(&mut self, interp: &mut Interp, value: &Value, depth: i64) -> EvalResult<()> {
+        interp.step(1)?;
+        interp.check_depth()?;
         match value {
             Value::Nil => self.out.push_str("null"),
             Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
@@ -97,7 +97,7 @@ impl Writer {
             Value::Float(float) => {
                 if !float.is_finite() && !self.layout.allow_nan {
                     let text = format!("{} not allowed in JSON", float_to_s(*float));
-                    return Err(it.error("JSON::GeneratorError", text));
+                    return Err(interp.error("JSON::GeneratorError", text));
                 }
                 self.out.push_str(&float_to_s(*float));
             }
@@ -106,7 +106,7 @@ impl Writer {
                     match String::from_utf8(text.bytes()) {
                         Ok(text) => self.string(&text),
                         Err(_) => {
-                            return Err(it.error(
+                            return Err(interp.error(
                                 "JSON::GeneratorError",
                                 "source sequence is illegal/malformed utf-8",
                             ));
@@ -117,39 +117,39 @@ impl Writer {
                 }
             }
             Value::Symbol(name) => self.string(name),
-            Value::Array(array) => self.array(it, &array.to_vec(), depth)?,
-            Value::Hash(hash) => self.object(it, hash, depth)?,
+            Value::Array(array) => self.array(interp, &array.to_vec(), depth)?,
+            Value::Hash(hash) => self.object(interp, hash, depth)?,
             Value::Object(_) => {
-                if let Some(method) = it.find_user_method(value, "to_json") {
-                    let text = it.invoke(&method, value, Args::default())?;
-                    self.out.push_str(&it.text_of(&text)?);
+                if let Some(method) = interp.find_user_method(value, "to_json") {
+                    let text = interp.invoke(&method, value, Args::default())?;
+                    self.out.push_str(&interp.text_of(&text)?);
                     return Ok(());
                 }
                 // An object without a `to_json` of its own becomes the string that `to_s` returns.
-                let text = it.text_of(value)?;
+                let text = interp.text_of(value)?;
                 self.string(&text);
             }
             other => {
-                let text = it.text_of(other)?;
+                let text = interp.text_of(other)?;
                 self.string(&text);
             }
         }
         // The text is counted as it grows, because it can contain the same value many times.
         let grown = self.out.capacity().saturating_sub(self.counted);
         self.counted += grown;
-        it.charge(grown)
+        interp.charge(grown)
     }
 
     /// Raises `JSON::NestingError` if the nesting is too deep.
-    fn check_nesting(&mut self, it: &mut Interp, depth: i64) -> R<()> {
+    fn check_nesting(&mut self, interp: &mut Interp, depth: i64) -> EvalResult<()> {
         if self.layout.max_nesting > 0 && depth > self.layout.max_nesting {
-            return Err(it.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(interp.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
         }
         Ok(())
     }
 
-    fn array(&mut self, it: &mut Interp, items: &[Value], depth: i64) -> R<()> {
-        self.check_nesting(it, depth + 1)?;
+    fn array(&mut self, interp: &mut Interp, items: &[Value], depth: i64) -> EvalResult<()> {
+        self.check_nesting(interp, depth + 1)?;
         self.out.push('[');
         self.out.push_str(&self.layout.array_nl.clone());
         for (index, item) in items.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Writer {
                 self.out.push_str(&self.layout.array_nl.clone());
             }
             self.indent(depth + 1);
-            self.value(it, item, depth + 1)?;
+            self.value(interp, item, depth + 1)?;
         }
         self.out.push_str(&self.layout.array_nl.clone());
         if !self.layout.array_nl.is_empty() {
@@ -168,8 +168,8 @@ impl Writer {
         Ok(())
     }
 
-    fn object(&mut self, it: &mut Interp, hash: &Rc<RHash>, depth: i64) -> R<()> {
-        self.check_nesting(it, depth + 1)?;
+    fn object(&mut self, interp: &mut Interp, hash: &Rc<RHash>, depth: i64) -> EvalResult<()> {
+        self.check_nesting(interp, depth + 1)?;
         self.out.push('{');
         if hash.len() > 0 {
             self.out.push_str(&self.layout.object_nl.clone());
@@ -182,12 +182,12 @@ impl Writer {
             if !self.layout.object_nl.is_empty() {
                 self.indent(depth + 1);
             }
-            let key = it.text_of(key)?;
+            let key = interp.text_of(key)?;
             self.string(&key);
             self.out.push_str(&self.layout.space_before.clone());
             self.out.push(':');
             self.out.push_str(&self.layout.space.clone());
-            self.value(it, value, depth + 1)?;
+            self.value(interp, value, depth + 1)?;
         }
         self.out.push_str(&self.layout.object_nl.clone());
         if !self.layout.object_nl.is_empty() {
@@ -235,55 +235,55 @@ impl Writer {
     }
 }
 
-fn write(it: &mut Interp, value: &Value, layout: Layout) -> R<String> {
+fn write(interp: &mut Interp, value: &Value, layout: Layout) -> EvalResult<String> {
     let mut writer = Writer { layout, out: String::new(), counted: 0 };
-    writer.value(it, value, 0)?;
+    writer.value(interp, value, 0)?;
     Ok(writer.out)
 }
 
 /// Implements `value.to_json`.
-pub(crate) fn to_json(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
-    let layout = Layout::compact().with_options(it, args.get(0))?;
-    Ok(Value::str(write(it, value, layout)?))
+pub(crate) fn to_json(interp: &mut Interp, value: &Value, args: &Args) -> EvalResult<Value> {
+    let layout = Layout::compact().with_options(interp, args.get(0))?;
+    Ok(Value::str(write(interp, value, layout)?))
 }
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "generate" | "fast_generate" | "unparse" => {
-            let value = it.arg(args, 0)?;
-            let layout = Layout::compact().with_options(it, args.get(1))?;
-            Value::str(write(it, &value, layout)?)
+            let value = interp.arg(args, 0)?;
+            let layout = Layout::compact().with_options(interp, args.get(1))?;
+            Value::str(write(interp, &value, layout)?)
         }
         "pretty_generate" => {
-            let value = it.arg(args, 0)?;
-            let layout = Layout::pretty().with_options(it, args.get(1))?;
-            Value::str(write(it, &value, layout)?)
+            let value = interp.arg(args, 0)?;
+            let layout = Layout::pretty().with_options(interp, args.get(1))?;
+            Value::str(write(interp, &value, layout)?)
         }
-        "dump" => match it.arg(args, 0)? {
+        "dump" => match interp.arg(args, 0)? {
             // As in BOSH's renderer, strings and numbers are written by `inspect`.
             value @ (Value::Str(_) | Value::Int(_) | Value::Float(_) | Value::Big(_)) => {
-                Value::str(it.inspect(&value)?)
+                Value::str(interp.inspect(&value)?)
             }
             value => {
                 let layout = Layout { allow_nan: true, max_nesting: 0, ..Layout::compact() };
-                Value::str(write(it, &value, layout)?)
+                Value::str(write(interp, &value, layout)?)
             }
         },
         "parse" | "parse!" | "load" | "restore" | "[]" => {
-            let source = it.arg(args, 0)?;
+            let source = interp.arg(args, 0)?;
             if source.is_nil() && matches!(name, "load" | "restore") {
                 return Ok(Some(Value::Nil));
             }
             let text = match &source {
                 Value::Str(text) => text.get().clone(),
-                _ if name == "[]" => return class_method(it, "generate", args),
-                other => it.string_arg(other)?,
+                _ if name == "[]" => return class_method(interp, "generate", args),
+                other => interp.string_arg(other)?,
             };
             let loads = matches!(name, "load" | "restore");
             if loads && text.is_empty() {
                 return Ok(Some(Value::Nil));
             }
-            parse(it, &text, loads, args)?
+            parse(interp, &text, loads, args)?
         }
         _ => return Ok(None),
     }))
@@ -291,22 +291,22 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
 
 /// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts any
 /// nesting depth, and NaN.
-fn parse(it: &mut Interp, text: &str, loads: bool, args: &Args) -> R<Value> {
+fn parse(interp: &mut Interp, text: &str, loads: bool, args: &Args) -> EvalResult<Value> {
     let mut options =
         json_reader::Options { symbols: false, allow_nan: loads, max_nesting: if loads { 0 } else { 100 } };
     if args.positional().len() > 1 || args.block.is_some() {
-        return Err(it.unsupported("JSON.load with a proc"));
+        return Err(interp.unsupported("JSON.load with a proc"));
     }
     for (name, value) in args.options().map(|options| options.pairs()).unwrap_or_default() {
-        let name = it.text_of(&name)?;
+        let name = interp.text_of(&name)?;
         match name.as_str() {
             "symbolize_names" => options.symbols = value.truthy(),
             "allow_nan" => options.allow_nan = value.truthy(),
             "max_nesting" if !value.truthy() => options.max_nesting = 0,
-            "max_nesting" => options.max_nesting = it.int_arg(&value)?.max(0) as usize,
+            "max_nesting" => options.max_nesting = interp.int_arg(&value)?.max(0) as usize,
             "create_additions" if !value.truthy() => {}
-            other => return Err(it.unsupported(format!("JSON.parse with {other}:"))),
+            other => return Err(interp.unsupported(format!("JSON.parse with {other}:"))),
         }
     }
-    json_reader::read(it, text, &options)
+    json_reader::read(interp, text, &options)
 }

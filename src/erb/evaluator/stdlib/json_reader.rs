@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::eval::{EvalResult, Interp};
 use crate::evaluator::value::{RHash, Value};
 
 use super::number;
@@ -18,12 +18,12 @@ pub(super) struct Options {
 }
 
 /// Reads a document.
-pub(super) fn read(it: &mut Interp, text: &str, options: &Options) -> R<Value> {
+pub(super) fn read(interp: &mut Interp, text: &str, options: &Options) -> EvalResult<Value> {
     let mut reader = Reader { text, at: 0, options };
-    reader.blank(it)?;
-    let value = reader.value(it, 0)?;
-    reader.blank(it)?;
-    if reader.at < text.len() { reader.fail(it) } else { Ok(value) }
+    reader.blank(interp)?;
+    let value = reader.value(interp, 0)?;
+    reader.blank(interp)?;
+    if reader.at < text.len() { reader.fail(interp) } else { Ok(value) }
 }
 
 struct Reader<'a> {
@@ -42,9 +42,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Raises `JSON::ParserError`.
-    fn fail<T>(&self, it: &mut Interp) -> R<T> {
+    fn fail<T>(&self, interp: &mut Interp) -> EvalResult<T> {
         let text = format!("unexpected token at '{}'", self.rest());
-        Err(it.error("JSON::ParserError", text))
+        Err(interp.error("JSON::ParserError", text))
     }
 
     fn skip(&mut self, token: &str) -> bool {
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips whitespace and comments.
-    fn blank(&mut self, it: &mut Interp) -> R<()> {
+    fn blank(&mut self, interp: &mut Interp) -> EvalResult<()> {
         loop {
             let rest = self.rest();
             let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\n']);
@@ -68,19 +68,19 @@ impl<'a> Reader<'a> {
             };
             match end {
                 Some(end) => self.at += end,
-                None => return self.fail(it),
+                None => return self.fail(interp),
             }
         }
     }
 
-    fn value(&mut self, it: &mut Interp, depth: usize) -> R<Value> {
-        it.step(1)?;
-        it.check_depth()?;
+    fn value(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
+        interp.step(1)?;
+        interp.check_depth()?;
         match self.peek() {
-            Some(b'{') => self.object(it, depth + 1),
-            Some(b'[') => self.array(it, depth + 1),
-            Some(b'"') => Ok(Value::str(self.string(it)?)),
-            Some(b'-' | b'0'..=b'9') => self.number(it),
+            Some(b'{') => self.object(interp, depth + 1),
+            Some(b'[') => self.array(interp, depth + 1),
+            Some(b'"') => Ok(Value::str(self.string(interp)?)),
+            Some(b'-' | b'0'..=b'9') => self.number(interp),
             _ => {
                 let words = [
                     ("null", Value::Nil),
@@ -95,71 +95,71 @@ impl<'a> Reader<'a> {
                         return Ok(value);
                     }
                 }
-                self.fail(it)
+                self.fail(interp)
             }
         }
     }
 
-    fn check_nesting(&self, it: &mut Interp, depth: usize) -> R<()> {
+    fn check_nesting(&self, interp: &mut Interp, depth: usize) -> EvalResult<()> {
         if self.options.max_nesting > 0 && depth > self.options.max_nesting {
-            return Err(it.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(interp.error("JSON::NestingError", format!("nesting of {depth} is too deep")));
         }
         Ok(())
     }
 
-    fn array(&mut self, it: &mut Interp, depth: usize) -> R<Value> {
-        self.check_nesting(it, depth)?;
+    fn array(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
+        self.check_nesting(interp, depth)?;
         self.at += 1;
-        self.blank(it)?;
+        self.blank(interp)?;
         let array = crate::evaluator::value::RArray::new(Vec::new());
         if self.skip("]") {
             return Ok(Value::Array(array));
         }
         loop {
-            array.push(self.value(it, depth)?);
-            self.blank(it)?;
+            array.push(self.value(interp, depth)?);
+            self.blank(interp)?;
             if self.skip("]") {
                 return Ok(Value::Array(array));
             }
             if !self.skip(",") {
-                return self.fail(it);
+                return self.fail(interp);
             }
-            self.blank(it)?;
+            self.blank(interp)?;
         }
     }
 
-    fn object(&mut self, it: &mut Interp, depth: usize) -> R<Value> {
-        self.check_nesting(it, depth)?;
+    fn object(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
+        self.check_nesting(interp, depth)?;
         self.at += 1;
-        self.blank(it)?;
+        self.blank(interp)?;
         let hash = Rc::new(RHash::default());
         if self.skip("}") {
             return Ok(Value::Hash(hash));
         }
         loop {
             if self.peek() != Some(b'"') {
-                return self.fail(it);
+                return self.fail(interp);
             }
-            let key = self.string(it)?;
+            let key = self.string(interp)?;
             let key = if self.options.symbols { Value::symbol(&key) } else { Value::str(key) };
-            self.blank(it)?;
+            self.blank(interp)?;
             if !self.skip(":") {
-                return self.fail(it);
+                return self.fail(interp);
             }
-            self.blank(it)?;
-            hash.insert(key, self.value(it, depth)?);
-            self.blank(it)?;
+            self.blank(interp)?;
+            hash.insert(key, self.value(interp, depth)?);
+            self.blank(interp)?;
             if self.skip("}") {
                 return Ok(Value::Hash(hash));
             }
             if !self.skip(",") {
-                return self.fail(it);
+                return self.fail(interp);
             }
-            self.blank(it)?;
+            self.blank(interp)?;
         }
     }
 
-    fn string(&mut self, it: &mut Interp) -> R<String> {
+    fn string(&mut self, interp: &mut Interp) -> EvalResult<String> {
         let begin = self.at;
         let mut characters = self.rest()[1..].char_indices();
         let mut out = String::new();
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
                         };
                         match decoded {
                             Some(Ok(character)) => out.push(character),
-                            _ => return Err(it.unsupported("JSON with half of a surrogate pair")),
+                            _ => return Err(interp.unsupported("JSON with half of a surrogate pair")),
                         }
                     }
                     Some('\0'..='\u{1f}') | None => break,
@@ -199,10 +199,10 @@ impl<'a> Reader<'a> {
                 other => out.push(other),
             }
         }
-        self.fail(it)
+        self.fail(interp)
     }
 
-    fn number(&mut self, it: &mut Interp) -> R<Value> {
+    fn number(&mut self, interp: &mut Interp) -> EvalResult<Value> {
         if self.options.allow_nan && self.skip("-Infinity") {
             return Ok(Value::Float(f64::NEG_INFINITY));
         }
@@ -212,14 +212,14 @@ impl<'a> Reader<'a> {
         let sign = usize::from(bytes[0] == b'-');
         let whole = digits(sign);
         if whole == 0 || whole > 1 && bytes[sign] == b'0' {
-            return self.fail(it);
+            return self.fail(interp);
         }
         let mut end = sign + whole;
         let mut float = false;
         if bytes.get(end) == Some(&b'.') {
             let decimals = digits(end + 1);
             if decimals == 0 {
-                return self.fail(it);
+                return self.fail(interp);
             }
             float = true;
             end += 1 + decimals;
@@ -228,7 +228,7 @@ impl<'a> Reader<'a> {
             let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
             let exponent = digits(end + 1 + sign);
             if exponent == 0 {
-                return self.fail(it);
+                return self.fail(interp);
             }
             float = true;
             end += 1 + sign + exponent;

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RString, Value};
 
 /// One directive of a layout, with its count or `*`.
@@ -36,9 +36,9 @@ fn directives(layout: &str) -> Vec<Directive> {
 }
 
 /// Implements `array.pack(layout)`.
-pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
-    let layout = it.arg(args, 0)?;
-    let layout = it.string_arg(&layout)?;
+pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalResult<Value> {
+    let layout = interp.arg(args, 0)?;
+    let layout = interp.string_arg(&layout)?;
     let mut out = Vec::new();
     let mut text = false;
     let mut next = items.iter();
@@ -47,8 +47,8 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
         match directive.kind {
             'm' => {
                 let bytes = match next.next() {
-                    Some(value) => super::base64::bytes_of(it, value)?,
-                    None => return it.argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interp, value)?,
+                    None => return interp.argument_error("too few arguments"),
                 };
                 text = true;
                 let encoded = match directive.count {
@@ -59,25 +59,25 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
             }
             'H' => {
                 let hex = match next.next() {
-                    Some(value) => super::base64::bytes_of(it, value)?,
-                    None => return it.argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interp, value)?,
+                    None => return interp.argument_error("too few arguments"),
                 };
                 let Some(digits) = hex
                     .iter()
                     .map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8))
                     .collect::<Option<Vec<u8>>>()
                 else {
-                    return Err(it.unsupported("pack with 'H' of other characters than digits"));
+                    return Err(interp.unsupported("pack with 'H' of other characters than digits"));
                 };
                 out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
                 let bytes = match next.next() {
-                    Some(value) => super::base64::bytes_of(it, value)?,
-                    None => return it.argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interp, value)?,
+                    None => return interp.argument_error("too few arguments"),
                 };
                 let length = if directive.all { bytes.len() } else { directive.count.unwrap_or(1) };
-                it.charge(length)?;
+                interp.charge(length)?;
                 let fill = if directive.kind == 'a' { 0 } else { b' ' };
                 out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
             }
@@ -85,8 +85,8 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
                 for _ in 0..repeat {
                     let number = match next.next() {
                         Some(Value::Big(big)) if directive.kind != 'U' => low_bits(big),
-                        Some(value) => it.int_arg(value)?,
-                        None => return it.argument_error("too few arguments"),
+                        Some(value) => interp.int_arg(value)?,
+                        None => return interp.argument_error("too few arguments"),
                     };
                     match directive.kind {
                         'N' => out.extend((number as u32).to_be_bytes()),
@@ -95,17 +95,17 @@ pub(crate) fn pack(it: &mut Interp, items: &[Value], args: &Args) -> R<Value> {
                             text = true;
                             match u32::try_from(number).ok().and_then(char::from_u32) {
                                 Some(character) => out.extend(character.to_string().into_bytes()),
-                                None => return Err(it.error("RangeError", "pack(U): value out of range")),
+                                None => return Err(interp.error("RangeError", "pack(U): value out of range")),
                             }
                         }
                         _ => out.push(number as u8),
                     }
                 }
             }
-            other => return Err(it.unsupported(format!("pack with '{other}'"))),
+            other => return Err(interp.unsupported(format!("pack with '{other}'"))),
         }
     }
-    it.charge(out.len())?;
+    interp.charge(out.len())?;
     match (text, String::from_utf8(out)) {
         (true, Ok(text)) => Ok(Value::str(text)),
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
@@ -119,7 +119,7 @@ fn low_bits(big: &BigInt) -> i64 {
 }
 
 /// Implements `text.unpack(layout)`.
-pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value>> {
+pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalResult<Vec<Value>> {
     let mut out = Vec::new();
     let mut rest = bytes;
     for directive in directives(layout) {
@@ -137,8 +137,8 @@ pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value
                 };
                 match (decoded, directive.count) {
                     (Some(decoded), _) => out.push(super::base64::binary(&decoded)),
-                    (None, Some(0)) => return it.argument_error("invalid base64"),
-                    (None, _) => return Err(it.unsupported("base64 with text after its padding")),
+                    (None, Some(0)) => return interp.argument_error("invalid base64"),
+                    (None, _) => return Err(interp.unsupported("base64 with text after its padding")),
                 }
             }
             'H' => {
@@ -186,9 +186,9 @@ pub(crate) fn unpack(it: &mut Interp, bytes: &[u8], layout: &str) -> R<Vec<Value
                 let limit = if directive.all { usize::MAX } else { directive.count.unwrap_or(1) };
                 out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
             }
-            other => return Err(it.unsupported(format!("unpack with '{other}'"))),
+            other => return Err(interp.unsupported(format!("unpack with '{other}'"))),
         }
-        it.charge(64)?;
+        interp.charge(64)?;
     }
     Ok(out)
 }

@@ -1,9 +1,9 @@
 //! The functions of `File` that work on path names and access no file.
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(Value::str(match name {
         "join" => {
             let mut parts = Vec::new();
@@ -11,17 +11,17 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
                 match part {
                     Value::Array(list) => {
                         for part in list.to_vec() {
-                            parts.push(it.string_arg(&part)?);
+                            parts.push(interp.string_arg(&part)?);
                         }
                     }
-                    other => parts.push(it.string_arg(other)?),
+                    other => parts.push(interp.string_arg(other)?),
                 }
             }
             join(&parts)
         }
         "basename" => {
-            let path = it.arg(args, 0)?;
-            let path = it.string_arg(&path)?;
+            let path = interp.arg(args, 0)?;
+            let path = interp.string_arg(&path)?;
             let trimmed = path.trim_end_matches('/');
             let base = if trimmed.is_empty() && !path.is_empty() {
                 "/"
@@ -30,7 +30,7 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             };
             match args.get(1) {
                 Some(suffix) => {
-                    let suffix = it.string_arg(&suffix.clone())?;
+                    let suffix = interp.string_arg(&suffix.clone())?;
                     let dots = base.len() - base.trim_start_matches('.').len();
                     let dot = base.rfind('.').filter(|at| *at > dots);
                     match (suffix.as_str(), dot) {
@@ -45,8 +45,8 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             }
         }
         "dirname" => {
-            let path = it.arg(args, 0)?;
-            let path = it.string_arg(&path)?;
+            let path = interp.arg(args, 0)?;
+            let path = interp.string_arg(&path)?;
             let trimmed = path.trim_end_matches('/');
             match trimmed.rfind('/') {
                 Some(at) if trimmed[..at].bytes().all(|byte| byte == b'/') => "/".into(),
@@ -56,15 +56,15 @@ pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option
             }
         }
         "extname" => {
-            let path = it.arg(args, 0)?;
-            let path = it.string_arg(&path)?;
+            let path = interp.arg(args, 0)?;
+            let path = interp.string_arg(&path)?;
             let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or("").trim_start_matches('.');
             match base.rfind('.') {
                 Some(at) if at > 0 => base[at..].to_owned(),
                 _ => String::new(),
             }
         }
-        _ => return Err(it.unsupported(format!("`File.{name}`, which reaches outside the template,"))),
+        _ => return Err(interp.unsupported(format!("`File.{name}`, which reaches outside the template,"))),
     })))
 }
 

@@ -5,26 +5,31 @@
 use std::io::Read;
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
 /// Calls `new` of a reader, or a function of `Zlib`.
-pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    class: &Rc<Class>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let label = class.label();
     Ok(Some(match (label.as_str(), name) {
         ("StringIO", "new") => {
             let text = match args.get(0).cloned() {
                 Some(Value::Str(text)) => text,
                 Some(other) => {
-                    it.string_arg(&other)?;
+                    interp.string_arg(&other)?;
                     return Ok(None);
                 }
                 None => Rc::new(RString::new(String::new())),
             };
-            it.object(Rc::clone(class), Data::Reader(text, 0))
+            interp.object(Rc::clone(class), Data::Reader(text, 0))
         }
         ("Zlib::GzipReader", "new") => {
-            let io = it.arg(args, 0)?;
+            let io = interp.arg(args, 0)?;
             let source = match &io {
                 Value::Object(object) => match &*object.data.borrow() {
                     Data::Reader(text, read) => Some(text.bytes().split_off((*read).min(text.bytes().len()))),
@@ -33,30 +38,30 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
                 _ => None,
             };
             let Some(source) = source else {
-                return Err(it.unsupported("a Zlib::GzipReader whose source is not a StringIO"));
+                return Err(interp.unsupported("a Zlib::GzipReader whose source is not a StringIO"));
             };
-            let bytes = decompress(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            let bytes = decompress(interp, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
             // The content is text if it is valid UTF-8, and a binary string otherwise.
             let text = match String::from_utf8(bytes) {
                 Ok(text) => RString::new(text),
                 Err(error) => RString::from_bytes(error.as_bytes()),
             };
-            it.object(Rc::clone(class), Data::Reader(Rc::new(text), 0))
+            interp.object(Rc::clone(class), Data::Reader(Rc::new(text), 0))
         }
         ("Zlib", "gunzip") => {
-            let source = bytes_of(it, args)?;
-            let bytes = decompress(it, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            let source = bytes_of(interp, args)?;
+            let bytes = decompress(interp, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
             super::base64::binary(&bytes)
         }
         ("Zlib", "inflate") | ("Zlib::Inflate", "inflate") => {
-            let source = bytes_of(it, args)?;
-            let bytes = decompress(it, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
+            let source = bytes_of(interp, args)?;
+            let bytes = decompress(interp, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
             super::base64::binary(&bytes)
         }
         ("Zlib", "crc32") => {
             let mut crc = flate2::Crc::new();
             if !args.is_empty() {
-                crc.update(&bytes_of(it, args)?);
+                crc.update(&bytes_of(interp, args)?);
             }
             Value::Int(crc.sum().into())
         }
@@ -64,29 +69,34 @@ pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args:
     }))
 }
 
-fn bytes_of(it: &mut Interp, args: &Args) -> R<Vec<u8>> {
-    let value = it.arg(args, 0)?;
-    super::base64::bytes_of(it, &value)
+fn bytes_of(interp: &mut Interp, args: &Args) -> EvalResult<Vec<u8>> {
+    let value = interp.arg(args, 0)?;
+    super::base64::bytes_of(interp, &value)
 }
 
 /// Decompresses to the end. Each piece counts towards the memory limit before the next one is read.
-fn decompress(it: &mut Interp, mut from: impl Read, class: &str) -> R<Vec<u8>> {
+fn decompress(interp: &mut Interp, mut from: impl Read, class: &str) -> EvalResult<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {
         match from.read(&mut piece) {
             Ok(0) => return Ok(out),
             Ok(count) => {
-                it.charge(count * 2)?;
+                interp.charge(count * 2)?;
                 out.extend_from_slice(&piece[..count]);
             }
-            Err(_) => return Err(it.error(class, "not in the right format")),
+            Err(_) => return Err(interp.error(class, "not in the right format")),
         }
     }
 }
 
 /// Calls a method of a reader.
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let (text, read) = match &*object.data.borrow() {
         Data::Reader(text, read) => (Rc::clone(text), *read),
         _ => return Ok(None),
@@ -101,7 +111,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     if text.binary.get()
         && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
     {
-        return Err(it.unsupported(format!("{}#{name} of binary data", object.class.label())));
+        return Err(interp.unsupported(format!("{}#{name} of binary data", object.class.label())));
     }
     let length = text.get().len();
     let line_end = |from: usize| match text.get()[from..].find('\n') {
@@ -110,7 +120,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
     };
     Ok(Some(match name {
         "read" if args.is_empty() => {
-            it.charge(length)?;
+            interp.charge(length)?;
             let rest = text.get().get(read..).unwrap_or_default().to_owned();
             seek(length);
             let rest = RString::new(rest);
@@ -120,7 +130,7 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "gets" | "readline" if args.is_empty() => {
             if read >= length {
                 if name == "readline" {
-                    return Err(it.error("EOFError", "end of file reached"));
+                    return Err(interp.error("EOFError", "end of file reached"));
                 }
                 return Ok(Some(Value::Nil));
             }
@@ -130,14 +140,14 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             Value::str(line)
         }
         "each" | "each_line" if args.is_empty() && args.block.is_none() => {
-            it.enumerator(&this, name, Vec::new())?
+            interp.enumerator(&this, name, Vec::new())?
         }
         "each" | "each_line" | "readlines" if args.is_empty() => {
             let mut lines = Vec::new();
             let mut at = read;
             while at < length {
                 let end = line_end(at);
-                it.charge(end - at + 16)?;
+                interp.charge(end - at + 16)?;
                 lines.push(Value::str(&text.get()[at..end]));
                 at = end;
             }
@@ -145,9 +155,9 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             if name == "readlines" {
                 Value::array(lines)
             } else {
-                let block = it.block(args)?;
+                let block = interp.block(args)?;
                 for line in lines {
-                    it.yield_one(&block, line)?;
+                    interp.yield_one(&block, line)?;
                 }
                 this
             }
@@ -162,26 +172,26 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "size" | "length" if is_string_io => Value::Int(text.bytes().len() as i64),
         "<<" | "write" | "print" | "puts" if is_string_io => {
             if read < length {
-                return Err(it.unsupported(format!("StringIO#{name} before the end of the string")));
+                return Err(interp.unsupported(format!("StringIO#{name} before the end of the string")));
             }
             let mut written = 0;
             for value in &args.list {
                 if name == "puts" && matches!(value, Value::Array(_)) {
-                    return Err(it.unsupported("StringIO#puts of an array"));
+                    return Err(interp.unsupported("StringIO#puts of an array"));
                 }
                 let mut piece = match value {
                     Value::Str(piece) => piece.get().clone(),
-                    other => it.text_of(other)?,
+                    other => interp.text_of(other)?,
                 };
                 if name == "puts" && !piece.ends_with('\n') {
                     piece.push('\n');
                 }
                 let binary = matches!(value, Value::Str(piece) if piece.binary.get());
-                it.append(&text, &piece, binary)?;
+                interp.append(&text, &piece, binary)?;
                 written += if binary { piece.chars().count() } else { piece.len() };
             }
             if name == "puts" && args.is_empty() {
-                it.append(&text, "\n", false)?;
+                interp.append(&text, "\n", false)?;
                 written += 1;
             }
             seek(length + written);

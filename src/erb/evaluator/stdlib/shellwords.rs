@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{RString, Value};
 
 /// Quotes a word for a POSIX shell.
@@ -27,7 +27,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Splits a command line into words. As in Ruby, words of ASCII characters are binary strings.
-pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
+pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut characters = text.chars();
@@ -43,7 +43,7 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
                 match characters.next() {
                     Some('\'') => break,
                     Some(other) => word.push(other),
-                    None => return unmatched(it, text),
+                    None => return unmatched(interp, text),
                 }
             },
             '"' => loop {
@@ -52,10 +52,10 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
                     Some('\\') => match characters.next() {
                         Some(escaped @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(escaped),
                         Some(other) => word.extend(['\\', other]),
-                        None => return unmatched(it, text),
+                        None => return unmatched(interp, text),
                     },
                     Some(other) => word.push(other),
-                    None => return unmatched(it, text),
+                    None => return unmatched(interp, text),
                 }
             },
             // A backslash before a line break or at the end of the text stays in the word.
@@ -77,27 +77,27 @@ pub(crate) fn split(it: &mut Interp, text: &str) -> R<Value> {
 }
 
 /// Raises `ArgumentError` for an unclosed quote.
-fn unmatched(it: &mut Interp, text: &str) -> R<Value> {
-    let shown = it.inspect(&Value::str(text))?;
-    it.argument_error(format!("Unmatched quote: {shown}"))
+fn unmatched(interp: &mut Interp, text: &str) -> EvalResult<Value> {
+    let shown = interp.inspect(&Value::str(text))?;
+    interp.argument_error(format!("Unmatched quote: {shown}"))
 }
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "escape" | "shellescape" => {
-            let text = it.arg(args, 0)?;
-            Value::str(escape(&it.text_of(&text)?))
+            let text = interp.arg(args, 0)?;
+            Value::str(escape(&interp.text_of(&text)?))
         }
         "split" | "shellsplit" | "shellwords" => {
-            let text = it.arg(args, 0)?;
-            let text = it.string_arg(&text)?;
-            split(it, &text)?
+            let text = interp.arg(args, 0)?;
+            let text = interp.string_arg(&text)?;
+            split(interp, &text)?
         }
         "join" | "shelljoin" => {
-            let list = it.arg(args, 0)?;
+            let list = interp.arg(args, 0)?;
             let mut words = Vec::new();
-            for word in it.array_arg(&list)? {
-                words.push(escape(&it.text_of(&word)?));
+            for word in interp.array_arg(&list)? {
+                words.push(escape(&interp.text_of(&word)?));
             }
             Value::str(words.join(" "))
         }

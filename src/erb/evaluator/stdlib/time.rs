@@ -10,7 +10,7 @@ use std::rc::Rc;
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, Month, OffsetDateTime, UtcOffset};
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 use strftime::strftime;
 
@@ -74,9 +74,9 @@ fn offset(offset: UtcOffset, between: &str) -> String {
 }
 
 /// Returns nanoseconds as seconds, rounded as in Ruby.
-fn seconds(it: &mut Interp, nanos: i128) -> R<Value> {
+fn seconds(interp: &mut Interp, nanos: i128) -> EvalResult<Value> {
     if i64::try_from(nanos).is_err() {
-        return Err(it.unsupported("so many seconds as a float"));
+        return Err(interp.unsupported("so many seconds as a float"));
     }
     Ok(Value::Float(if nanos % NANOS == 0 { (nanos / NANOS) as f64 } else { nanos as f64 / 1e9 }))
 }
@@ -106,54 +106,59 @@ fn nanos_of(value: &Value) -> Option<i128> {
     }
 }
 
-fn make(it: &mut Interp, moment: Moment) -> Value {
-    let class = it.class("Time");
-    it.object(class, Data::Time(moment))
+fn make(interp: &mut Interp, moment: Moment) -> Value {
+    let class = interp.class("Time");
+    interp.object(class, Data::Time(moment))
 }
 
-pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    label: &str,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     if label != "Time" {
-        return Err(it.unsupported(format!("{label}.{name}")));
+        return Err(interp.unsupported(format!("{label}.{name}")));
     }
     Ok(Some(match name {
         "at" => {
-            let time = it.arg(args, 0)?;
+            let time = interp.arg(args, 0)?;
             if args.len() > 1 {
-                return Err(it.unsupported("Time.at with several arguments"));
+                return Err(interp.unsupported("Time.at with several arguments"));
             }
             if let Some(moment) = moment_of(&time) {
-                return Ok(Some(make(it, moment)));
+                return Ok(Some(make(interp, moment)));
             }
             if !matches!(time, Value::Int(_) | Value::Float(_) | Value::Big(_)) {
                 return match &time {
                     Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_) => {
-                        let class = it.class_of(&time).label();
-                        it.type_error(format!("can't convert {class} into an exact number"))
+                        let class = interp.class_of(&time).label();
+                        interp.type_error(format!("can't convert {class} into an exact number"))
                     }
-                    _ => Err(it.unsupported("Time.at with this value")),
+                    _ => Err(interp.unsupported("Time.at with this value")),
                 };
             }
             let at = nanos_of(&time).and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
             match at {
-                Some(at) => make(it, Moment::local(at)),
-                None => return Err(it.unsupported("Time.at with this number")),
+                Some(at) => make(interp, Moment::local(at)),
+                None => return Err(interp.unsupported("Time.at with this number")),
             }
         }
         "utc" | "gm" => {
-            let at = civil(it, args)?;
-            make(it, Moment::utc(at))
+            let at = civil(interp, args)?;
+            make(interp, Moment::utc(at))
         }
         "parse" | "iso8601" | "xmlschema" => {
-            let text = it.arg(args, 0)?;
-            let text = it.string_arg(&text)?;
+            let text = interp.arg(args, 0)?;
+            let text = interp.string_arg(&text)?;
             match read(&text, name == "parse").filter(|_| args.len() == 1) {
-                Some(moment) => make(it, moment),
-                None => return Err(it.unsupported(format!("Time.{name} of '{text}'"))),
+                Some(moment) => make(interp, moment),
+                None => return Err(interp.unsupported(format!("Time.{name} of '{text}'"))),
             }
         }
-        "now" => make(it, Moment::local(OffsetDateTime::now_utc())),
+        "now" => make(interp, Moment::local(OffsetDateTime::now_utc())),
         "new" | "local" | "mktime" => {
-            return Err(it.unsupported(format!("Time.{name}, which depends on the machine's time zone")));
+            return Err(interp.unsupported(format!("Time.{name}, which depends on the machine's time zone")));
         }
         _ => return Ok(None),
     }))
@@ -191,24 +196,24 @@ const ZONELESS: &[&str] = &[
 
 /// Converts year, month, day, hour, minute, second and microsecond in UTC. As in Ruby, the 31st of a shorter
 /// month, the hour 24 and the second 60 belong to the next month, day and minute.
-fn civil(it: &mut Interp, args: &Args) -> R<OffsetDateTime> {
-    it.arg(args, 0)?;
+fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
+    interp.arg(args, 0)?;
     let mut parts = [1970, 1, 1, 0, 0, 0, 0];
     if args.len() > parts.len() {
-        return Err(it.unsupported("Time.utc with ten arguments"));
+        return Err(interp.unsupported("Time.utc with ten arguments"));
     }
     for (part, value) in parts.iter_mut().zip(&args.list) {
         match value {
             Value::Nil => {}
             Value::Int(number) => *part = *number,
-            _ => return Err(it.unsupported("Time.utc with a value that is not an integer")),
+            _ => return Err(interp.unsupported("Time.utc with a value that is not an integer")),
         }
     }
     let [year, month, day, hour, minute, second, micros] = parts;
     // Ruby first rejects components that do not fit their bit fields, then those that are out of range.
     let limits = [(month, 15), (day, 31), (hour, 31), (minute, 63), (second, 63)];
     if limits.iter().any(|(part, most)| !(0..=*most).contains(part)) {
-        return it.argument_error("argument out of range");
+        return interp.argument_error("argument out of range");
     }
     let is_over = hour == 24;
     let checks = [
@@ -220,7 +225,7 @@ fn civil(it: &mut Interp, args: &Args) -> R<OffsetDateTime> {
         ("subsecx", (0..1_000_000).contains(&micros)),
     ];
     if let Some((part, _)) = checks.iter().find(|(_, is_valid)| !is_valid) {
-        return it.argument_error(format!("{part} out of range"));
+        return interp.argument_error(format!("{part} out of range"));
     }
     let date = i32::try_from(year)
         .ok()
@@ -234,7 +239,7 @@ fn civil(it: &mut Interp, args: &Args) -> R<OffsetDateTime> {
             + Duration::microseconds(micros);
         date.midnight().assume_utc().checked_add(later)
     });
-    at.ok_or_else(|| it.unsupported("Time.utc with these numbers"))
+    at.ok_or_else(|| interp.unsupported("Time.utc with these numbers"))
 }
 
 fn moment_of(value: &Value) -> Option<Moment> {
@@ -247,24 +252,29 @@ fn moment_of(value: &Value) -> Option<Moment> {
     }
 }
 
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let Some(moment) = moment_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     let at = moment.at;
     if moment.local
         && !ZONELESS.contains(&name)
         && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
     {
-        return Err(it.unsupported(format!("Time#{name} in the machine's time zone")));
+        return Err(interp.unsupported(format!("Time#{name} in the machine's time zone")));
     }
-    let formatted = |it: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
+    let formatted = |interp: &mut Interp, moment: &Moment, layout: &str| match strftime(moment, layout) {
         Some(text) => Ok(text),
-        None => Err(it.unsupported(format!("the time format '{layout}'"))),
+        None => Err(interp.unsupported(format!("the time format '{layout}'"))),
     };
     Ok(Some(match name {
         "strftime" => {
-            let layout = it.arg(args, 0)?;
-            let layout = it.string_arg(&layout)?;
-            Value::str(formatted(it, &moment, &layout)?)
+            let layout = interp.arg(args, 0)?;
+            let layout = interp.string_arg(&layout)?;
+            Value::str(formatted(interp, &moment, &layout)?)
         }
         "to_s" => Value::str(moment.to_s().unwrap_or_default()),
         "inspect" => Value::str(moment.inspect().unwrap_or_default()),
@@ -273,29 +283,29 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             let digits = match args.get(0) {
                 None | Some(Value::Nil) => 0,
                 Some(Value::Int(digits)) if *digits <= MOST_DIGITS => (*digits).max(0) as usize,
-                Some(_) => return Err(it.unsupported(format!("Time#{name} with this value"))),
+                Some(_) => return Err(interp.unsupported(format!("Time#{name} with this value"))),
             };
             let mut fraction = String::new();
             if digits > 0 {
                 let nanos = format!("{:09}", at.nanosecond());
                 fraction = format!(".{:0<digits$}", &nanos[..digits.min(9)]);
             }
-            Value::str(formatted(it, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
+            Value::str(formatted(interp, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
         }
-        "asctime" | "ctime" => Value::str(formatted(it, &moment, "%c")?),
-        "httpdate" => Value::str(formatted(it, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
+        "asctime" | "ctime" => Value::str(formatted(interp, &moment, "%c")?),
+        "httpdate" => Value::str(formatted(interp, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
         "rfc2822" | "rfc822" => {
             let zone = if moment.utc { "-0000".to_owned() } else { offset(at.offset(), "") };
-            Value::str(formatted(it, &moment, "%a, %d %b %Y %T ")? + &zone)
+            Value::str(formatted(interp, &moment, "%a, %d %b %Y %T ")? + &zone)
         }
         "utc" | "gmtime" => {
             *object.data.borrow_mut() = Data::Time(Moment::utc(at));
             Value::Object(Rc::clone(object))
         }
-        "getutc" | "getgm" => make(it, Moment::utc(at)),
+        "getutc" | "getgm" => make(interp, Moment::utc(at)),
         "utc?" | "gmt?" => Value::Bool(moment.utc),
         "to_i" | "tv_sec" => Value::Int(at.unix_timestamp()),
-        "to_f" => seconds(it, moment.nanos())?,
+        "to_f" => seconds(interp, moment.nanos())?,
         "year" => Value::Int(at.year().into()),
         "month" | "mon" => Value::Int(i64::from(at.month() as u8)),
         "day" | "mday" => Value::Int(at.day().into()),
@@ -307,32 +317,32 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "yday" => Value::Int(at.ordinal().into()),
         "wday" => Value::Int(moment.weekday().into()),
         "zone" if moment.utc => Value::str("UTC"),
-        "zone" => return Err(it.unsupported("the name of a time zone")),
+        "zone" => return Err(interp.unsupported("the name of a time zone")),
         "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
         "dst?" | "isdst" => Value::Bool(false),
         "+" | "-" => {
-            let by = it.arg(args, 0)?;
+            let by = interp.arg(args, 0)?;
             if let Some(other) = moment_of(&by) {
                 if name == "+" {
-                    return it.type_error("time + time?");
+                    return interp.type_error("time + time?");
                 }
-                return seconds(it, moment.nanos() - other.nanos()).map(Some);
+                return seconds(interp, moment.nanos() - other.nanos()).map(Some);
             }
             let nanos = nanos_of(&by).map(|nanos| if name == "+" { nanos } else { -nanos });
             let Some(nanos) = nanos else {
                 if matches!(by, Value::Nil | Value::Str(_) | Value::Symbol(_) | Value::Bool(_)) {
-                    let class = it.class_of(&by).label();
-                    return it.type_error(format!("can't convert {class} into an exact number"));
+                    let class = interp.class_of(&by).label();
+                    return interp.type_error(format!("can't convert {class} into an exact number"));
                 }
-                return Err(it.unsupported(format!("Time#{name} with this value")));
+                return Err(interp.unsupported(format!("Time#{name} with this value")));
             };
             match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
-                Ok(new) => make(it, Moment { at: new.to_offset(at.offset()), ..moment }),
-                Err(_) => return Err(it.unsupported("a time so far away")),
+                Ok(new) => make(interp, Moment { at: new.to_offset(at.offset()), ..moment }),
+                Err(_) => return Err(interp.unsupported("a time so far away")),
             }
         }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
-            return it.comparable_method(&Value::Object(Rc::clone(object)), name, args);
+            return interp.comparable_method(&Value::Object(Rc::clone(object)), name, args);
         }
         "monday?" | "tuesday?" | "wednesday?" | "thursday?" | "friday?" | "saturday?" | "sunday?" => {
             Value::Bool(at.weekday().to_string().to_lowercase() == name.trim_end_matches('?'))

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use super::escape::{percent, unpercent};
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::methods::dump;
 use crate::evaluator::value::{Data, Object, Value};
 
@@ -214,34 +214,34 @@ impl fmt::Display for Uri {
     }
 }
 
-fn make(it: &mut Interp, uri: Uri) -> Value {
-    let class = it.class(uri.kind.class());
-    it.object(class, Data::Uri(uri))
+fn make(interp: &mut Interp, uri: Uri) -> Value {
+    let class = interp.class(uri.kind.class());
+    interp.object(class, Data::Uri(uri))
 }
 
 /// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
-fn parsed(it: &mut Interp, text: &str) -> R<Uri> {
-    it.charge(text.len() * 4)?;
+fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
+    interp.charge(text.len() * 4)?;
     if !text.is_ascii() {
-        return Err(it.error(INVALID, format!("URI must be ascii only {}", dump(text))));
+        return Err(interp.error(INVALID, format!("URI must be ascii only {}", dump(text))));
     }
     let Some(mut uri) = grammar::split(text) else {
         // The grammar also rejects ports beyond 64 bits. Ruby may accept those, so they are unsupported.
         if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
-            return Err(it.unsupported("a URI with a large number"));
+            return Err(interp.unsupported("a URI with a large number"));
         }
-        let shown = it.inspect(&Value::str(text))?;
-        return Err(it.error(INVALID, format!("bad URI(is not URI?): {shown}")));
+        let shown = interp.inspect(&Value::str(text))?;
+        return Err(interp.error(INVALID, format!("bad URI(is not URI?): {shown}")));
     };
     if uri.kind == Kind::Other {
         let scheme = uri.scheme.unwrap_or_default();
-        return Err(it.unsupported(format!("a URI with the scheme '{scheme}'")));
+        return Err(interp.unsupported(format!("a URI with the scheme '{scheme}'")));
     }
     if uri.bad_query {
-        return Err(it.unsupported("a query with an escape that is none"));
+        return Err(interp.unsupported("a query with an escape that is none"));
     }
     if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
-        return Err(it.error(INVALID, "bad LDAP URL"));
+        return Err(interp.error(INVALID, "bad LDAP URL"));
     }
     let host = uri.host.take();
     uri.set_host(host);
@@ -265,36 +265,36 @@ fn uri_of(value: &Value) -> Option<Uri> {
 }
 
 /// Returns a URI, or a string parsed as one. Another value raises `ArgumentError`.
-pub(crate) fn convert(it: &mut Interp, value: &Value) -> R<Value> {
+pub(crate) fn convert(interp: &mut Interp, value: &Value) -> EvalResult<Value> {
     if uri_of(value).is_some() {
         return Ok(value.clone());
     }
-    if !matches!(value, Value::Str(_)) && !it.responds(value, "to_str") {
-        return it.argument_error("bad argument (expected URI object or URI string)");
+    if !matches!(value, Value::Str(_)) && !interp.responds(value, "to_str") {
+        return interp.argument_error("bad argument (expected URI object or URI string)");
     }
-    let text = it.string_arg(value)?;
-    let uri = parsed(it, &text)?;
-    Ok(make(it, uri))
+    let text = interp.string_arg(value)?;
+    let uri = parsed(interp, &text)?;
+    Ok(make(interp, uri))
 }
 
 /// Implements `base + reference`.
-fn merged(it: &mut Interp, base: &Value, reference: &Value) -> R<Value> {
-    let reference = convert(it, reference)?;
+fn merged(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Value> {
+    let reference = convert(interp, reference)?;
     let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
-        return Err(it.unsupported("URI#merge of these values"));
+        return Err(interp.unsupported("URI#merge of these values"));
     };
     if relative.scheme.is_some() {
         return Ok(reference);
     }
     if base.scheme.is_none() {
-        return Err(it.error("URI::BadURIError", "both URI are relative"));
+        return Err(interp.error("URI::BadURIError", "both URI are relative"));
     }
     if base.kind == Kind::Ldap {
-        return Err(it.unsupported("URI::LDAP#merge"));
+        return Err(interp.unsupported("URI::LDAP#merge"));
     }
     match merge::merge(&base, &relative) {
-        Ok(merged) => Ok(make(it, merged)),
-        Err(message) => Err(it.error(INVALID, message)),
+        Ok(merged) => Ok(make(interp, merged)),
+        Err(message) => Err(interp.error(INVALID, message)),
     }
 }
 
@@ -304,19 +304,19 @@ fn encode_component(text: &str) -> String {
 }
 
 /// Raises Ruby's error for a percent sign without two hexadecimal digits.
-fn check_escapes(it: &mut Interp, text: &str) -> R<()> {
+fn check_escapes(interp: &mut Interp, text: &str) -> EvalResult<()> {
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_valid = |at: usize| text.get(at + 1..at + 3).is_some_and(is_hex);
     if text.match_indices('%').all(|(at, _)| is_valid(at)) {
         return Ok(());
     }
-    it.argument_error(format!("invalid %-encoding ({text})"))
+    interp.argument_error(format!("invalid %-encoding ({text})"))
 }
 
 /// Implements `URI.encode_www_form`.
-fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
+fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
     let mut pairs = Vec::new();
-    for pair in it.collect(value)? {
+    for pair in interp.collect(value)? {
         let (key, value) = match &pair {
             Value::Array(pair) => {
                 let pair = pair.to_vec();
@@ -324,7 +324,7 @@ fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
             }
             single => (Some(single.clone()), None),
         };
-        let key = encode_component(&it.text_of(&key.unwrap_or(Value::Nil))?);
+        let key = encode_component(&interp.text_of(&key.unwrap_or(Value::Nil))?);
         let is_list = matches!(value, Some(Value::Array(_)));
         let values = match value.unwrap_or(Value::Nil) {
             Value::Array(list) => list.to_vec(),
@@ -336,20 +336,20 @@ fn encode_form(it: &mut Interp, value: &Value) -> R<String> {
                 // For a nil in a list, Ruby does not write the key.
                 Value::Nil if is_list => String::new(),
                 Value::Nil => key.clone(),
-                value => format!("{key}={}", encode_component(&it.text_of(&value)?)),
+                value => format!("{key}={}", encode_component(&interp.text_of(&value)?)),
             });
         }
         let pair = encoded.join("&");
-        it.charge(pair.len())?;
+        interp.charge(pair.len())?;
         pairs.push(pair);
     }
     Ok(pairs.join("&"))
 }
 
 /// Implements `URI.decode_www_form`.
-fn decode_form(it: &mut Interp, text: &str) -> R<Value> {
+fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
     if !text.is_ascii() {
-        return it.argument_error("the input of URI.decode_www_form must be ASCII only string");
+        return interp.argument_error("the input of URI.decode_www_form must be ASCII only string");
     }
     let mut pairs = Vec::new();
     if text.is_empty() {
@@ -363,7 +363,7 @@ fn decode_form(it: &mut Interp, text: &str) -> R<Value> {
         for text in [key, value] {
             match unpercent(text, true) {
                 Some(text) => pair.push(Value::str(text)),
-                None => return Err(it.unsupported("text that is not UTF-8")),
+                None => return Err(interp.unsupported("text that is not UTF-8")),
             }
         }
         pairs.push(Value::array(pair));
@@ -371,69 +371,74 @@ fn decode_form(it: &mut Interp, text: &str) -> R<Value> {
     Ok(Value::array(pairs))
 }
 
-pub(crate) fn class_method(it: &mut Interp, label: &str, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    label: &str,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     if label != "URI" {
         // Only URIs of these classes come here: `URI::Generic`, `URI::HTTP` and `URI::HTTPS`.
-        return if name == "build" { build(it, label, args).map(Some) } else { Ok(None) };
+        return if name == "build" { build(interp, label, args).map(Some) } else { Ok(None) };
     }
     if args.len() > 1 && name != "join" {
-        return Err(it.unsupported(format!("URI.{name} with several arguments")));
+        return Err(interp.unsupported(format!("URI.{name} with several arguments")));
     }
     Ok(Some(match name {
         "parse" => {
-            let value = it.arg(args, 0)?;
-            if !matches!(value, Value::Str(_)) && !it.responds(&value, "to_str") {
-                let shown = it.inspect(&value)?;
-                return Err(it.error(INVALID, format!("bad URI(is not URI?): {shown}")));
+            let value = interp.arg(args, 0)?;
+            if !matches!(value, Value::Str(_)) && !interp.responds(&value, "to_str") {
+                let shown = interp.inspect(&value)?;
+                return Err(interp.error(INVALID, format!("bad URI(is not URI?): {shown}")));
             }
-            convert(it, &value)?
+            convert(interp, &value)?
         }
         "encode_www_form_component" | "encode_uri_component" => {
-            let value = it.arg(args, 0)?;
-            let text = it.text_of(&value)?;
+            let value = interp.arg(args, 0)?;
+            let text = interp.text_of(&value)?;
             if name == "encode_uri_component" {
                 return Ok(Some(Value::str(encode_component(&text).replace('+', "%20"))));
             }
             Value::str(encode_component(&text))
         }
         "decode_www_form_component" | "decode_uri_component" => {
-            let value = it.arg(args, 0)?;
-            let text = it.string_arg(&value)?;
-            check_escapes(it, &text)?;
+            let value = interp.arg(args, 0)?;
+            let text = interp.string_arg(&value)?;
+            check_escapes(interp, &text)?;
             match unpercent(&text, name == "decode_www_form_component") {
                 Some(text) => Value::str(text),
-                None => return Err(it.unsupported("text that is not UTF-8")),
+                None => return Err(interp.unsupported("text that is not UTF-8")),
             }
         }
         "encode_www_form" => {
-            let value = it.arg(args, 0)?;
-            Value::str(encode_form(it, &value)?)
+            let value = interp.arg(args, 0)?;
+            Value::str(encode_form(interp, &value)?)
         }
         "decode_www_form" => {
-            let value = it.arg(args, 0)?;
-            let text = it.string_arg(&value)?;
-            decode_form(it, &text)?
+            let value = interp.arg(args, 0)?;
+            let text = interp.string_arg(&value)?;
+            decode_form(interp, &text)?
         }
         "join" => {
             let first = args.get(0).cloned().unwrap_or(Value::Nil);
-            let mut base = convert(it, &first)?;
+            let mut base = convert(interp, &first)?;
             for part in args.list.iter().skip(1) {
-                base = merged(it, &base, part)?;
+                base = merged(interp, &base, part)?;
             }
             base
         }
         "escape" | "encode" | "unescape" | "decode" => {
             let text = format!("undefined method `{name}' for URI:Module");
-            return Err(it.error("NoMethodError", text));
+            return Err(interp.error("NoMethodError", text));
         }
         _ => return Ok(None),
     }))
 }
 
 /// Implements `URI::HTTP.build` and the like for parts that both grammars of Ruby accept.
-fn build(it: &mut Interp, label: &str, args: &Args) -> R<Value> {
-    let Value::Hash(parts) = it.arg(args, 0)? else {
-        return Err(it.unsupported("URI.build from an array"));
+fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
+    let Value::Hash(parts) = interp.arg(args, 0)? else {
+        return Err(interp.unsupported("URI.build from an array"));
     };
     let mut uri = Uri { built: true, ..Uri::default() };
     let scheme = match label {
@@ -451,55 +456,55 @@ fn build(it: &mut Interp, label: &str, args: &Args) -> R<Value> {
                 _ => Kind::Generic,
             };
         }
-        set(it, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
+        set(interp, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
     }
     if ["opaque", "registry"]
         .into_iter()
         .any(|part| parts.get_symbol(part).is_some_and(|part| !part.is_nil()))
     {
-        return Err(it.unsupported("URI.build with these parts"));
+        return Err(interp.unsupported("URI.build with these parts"));
     }
     uri.path = uri.path.or(Some(String::new()));
     uri.port = uri.port.or(uri.default_port());
-    Ok(make(it, uri))
+    Ok(make(interp, uri))
 }
 
 /// Implements `uri.part = value` with Ruby's checks.
-fn set(it: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> R<()> {
+fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalResult<()> {
     let text = match value {
         Value::Nil => None,
         Value::Int(number) if part == "port" => Some(number.to_string()),
-        Value::Str(_) => Some(it.string_arg(value)?),
-        _ => return Err(it.unsupported(format!("URI#{part}= with this value"))),
+        Value::Str(_) => Some(interp.string_arg(value)?),
+        _ => return Err(interp.unsupported(format!("URI#{part}= with this value"))),
     };
     let has_opaque = uri.opaque.is_some();
     if let Some(text) = &text
         && (uri.built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
             || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
     {
-        return Err(it.unsupported(format!("URI#{part}= with '{text}'")));
+        return Err(interp.unsupported(format!("URI#{part}= with '{text}'")));
     }
-    let invalid_part = |it: &mut Interp, what: &str, text: &str| -> R<()> {
-        Err(it.error(INVALID_PART, format!("bad component(expected {what}): {text}")))
+    let invalid_part = |interp: &mut Interp, what: &str, text: &str| -> EvalResult<()> {
+        Err(interp.error(INVALID_PART, format!("bad component(expected {what}): {text}")))
     };
     match (part, text) {
         ("scheme", Some(text)) if !grammar::is_scheme(&text) => {
-            return invalid_part(it, "scheme component", &text);
+            return invalid_part(interp, "scheme component", &text);
         }
         ("scheme", text) => uri.scheme = text.map(|text| text.to_ascii_lowercase()),
         ("userinfo", None) => {}
         ("userinfo" | "user" | "password", _) if uri.is_file() => {
-            return Err(it.error(INVALID, format!("can not set {part} for file URI")));
+            return Err(interp.error(INVALID, format!("can not set {part} for file URI")));
         }
         ("userinfo" | "user" | "password", _) if has_opaque => {
             let part = if part == "password" { part } else { "user" };
-            return Err(it.error(INVALID, format!("can not set {part} with opaque")));
+            return Err(interp.error(INVALID, format!("can not set {part} with opaque")));
         }
         ("password", Some(_)) if uri.user.is_none() => {
-            return Err(it.error(INVALID, "password component depends user component"));
+            return Err(interp.error(INVALID, "password component depends user component"));
         }
         ("password", Some(text)) if !grammar::is_user(&text) => {
-            return Err(it.error(INVALID_PART, "bad password component"));
+            return Err(interp.error(INVALID_PART, "bad password component"));
         }
         ("password", text) => uri.password = text,
         ("user", None) => uri.user = None,
@@ -507,10 +512,10 @@ fn set(it: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> R<()> {
             let user =
                 if part == "user" { text.as_str() } else { text.split(':').next().unwrap_or_default() };
             if !grammar::is_user(user) {
-                return invalid_part(it, "userinfo component or user component", user);
+                return invalid_part(interp, "userinfo component or user component", user);
             }
             if !grammar::is_user(&text) {
-                return Err(it.error(INVALID_PART, "bad password component"));
+                return Err(interp.error(INVALID_PART, "bad password component"));
             }
             if part == "user" && uri.password.is_some() {
                 uri.user = Some(text);
@@ -519,61 +524,66 @@ fn set(it: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> R<()> {
             }
         }
         ("host" | "hostname", Some(_)) if has_opaque => {
-            return Err(it.error(INVALID, "can not set host with registry or opaque"));
+            return Err(interp.error(INVALID, "can not set host with registry or opaque"));
         }
         ("host" | "hostname", Some(text)) => {
             let is_bare = part == "hostname" && !(text.starts_with('[') && text.ends_with(']'));
             let host = if is_bare && text.contains(':') { format!("[{text}]") } else { text };
             if !grammar::is_host(&host, false) {
-                return invalid_part(it, "host component", &host);
+                return invalid_part(interp, "host component", &host);
             }
             uri.set_host(Some(host));
         }
         ("host" | "hostname", None) => uri.set_host(None),
         ("port", Some(_)) if has_opaque => {
-            return Err(it.error(INVALID, "can not set port with registry or opaque"));
+            return Err(interp.error(INVALID, "can not set port with registry or opaque"));
         }
         ("port", Some(text)) => {
             let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
             if matches!(value, Value::Str(_)) && !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                let shown = it.inspect(value)?;
-                return invalid_part(it, "port component", &shown);
+                let shown = interp.inspect(value)?;
+                return invalid_part(interp, "port component", &shown);
             }
             if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
-                return Err(it.unsupported(format!("URI#port= with '{text}'")));
+                return Err(interp.unsupported(format!("URI#port= with '{text}'")));
             }
             if !uri.is_file() {
                 uri.port = digits.parse().ok();
             }
         }
         ("port", None) => uri.port = None,
-        ("path", Some(_)) if has_opaque => return Err(it.error(INVALID, "path conflicts with opaque")),
+        ("path", Some(_)) if has_opaque => return Err(interp.error(INVALID, "path conflicts with opaque")),
         ("path", Some(text)) => {
             if !text.is_empty() && !grammar::is_absolute_path(&text) {
                 if uri.scheme.is_some() {
-                    return invalid_part(it, "absolute path component", &text);
+                    return invalid_part(interp, "absolute path component", &text);
                 }
                 if !grammar::is_relative_path(&text) {
-                    return invalid_part(it, "relative path component", &text);
+                    return invalid_part(interp, "relative path component", &text);
                 }
             }
             uri.path = Some(text);
         }
-        ("path", None) => return Err(it.unsupported("URI#path= with nil")),
+        ("path", None) => return Err(interp.unsupported("URI#path= with nil")),
         ("query", Some(_)) if has_opaque => {
-            return Err(it.error(INVALID, "query conflicts with opaque"));
+            return Err(interp.error(INVALID, "query conflicts with opaque"));
         }
         ("query", Some(text)) if grammar::has_bad_escape(&text) => {
-            return Err(it.unsupported("a query with an escape that is none"));
+            return Err(interp.unsupported("a query with an escape that is none"));
         }
         ("query", text) => uri.query = text.map(|text| grammar::escaped(&text, true)),
         ("fragment", text) => uri.fragment = text.map(|text| grammar::escaped(&text, false)),
-        _ => return Err(it.unsupported(format!("URI#{part}="))),
+        _ => return Err(interp.unsupported(format!("URI#{part}="))),
     }
     Ok(())
 }
 
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let Some(mut uri) = uri_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     let text_or_nil = |text: &Option<String>| text.clone().map_or(Value::Nil, Value::str);
     if let Some(part) = name.strip_suffix('=')
@@ -581,8 +591,8 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
             || ["scheme", "host", "port", "path", "query", "fragment", "userinfo", "user", "password"]
                 .contains(&part))
     {
-        let value = it.arg(args, 0)?;
-        set(it, &mut uri, part, &value)?;
+        let value = interp.arg(args, 0)?;
+        set(interp, &mut uri, part, &value)?;
         *object.data.borrow_mut() = Data::Uri(uri);
         return Ok(Some(value));
     }
@@ -623,12 +633,12 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "default_port" => uri.default_port().map_or(Value::Nil, Value::Int),
         "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != Kind::Ldap),
         "+" | "merge" => {
-            let other = it.arg(args, 0)?;
-            merged(it, &Value::Object(Rc::clone(object)), &other)?
+            let other = interp.arg(args, 0)?;
+            merged(interp, &Value::Object(Rc::clone(object)), &other)?
         }
         "normalize" => {
             uri.normalize();
-            it.object(Rc::clone(&object.class), Data::Uri(uri))
+            interp.object(Rc::clone(&object.class), Data::Uri(uri))
         }
         "inspect" => Value::str(format!("#<{} {uri}>", object.class.label())),
         _ => return Ok(None),

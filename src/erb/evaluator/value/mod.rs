@@ -17,7 +17,7 @@ pub(crate) use object::{Class, Data, Exception, Method, MethodBody, Object, Visi
 pub(crate) use release::{Part, release, release_values};
 pub(crate) use string::RString;
 
-use super::eval::{Env, Interp, R};
+use super::eval::{Env, EvalResult, Interp};
 use super::meter::Charge;
 use super::stdlib::regex::Regex;
 use crate::parse::ir::{Body, Name};
@@ -91,7 +91,7 @@ pub(crate) struct RProc {
 }
 
 /// A block implemented in Rust.
-pub(crate) type NativeBlock = Rc<dyn Fn(&mut Interp, Vec<Value>) -> R<Value>>;
+pub(crate) type NativeBlock = Rc<dyn Fn(&mut Interp, Vec<Value>) -> EvalResult<Value>>;
 
 /// The code of a proc.
 pub(crate) enum ProcKind {
@@ -187,7 +187,7 @@ impl Value {
         }
     }
 
-    pub(super) fn native(block: impl Fn(&mut Interp, Vec<Value>) -> R<Value> + 'static) -> Value {
+    pub(super) fn native(block: impl Fn(&mut Interp, Vec<Value>) -> EvalResult<Value> + 'static) -> Value {
         let kind = ProcKind::Native(Rc::new(block));
         Value::Proc(RProc::new(kind, false, 0))
     }

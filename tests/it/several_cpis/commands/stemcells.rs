@@ -28,7 +28,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
     let east = clouds.only("east", "stemcells");
     let listed = clouds.list("stemcells");
-    let cpis: Vec<&str> = listed.iter().map(|one| one["cpi"].as_str().unwrap()).collect();
+    let cpis: Vec<&str> = listed.iter().map(|stemcell| stemcell["cpi"].as_str().unwrap()).collect();
     assert_eq!(cpis, ["east", "foreign", "west"]);
     assert_eq!(
         listed[0],

@@ -76,8 +76,8 @@ fn serve(directory: &Path, mut output: File) {
     }
     let acts = call.script.acts.iter();
     let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
-    let deed = mine.next().map(|act| &act.deed);
-    let point = match (call.script.point, deed) {
+    let reaction = mine.next().map(|act| &act.deed);
+    let point = match (call.script.point, reaction) {
         (Some((at, when)), _) if at == number => Some(when),
         (_, Some(Reaction::Interrupt(when))) => Some(*when),
         _ => None,
@@ -93,7 +93,7 @@ fn serve(directory: &Path, mut output: File) {
         Some(Interruption::DieBefore) => die(),
         _ => {}
     }
-    match deed {
+    match reaction {
         Some(Reaction::Fail { error_type, message, ok_to_retry }) => {
             let failure = failure(error_type, message, *ok_to_retry).to_string();
             output.write_all(failure.as_bytes()).unwrap();
@@ -130,10 +130,10 @@ impl Call<'_> {
     /// Makes the call, and records what it created and deleted.
     fn make(&self, point: Option<Interruption>) -> String {
         let before = in_cloud(self.directory);
-        let answer = match self.script.speaks {
+        let answer = match self.script.dialect {
             Dialect::Local => self.local(&self.text, point),
             _ if self.method == "info" => self.info(),
-            speaks => self.translated(speaks, point),
+            dialect => self.translated(dialect, point),
         };
         let after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
@@ -164,7 +164,7 @@ impl Call<'_> {
 
     fn info(&self) -> String {
         let formats = json!(["local-directory", "local"]);
-        match self.script.speaks {
+        match self.script.dialect {
             Dialect::NotImplemented(dialect) => {
                 let (error_type, message) = NOT_IMPLEMENTED[dialect];
                 failure(error_type, &message.replace("METHOD", "info"), false).to_string()
@@ -178,9 +178,9 @@ impl Call<'_> {
 
     /// Makes the call in the dialect of the local CPI under the current contract, and answers like a CPI of
     /// the script's version.
-    fn translated(&self, speaks: Dialect, point: Option<Interruption>) -> String {
+    fn translated(&self, dialect: Dialect, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
-        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(speaks.version())) else {
+        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(dialect.version())) else {
             let message = format!("api_version {version} is not spoken here");
             return failure("Bosh::Clouds::CpiError", &message, false).to_string();
         };
@@ -198,7 +198,7 @@ impl Call<'_> {
         let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
         let arguments = &self.request["arguments"];
         match self.method.as_str() {
-            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || speaks.version() % 2 == 1 => {}
+            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || dialect.version() % 2 == 1 => {}
             "create_vm" => answer["result"] = json!([answer["result"], arguments[3]]),
             "attach_disk" => {
                 let disk = arguments[1].as_str().unwrap();

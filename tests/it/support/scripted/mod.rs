@@ -115,7 +115,8 @@ struct ScriptEntry {
 /// The script of the CPI until the next one is set. Calls are counted from that moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Script {
-    speaks: Dialect,
+    #[serde(rename = "speaks")]
+    dialect: Dialect,
     acts: Vec<ScriptEntry>,
     /// The number of the interrupted call among all calls, from 1, and the interruption.
     point: Option<(usize, Interruption)>,
@@ -125,8 +126,8 @@ pub(crate) struct Script {
 
 impl Script {
     /// Creates a script without reactions in this dialect.
-    pub(crate) fn speaking(speaks: Dialect) -> Script {
-        Script { speaks, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
+    pub(crate) fn speaking(dialect: Dialect) -> Script {
+        Script { dialect, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
     }
 
     /// Creates a script in the local CPI's dialect that interrupts this call.
@@ -145,8 +146,8 @@ impl Script {
     }
 
     /// Changes the dialect.
-    pub(crate) fn in_dialect(self, speaks: Dialect) -> Script {
-        Script { speaks, ..self }
+    pub(crate) fn in_dialect(self, dialect: Dialect) -> Script {
+        Script { dialect, ..self }
     }
 
     /// Applies the reaction to the first `count` calls of a method.
@@ -170,8 +171,8 @@ impl Script {
     pub(crate) fn without(self, method: &str, dialect: usize) -> Script {
         let (error_type, message) = NOT_IMPLEMENTED[dialect];
         let message = message.replace("METHOD", method);
-        let deed = Reaction::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
-        self.first(method, usize::MAX, deed)
+        let reaction = Reaction::Fail { error_type: error_type.to_owned(), message, ok_to_retry: false };
+        self.first(method, usize::MAX, reaction)
     }
 }
 
@@ -208,11 +209,11 @@ impl Hello {
             let path = entry.unwrap().path();
             let method = path.file_stem().unwrap().to_str().unwrap();
             let command = format!("cat '{}'", path.display());
-            let deed = match path.extension().is_some_and(|when| when == "after") {
+            let reaction = match path.extension().is_some_and(|when| when == "after") {
                 true => Reaction::After(command),
                 false => Reaction::Instead(command),
             };
-            script = script.first(method, usize::MAX, deed);
+            script = script.first(method, usize::MAX, reaction);
         }
         self.script(script);
     }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::ironic::storage::{Export, Iscsi, Login, spawn};
-use crate::ironic::volume::Volume;
+use crate::ironic::volume::VolumeName;
 use base::files::durable;
 
 /// The LUN of a target's only volume.
@@ -113,12 +113,12 @@ impl Lio {
         Ok(Lio { program: "targetcli".into(), portals, iqn, save_pause: SAVE_PAUSE })
     }
 
-    fn target(&self, volume: &Volume) -> String {
+    fn target(&self, volume: &VolumeName) -> String {
         format!("{}:{}", self.iqn, volume.short())
     }
 
     /// Deletes the volume's target and backstore, now and for the next boot.
-    pub(super) fn hide(&self, volume: &Volume) -> Outcome<()> {
+    pub(super) fn hide(&self, volume: &VolumeName) -> Outcome<()> {
         let target = self.target(volume);
         let what = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
@@ -131,7 +131,7 @@ impl Lio {
     /// Exports a volume that is not exported, and checks the result.
     pub(super) fn show(
         &self,
-        volume: &Volume,
+        volume: &VolumeName,
         device: &Path,
         initiators: &[String],
         login: &Login,
@@ -170,7 +170,13 @@ impl Lio {
 
     /// Returns true if the target is exactly as [`Lio::show`] configures it. It then grants no access to
     /// other initiators.
-    fn is_complete(&self, target: &Target, volume: &Volume, initiators: &[String], login: &Login) -> bool {
+    fn is_complete(
+        &self,
+        target: &Target,
+        volume: &VolumeName,
+        initiators: &[String],
+        login: &Login,
+    ) -> bool {
         let [group] = target.tpgs.as_slice() else { return false };
         let backstore = format!("/backstores/block/{volume}");
         let lun =
@@ -358,7 +364,7 @@ mod tests {
 
     #[test]
     fn failed_or_unconfirmed_save_is_retried_once() {
-        let volume = Volume::new(VolumeKind::Disk);
+        let volume = VolumeName::new(VolumeKind::Disk);
         for (first, asked) in
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
@@ -383,7 +389,7 @@ mod tests {
             ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
         ] {
             let (_dir, lio) = driver(script);
-            let failure = lio.hide(&Volume::new(VolumeKind::Disk)).err().unwrap();
+            let failure = lio.hide(&VolumeName::new(VolumeKind::Disk)).err().unwrap();
             assert!(failure.message.contains(words), "{failure}");
             assert!(!failure.message.contains("s3cret"), "{failure}");
         }
@@ -391,7 +397,7 @@ mod tests {
 
     #[test]
     fn export_is_verified_and_errors_hide_the_password() {
-        let volume = Volume::new(VolumeKind::Disk);
+        let volume = VolumeName::new(VolumeKind::Disk);
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
         let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
         let names = ["iqn.y".to_owned()];

@@ -20,7 +20,7 @@ use self::volumes::Volumes;
 use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, Outcome};
 use crate::cpi::files::private_dir;
-use crate::ironic::volume::Volume;
+use crate::ironic::volume::VolumeName;
 
 /// The settings of `lvm+targetcli`.
 #[derive(Deserialize)]
@@ -74,13 +74,13 @@ impl Lvm {
     }
 
     /// Returns the size of a volume in bytes, or the error "not found".
-    fn existing(&self, volume: &Volume) -> Outcome<u64> {
+    fn existing(&self, volume: &VolumeName) -> Outcome<u64> {
         self.size(volume)?.ok_or_else(|| volume.not_found())
     }
 }
 
 impl Storage for Lvm {
-    fn import(&self, volume: &Volume, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
         let _lock = self.lock()?;
         let what = format!("importing '{}'", image.display());
         let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&what, error))?.len();
@@ -99,18 +99,18 @@ impl Storage for Lvm {
         filled
     }
 
-    fn create(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         let _lock = self.lock()?;
         self.volumes.create(&volume.to_string(), mib)
     }
 
-    fn copy(&self, from: &Volume, to: &Volume) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         self.existing(from)?;
         self.volumes.snapshot(&from.to_string(), &to.to_string())
     }
 
-    fn grow(&self, volume: &Volume, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
         let _lock = self.lock()?;
         if self.existing(volume)? >= mib.saturating_mul(1 << 20) {
             return Ok(());
@@ -118,11 +118,11 @@ impl Storage for Lvm {
         self.volumes.extend(&volume.to_string(), mib)
     }
 
-    fn size(&self, volume: &Volume) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
         self.volumes.size(&volume.to_string())
     }
 
-    fn delete(&self, volume: &Volume) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         match self.size(volume)? {
             Some(_) => self.volumes.remove(&volume.to_string()),
@@ -130,7 +130,7 @@ impl Storage for Lvm {
         }
     }
 
-    fn export(&self, volume: &Volume, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
         let _lock = self.lock()?;
         self.existing(volume)?;
         let initiators = initiators.over_iscsi(volume)?;
@@ -142,7 +142,7 @@ impl Storage for Lvm {
         })
     }
 
-    fn unexport(&self, volume: &Volume) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
         let _lock = self.lock()?;
         self.lio.hide(volume)
     }

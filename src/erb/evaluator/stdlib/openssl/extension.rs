@@ -6,7 +6,7 @@ use std::rc::Rc;
 use x509_parser::extensions::{BasicConstraints, GeneralName, KeyUsage, ParsedExtension, X509Extension};
 use x509_parser::prelude::X509Certificate;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Extensions that OpenSSL shows by name: object identifier and short name.
@@ -27,29 +27,29 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Returns an array of the extensions of a certificate.
-pub(super) fn all(it: &mut Interp, certificate: &X509Certificate<'_>) -> R {
+pub(super) fn all(interp: &mut Interp, certificate: &X509Certificate<'_>) -> EvalResult {
     let mut items = Vec::new();
     for extension in certificate.extensions() {
-        items.push(object(it, extension)?);
+        items.push(object(interp, extension)?);
     }
     Ok(Value::array(items))
 }
 
 /// Returns the extension with this name, or nil.
-pub(super) fn find(it: &mut Interp, certificate: &X509Certificate<'_>, wanted: &str) -> R {
+pub(super) fn find(interp: &mut Interp, certificate: &X509Certificate<'_>, wanted: &str) -> EvalResult {
     match certificate.extensions().iter().find(|extension| oid(extension) == wanted) {
-        Some(extension) => object(it, extension),
+        Some(extension) => object(interp, extension),
         None => Ok(Value::Nil),
     }
 }
 
 /// Implements `OpenSSL::X509::Extension.new`. Only another extension is supported as its argument.
-pub(super) fn make(it: &mut Interp, args: &Args) -> R {
+pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
     match args.list.as_slice() {
         [Value::Object(object)] if object.class.label() == "OpenSSL::X509::Extension" => {
             Ok(Value::Object(Rc::clone(object)))
         }
-        _ => Err(it.unsupported("OpenSSL::X509::Extension.new without an extension as its argument")),
+        _ => Err(interp.unsupported("OpenSSL::X509::Extension.new without an extension as its argument")),
     }
 }
 
@@ -62,14 +62,14 @@ fn oid(extension: &X509Extension<'_>) -> String {
     }
 }
 
-fn object(it: &mut Interp, extension: &X509Extension<'_>) -> R {
-    let class = it.class("OpenSSL::X509::Extension");
-    let object = it.object(class, Data::Plain);
-    it.charge(128 + extension.value.len())?;
-    it.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
+fn object(interp: &mut Interp, extension: &X509Extension<'_>) -> EvalResult {
+    let class = interp.class("OpenSSL::X509::Extension");
+    let object = interp.object(class, Data::Plain);
+    interp.charge(128 + extension.value.len())?;
+    interp.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
     let value = value_text(extension.parsed_extension()).map_or(Value::Nil, Value::str);
-    it.set_instance_variable(&object, &"@value".into(), value)?;
-    it.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
+    interp.set_instance_variable(&object, &"@value".into(), value)?;
+    interp.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
     Ok(object)
 }
 
@@ -142,30 +142,31 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Calls a method of an extension.
-pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str) -> R<Option<Value>> {
+pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> EvalResult<Option<Value>> {
     let this = Value::Object(Rc::clone(object));
-    let field = |it: &mut Interp, name: &str| it.instance_variable(&this, name);
+    let field = |interp: &mut Interp, name: &str| interp.instance_variable(&this, name);
     Ok(Some(match method {
-        "oid" => field(it, "@oid"),
-        "critical?" => field(it, "@critical"),
+        "oid" => field(interp, "@oid"),
+        "critical?" => field(interp, "@critical"),
         "value" | "to_a" | "to_s" | "to_h" => {
-            let (oid, value, critical) = (field(it, "@oid"), field(it, "@value"), field(it, "@critical"));
+            let (oid, value, critical) =
+                (field(interp, "@oid"), field(interp, "@value"), field(interp, "@critical"));
             if value.is_nil() {
-                let shown = it.text_of(&oid)?;
-                return Err(it.unsupported(format!("the value of the certificate extension {shown}")));
+                let shown = interp.text_of(&oid)?;
+                return Err(interp.unsupported(format!("the value of the certificate extension {shown}")));
             }
             match method {
                 "value" => value,
                 "to_a" => Value::array(vec![oid, value, critical]),
                 "to_s" => {
-                    let (oid, value) = (it.text_of(&oid)?, it.text_of(&value)?);
+                    let (oid, value) = (interp.text_of(&oid)?, interp.text_of(&value)?);
                     let critical = if critical.truthy() { "critical, " } else { "" };
                     Value::str(format!("{oid} = {critical}{value}"))
                 }
                 _ => return Ok(None),
             }
         }
-        "inspect" => return Err(it.unsupported("OpenSSL::X509::Extension#inspect")),
+        "inspect" => return Err(interp.unsupported("OpenSSL::X509::Extension#inspect")),
         _ => return Ok(None),
     }))
 }

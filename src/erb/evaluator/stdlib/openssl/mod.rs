@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 pub(crate) use name::Name;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Class, Data, Object, Value};
 
 /// Returns a DER certificate as PEM.
@@ -26,25 +26,30 @@ pub(crate) fn to_pem(der: &[u8]) -> String {
 }
 
 /// Implements `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
-pub(crate) fn class_method(it: &mut Interp, class: &Rc<Class>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(
+    interp: &mut Interp,
+    class: &Rc<Class>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     match (class.label().as_str(), name) {
-        ("OpenSSL::X509::Certificate", "new") => certificate(it, class, args).map(Some),
-        ("OpenSSL::X509::Name", "new") => name::make(it, args).map(Some),
-        ("OpenSSL::X509::Extension", "new") => extension::make(it, args).map(Some),
+        ("OpenSSL::X509::Certificate", "new") => certificate(interp, class, args).map(Some),
+        ("OpenSSL::X509::Name", "new") => name::make(interp, args).map(Some),
+        ("OpenSSL::X509::Extension", "new") => extension::make(interp, args).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Reads a certificate from PEM or DER. Other content raises `OpenSSL::X509::CertificateError`.
-fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
-    let text = it.arg(args, 0)?;
+fn certificate(interp: &mut Interp, class: &Rc<Class>, args: &Args) -> EvalResult {
+    let text = interp.arg(args, 0)?;
     if let Value::Object(object) = &text
         && matches!(&*object.data.borrow(), Data::Certificate(_))
     {
         return Ok(text);
     }
-    let bytes = super::base64::bytes_of(it, &text)?;
-    it.charge(bytes.len())?;
+    let bytes = super::base64::bytes_of(interp, &text)?;
+    interp.charge(bytes.len())?;
     let der = match pem::parse_many(&bytes) {
         Ok(blocks) if !blocks.is_empty() => {
             blocks.iter().find(|block| block.tag() == "CERTIFICATE").map(|block| block.contents().to_vec())
@@ -53,13 +58,18 @@ fn certificate(it: &mut Interp, class: &Rc<Class>, args: &Args) -> R {
     };
     let der = der.filter(|der| X509Certificate::from_der(der).is_ok());
     match der {
-        Some(der) => Ok(it.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
-        None => Err(it.error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
+        Some(der) => Ok(interp.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
+        None => Err(interp.error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
     }
 }
 
 /// Calls a method of a certificate.
-pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let der = match &*object.data.borrow() {
         Data::Certificate(der) => Rc::clone(der),
         _ => return Ok(None),
@@ -70,40 +80,40 @@ pub(crate) fn method(it: &mut Interp, object: &Rc<Object>, name: &str, args: &Ar
         "to_der" => super::base64::binary(&der),
         "serial" => Value::big(BigInt::from_signed_bytes_be(certificate.raw_serial())),
         "version" => Value::Int(certificate.version().0.into()),
-        "subject" => name::of(it, certificate.subject()),
-        "issuer" => name::of(it, certificate.issuer()),
-        "extensions" => extension::all(it, &certificate)?,
+        "subject" => name::of(interp, certificate.subject()),
+        "issuer" => name::of(interp, certificate.issuer()),
+        "extensions" => extension::all(interp, &certificate)?,
         "find_extension" => {
-            let wanted = it.arg(args, 0)?;
-            let wanted = it.string_arg(&wanted)?;
-            extension::find(it, &certificate, &wanted)?
+            let wanted = interp.arg(args, 0)?;
+            let wanted = interp.string_arg(&wanted)?;
+            extension::find(interp, &certificate, &wanted)?
         }
         "not_before" | "not_after" => {
             let validity = certificate.validity();
             let found = if name == "not_before" { validity.not_before } else { validity.not_after };
-            let time = it.class("Time");
-            let local = it.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?;
-            it.call(&local, "utc", Vec::new())?
+            let time = interp.class("Time");
+            let local = interp.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?;
+            interp.call(&local, "utc", Vec::new())?
         }
         "==" => {
-            let other = it.arg(args, 0)?;
+            let other = interp.arg(args, 0)?;
             let Value::Object(other) = &other else { return Ok(Some(Value::Bool(false))) };
             Value::Bool(matches!(&*other.data.borrow(), Data::Certificate(other) if *other == der))
         }
-        "inspect" => return Err(it.unsupported("OpenSSL::X509::Certificate#inspect")),
+        "inspect" => return Err(interp.unsupported("OpenSSL::X509::Certificate#inspect")),
         _ => return Ok(None),
     }))
 }
 
 /// Calls a method of a distinguished name or an extension.
 pub(crate) fn part_method(
-    it: &mut Interp,
+    interp: &mut Interp,
     object: &Rc<Object>,
     method: &str,
     args: &Args,
-) -> R<Option<Value>> {
+) -> EvalResult<Option<Value>> {
     if matches!(&*object.data.borrow(), Data::DistinguishedName(_)) {
-        return name::method(it, object, method, args);
+        return name::method(interp, object, method, args);
     }
-    extension::method(it, object, method)
+    extension::method(interp, object, method)
 }

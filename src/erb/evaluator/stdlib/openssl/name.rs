@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use x509_parser::x509::X509Name;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Attributes that OpenSSL shows by name: object identifier, short name, long name.
@@ -96,13 +96,13 @@ impl fmt::Display for Name {
     }
 }
 
-fn object(it: &mut Interp, name: Name) -> Value {
-    let class = it.class("OpenSSL::X509::Name");
-    it.object(class, Data::DistinguishedName(Rc::new(name)))
+fn object(interp: &mut Interp, name: Name) -> Value {
+    let class = interp.class("OpenSSL::X509::Name");
+    interp.object(class, Data::DistinguishedName(Rc::new(name)))
 }
 
 /// Converts a name from a certificate to a Ruby object.
-pub(super) fn of(it: &mut Interp, name: &X509Name<'_>) -> Value {
+pub(super) fn of(interp: &mut Interp, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
         let known = ATTRIBUTES.iter().find(|(known, ..)| *known == identifier);
@@ -114,30 +114,30 @@ pub(super) fn of(it: &mut Interp, name: &X509Name<'_>) -> Value {
         }
     });
     let name = Name(attributes.collect());
-    object(it, name)
+    object(interp, name)
 }
 
 /// Implements `OpenSSL::X509::Name.new([[key, value], …])`.
-pub(super) fn make(it: &mut Interp, args: &Args) -> R {
+pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
     let mut attributes = Vec::new();
     if let Some(list) = args.get(0).cloned() {
         if !matches!(list, Value::Array(_)) {
-            return Err(it.unsupported("OpenSSL::X509::Name.new of this value"));
+            return Err(interp.unsupported("OpenSSL::X509::Name.new of this value"));
         }
-        for entry in it.collect(&list)? {
-            let entry = it.array_arg(&entry)?;
+        for entry in interp.collect(&list)? {
+            let entry = interp.array_arg(&entry)?;
             let [key, value, rest @ ..] = entry.as_slice() else {
-                return it.argument_error("wrong number of arguments");
+                return interp.argument_error("wrong number of arguments");
             };
-            let given = it.string_arg(key)?;
-            let value = super::super::base64::bytes_of(it, value)?;
+            let given = interp.string_arg(key)?;
+            let value = super::super::base64::bytes_of(interp, value)?;
             let found = ATTRIBUTES.iter().find(|(_, short, long)| *short == given || *long == given);
             let Some((_, key, _)) = found else {
                 if given.starts_with(|first: char| first.is_ascii_digit()) {
-                    return Err(it.unsupported("OpenSSL::X509::Name.new with an object identifier"));
+                    return Err(interp.unsupported("OpenSSL::X509::Name.new with an object identifier"));
                 }
                 let text = "X509_NAME_add_entry_by_txt: invalid field name";
-                return Err(it.error("OpenSSL::X509::NameError", text));
+                return Err(interp.error("OpenSSL::X509::NameError", text));
             };
             let kind = match (rest.first(), *key) {
                 (Some(Value::Int(kind)), _) => u32::try_from(*kind).unwrap_or(UTF8_STRING),
@@ -145,11 +145,11 @@ pub(super) fn make(it: &mut Interp, args: &Args) -> R {
                 (_, "emailAddress" | "DC") => IA5_STRING,
                 _ => UTF8_STRING,
             };
-            it.charge(64 + value.len())?;
+            interp.charge(64 + value.len())?;
             attributes.push(Attribute { key: (*key).to_owned(), value, kind });
         }
     }
-    Ok(object(it, Name(attributes)))
+    Ok(object(interp, Name(attributes)))
 }
 
 fn name_of(value: &Value) -> Option<Rc<Name>> {
@@ -163,12 +163,17 @@ fn name_of(value: &Value) -> Option<Rc<Name>> {
 }
 
 /// Calls a method of a distinguished name.
-pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str, args: &Args) -> R<Option<Value>> {
+pub(super) fn method(
+    interp: &mut Interp,
+    object: &Rc<Object>,
+    method: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let Some(name) = name_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
     Ok(Some(match method {
         "to_s" if args.is_empty() => Value::str(name.to_string()),
         "to_s" | "inspect" | "to_utf8" => {
-            return Err(it.unsupported(format!("OpenSSL::X509::Name#{method} in this format")));
+            return Err(interp.unsupported(format!("OpenSSL::X509::Name#{method} in this format")));
         }
         "to_a" => {
             let part = |attribute: &Attribute| {
@@ -182,7 +187,7 @@ pub(super) fn method(it: &mut Interp, object: &Rc<Object>, method: &str, args: &
             Value::array(name.0.iter().map(part).collect())
         }
         "==" | "eql?" => {
-            let other = it.arg(args, 0)?;
+            let other = interp.arg(args, 0)?;
             Value::Bool(name_of(&other).is_some_and(|other| *other == *name))
         }
         _ => return Ok(None),

@@ -5,9 +5,9 @@ use std::net::Ipv6Addr;
 use super::{Kind, Uri};
 
 /// The characters of a user, besides letters and digits.
-const USER: &[u8] = b"!$&'()*+,-.:;=_~";
+const USER_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=_~";
 /// The characters of a host name, besides letters and digits.
-const NAME: &[u8] = b"!$&'()*+,-.;=_~";
+const HOST_NAME_CHARACTERS: &[u8] = b"!$&'()*+,-.;=_~";
 /// The characters of a path segment, besides letters and digits.
 const SEGMENT: &[u8] = b"!$&'()*+,-.:;=@_~";
 
@@ -34,19 +34,19 @@ pub(super) fn is_scheme(text: &str) -> bool {
 }
 
 pub(super) fn is_user(text: &str) -> bool {
-    has_only(text, USER)
+    has_only(text, USER_CHARACTERS)
 }
 
 /// Returns true if a text is a host. Fewer forms of addresses are valid if it is part of a URI.
 pub(super) fn is_host(text: &str, in_uri: bool) -> bool {
     let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
-        return has_only(text, NAME);
+        return has_only(text, HOST_NAME_CHARACTERS);
     };
     if let Some(future) = inner.strip_prefix('v') {
         let parts = future.split_once('.').filter(|(version, rest)| {
             !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_hexdigit()) && !rest.is_empty()
         });
-        return parts.is_some_and(|(_, rest)| !rest.contains('%') && has_only(rest, USER));
+        return parts.is_some_and(|(_, rest)| !rest.contains('%') && has_only(rest, USER_CHARACTERS));
     }
     let is_address = inner.parse::<Ipv6Addr>().is_ok();
     // Ruby's pattern lacks the form with six parts after `::`.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::resolve;
 use super::scalar::{Style, analyze, escape, is_break, is_printable};
-use crate::evaluator::eval::{Interp, R};
+use crate::evaluator::eval::{EvalResult, Interp};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{Data, Value};
 
@@ -33,9 +33,9 @@ struct Builder {
 }
 
 /// Returns a document that consists of one value.
-pub(super) fn dump(it: &mut Interp, value: &Value) -> R<String> {
+pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
     let mut builder = Builder::default();
-    let root = builder.build(it, value)?;
+    let root = builder.build(interp, value)?;
     let mut emitter = Emitter {
         out: String::new(),
         column: 0,
@@ -51,7 +51,7 @@ pub(super) fn dump(it: &mut Interp, value: &Value) -> R<String> {
     if emitter.open_ended {
         emitter.out.push_str("...\n");
     }
-    it.charge(emitter.out.len())?;
+    interp.charge(emitter.out.len())?;
     Ok(emitter.out)
 }
 
@@ -76,10 +76,10 @@ impl Builder {
         }
     }
 
-    fn build(&mut self, it: &mut Interp, value: &Value) -> R<Item> {
-        it.step(1)?;
-        it.check_depth()?;
-        it.charge(32)?;
+    fn build(&mut self, interp: &mut Interp, value: &Value) -> EvalResult<Item> {
+        interp.step(1)?;
+        interp.check_depth()?;
+        interp.charge(32)?;
         Ok(match value {
             Value::Nil => plain(""),
             Value::Bool(flag) => plain(flag.to_string()),
@@ -97,7 +97,7 @@ impl Builder {
             Value::Symbol(name) => plain(format!(":{name}")),
             Value::Str(text) => {
                 if text.binary.get() && !text.get().is_ascii() {
-                    return Err(it.unsupported("YAML of binary data"));
+                    return Err(interp.unsupported("YAML of binary data"));
                 }
                 string(&text.get())
             }
@@ -106,7 +106,7 @@ impl Builder {
                 Ok(number) => {
                     let mut items = Vec::new();
                     for item in array.to_vec() {
-                        items.push(self.build(it, &item)?);
+                        items.push(self.build(interp, &item)?);
                     }
                     Item::Sequence(items, number)
                 }
@@ -116,7 +116,7 @@ impl Builder {
                 Ok(number) => {
                     let mut pairs = Vec::new();
                     for (key, value) in hash.pairs() {
-                        pairs.push((self.build(it, &key)?, self.build(it, &value)?));
+                        pairs.push((self.build(interp, &key)?, self.build(interp, &value)?));
                     }
                     Item::Mapping(pairs, number, None)
                 }
@@ -125,8 +125,8 @@ impl Builder {
                 let number = self.seen.len();
                 self.seen.insert(Rc::as_ptr(range) as usize, number);
                 let pairs = vec![
-                    (plain("begin"), self.build(it, &range.from)?),
-                    (plain("end"), self.build(it, &range.to)?),
+                    (plain("begin"), self.build(interp, &range.from)?),
+                    (plain("end"), self.build(interp, &range.to)?),
                     (plain("excl"), plain(range.exclusive.to_string())),
                 ];
                 Item::Mapping(pairs, number, Some("!ruby/range".into()))
@@ -139,22 +139,22 @@ impl Builder {
                 let (Some(fields), Some((members, _))) = (fields, object.class.members.borrow().clone())
                 else {
                     let class = object.class.label();
-                    return Err(it.unsupported(format!("YAML of a {class}")));
+                    return Err(interp.unsupported(format!("YAML of a {class}")));
                 };
                 match self.register(Rc::as_ptr(object) as usize) {
                     Err(alias) => alias,
                     Ok(number) => {
                         let mut pairs = Vec::new();
                         for (name, field) in members.iter().zip(&fields) {
-                            pairs.push((plain(name.to_string()), self.build(it, field)?));
+                            pairs.push((plain(name.to_string()), self.build(interp, field)?));
                         }
                         Item::Mapping(pairs, number, Some(format!("!ruby/struct:{}", object.class.label())))
                     }
                 }
             }
             other => {
-                let class = it.class_of(other).label();
-                return Err(it.unsupported(format!("YAML of a {class}")));
+                let class = interp.class_of(other).label();
+                return Err(interp.unsupported(format!("YAML of a {class}")));
             }
         })
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::resolve::{self, Plain};
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::stdlib::base64;
 use crate::evaluator::value::{RArray, RHash, Value};
 use yaml::syntax_tree::{self, Id, RawKind, SyntaxTree};
@@ -19,9 +19,9 @@ struct Allowed {
 }
 
 /// Implements `YAML.load`, `safe_load` and `unsafe_load`.
-pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
-    let text = it.arg(args, 0)?;
-    let text = it.string_arg(&text)?;
+pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult {
+    let text = interp.arg(args, 0)?;
+    let text = interp.string_arg(&text)?;
     let options = args.options();
     let option = |name: &str| options.as_ref().and_then(|options| options.get_symbol(name));
     let flag = |name: &str| option(name).is_some_and(|value| value.truthy());
@@ -33,7 +33,7 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
         permitted.iter().any(|class| matches!(class, Value::Class(class) if class.label() == label))
     };
     if args.positional().len() > 1 || option("permitted_symbols").is_some() || flag("freeze") {
-        return Err(it.unsupported(format!("YAML.{name} with these options")));
+        return Err(interp.unsupported(format!("YAML.{name} with these options")));
     }
     let allowed = Allowed {
         symbols: match name {
@@ -45,9 +45,9 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
         times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
         symbolize_names: flag("symbolize_names"),
     };
-    it.charge(text.len().saturating_mul(4))?;
+    interp.charge(text.len().saturating_mul(4))?;
     let loaded = syntax_tree::parse(&text, |tree| match tree.root {
-        Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(it, root),
+        Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(interp, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
             Ok(option("fallback").unwrap_or(nothing))
@@ -55,7 +55,7 @@ pub(super) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R {
     });
     loaded.unwrap_or_else(|error| {
         let text = format!("(<unknown>): {} at line {} column {}", error.problem, error.line, error.column);
-        Err(it.error("Psych::SyntaxError", text))
+        Err(interp.error("Psych::SyntaxError", text))
     })
 }
 
@@ -68,38 +68,38 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn node(&mut self, it: &mut Interp, id: Id) -> R {
-        it.step(1)?;
-        it.charge(64)?;
+    fn node(&mut self, interp: &mut Interp, id: Id) -> EvalResult {
+        interp.step(1)?;
+        interp.charge(64)?;
         let raw = &self.tree.nodes[id];
         match &raw.kind {
             RawKind::Scalar { text, plain } => {
-                let value = self.scalar(it, text, *plain, raw.tag.as_deref())?;
+                let value = self.scalar(interp, text, *plain, raw.tag.as_deref())?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
             RawKind::Alias(target) => {
                 if !self.allowed.aliases {
-                    return Err(it.error("Psych::BadAlias", "Unknown alias"));
+                    return Err(interp.error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(target).cloned().unwrap_or(Value::Nil))
             }
             RawKind::Seq(items) => {
-                self.collection_tag(it, raw.tag.as_deref())?;
+                self.collection_tag(interp, raw.tag.as_deref())?;
                 let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
                 for item in items {
-                    let item = self.node(it, *item)?;
+                    let item = self.node(interp, *item)?;
                     array.push(item);
                 }
                 Ok(Value::Array(array))
             }
             RawKind::Map(entries) => {
-                self.collection_tag(it, raw.tag.as_deref())?;
+                self.collection_tag(interp, raw.tag.as_deref())?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
                 for (key, value) in entries {
-                    self.entry(it, &hash, *key, *value)?;
+                    self.entry(interp, &hash, *key, *value)?;
                 }
                 Ok(Value::Hash(hash))
             }
@@ -107,13 +107,13 @@ impl Loader<'_> {
     }
 
     /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
-    fn entry(&mut self, it: &mut Interp, hash: &RHash, key: Id, value: Id) -> R<()> {
+    fn entry(&mut self, interp: &mut Interp, hash: &RHash, key: Id, value: Id) -> EvalResult<()> {
         let is_merge = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
             && matches!(&self.tree.nodes[key].kind, RawKind::Scalar { text, .. } if text == "<<");
         let by_list = matches!(self.tree.nodes[value].kind, RawKind::Seq(_));
         let by_map = matches!(self.tree.nodes[value].kind, RawKind::Map(_) | RawKind::Alias(_));
-        let mut key = self.node(it, key)?;
-        let value = self.node(it, value)?;
+        let mut key = self.node(interp, key)?;
+        let value = self.node(interp, value)?;
         if is_merge {
             match &value {
                 Value::Hash(other) if by_map => {
@@ -147,42 +147,42 @@ impl Loader<'_> {
     }
 
     /// Rejects the tags that give a collection another type. Psych ignores all other tags of collections.
-    fn collection_tag(&self, it: &mut Interp, tag: Option<&str>) -> R<()> {
+    fn collection_tag(&self, interp: &mut Interp, tag: Option<&str>) -> EvalResult<()> {
         let special = |tag: &&str| {
             let name = tag.strip_prefix("tag:yaml.org,2002:").or(tag.strip_prefix('!')).unwrap_or(tag);
             matches!(name, "omap" | "set" | "str")
                 || ["ruby/", "seq:", "map:", "str:"].iter().any(|prefix| name.starts_with(prefix))
         };
         match tag.filter(special) {
-            Some(tag) => Err(it.unsupported(format!("the YAML tag {tag}"))),
+            Some(tag) => Err(interp.unsupported(format!("the YAML tag {tag}"))),
             None => Ok(()),
         }
     }
 
     /// Reads a scalar. If it has a tag, its quotes are ignored, unless the tag makes it a string.
-    fn scalar(&self, it: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> R {
+    fn scalar(&self, interp: &mut Interp, text: &str, plain: bool, tag: Option<&str>) -> EvalResult {
         match tag {
-            None if plain => self.plain(it, text),
+            None if plain => self.plain(interp, text),
             None | Some("tag:yaml.org,2002:str" | "!str" | "!ruby/string") => Ok(Value::str(text)),
             Some("tag:yaml.org,2002:binary" | "!binary") => match base64::decode_lenient(text.as_bytes()) {
                 Some(decoded) => Ok(base64::binary(&decoded)),
-                None => Err(it.unsupported("base64 with text after its padding")),
+                None => Err(interp.unsupported("base64 with text after its padding")),
             },
             Some("tag:yaml.org,2002:float" | "!float") => {
-                let value = self.plain(it, text)?;
-                it.float_of(&value)
+                let value = self.plain(interp, text)?;
+                interp.float_of(&value)
             }
             Some(tag) if tag.starts_with("!ruby/") || tag.starts_with("!str:") => {
-                Err(it.unsupported(format!("the YAML tag {tag}")))
+                Err(interp.unsupported(format!("the YAML tag {tag}")))
             }
-            Some(_) => self.plain(it, text),
+            Some(_) => self.plain(interp, text),
         }
     }
 
     /// Reads a plain scalar. A type that is not permitted raises `Psych::DisallowedClass`.
-    fn plain(&self, it: &mut Interp, text: &str) -> R {
-        let disallowed = |it: &mut Interp, class: &str| {
-            Err(it.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
+    fn plain(&self, interp: &mut Interp, text: &str) -> EvalResult {
+        let disallowed = |interp: &mut Interp, class: &str| {
+            Err(interp.error("Psych::DisallowedClass", format!("Tried to load unspecified class: {class}")))
         };
         Ok(match resolve::resolve(text) {
             Plain::Null => Value::Nil,
@@ -190,13 +190,13 @@ impl Loader<'_> {
             Plain::Text => Value::str(text),
             Plain::Int(int) => Value::big(int),
             Plain::Float(float) => Value::Float(float),
-            Plain::Symbol(_) if !self.allowed.symbols => return disallowed(it, "Symbol"),
+            Plain::Symbol(_) if !self.allowed.symbols => return disallowed(interp, "Symbol"),
             Plain::Symbol(name) => Value::symbol(name),
             Plain::Date | Plain::Time if self.allowed.times => {
-                return Err(it.unsupported("YAML with a time or date"));
+                return Err(interp.unsupported("YAML with a time or date"));
             }
-            Plain::Date => return disallowed(it, "Date"),
-            Plain::Time => return disallowed(it, "Time"),
+            Plain::Date => return disallowed(interp, "Date"),
+            Plain::Time => return disallowed(interp, "Time"),
         })
     }
 }

@@ -5,24 +5,24 @@ mod load;
 mod resolve;
 mod scalar;
 
-use crate::evaluator::eval::{Args, Interp, R};
+use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 /// Implements `value.to_yaml`.
-pub(crate) fn to_yaml(it: &mut Interp, value: &Value, args: &Args) -> R<Value> {
+pub(crate) fn to_yaml(interp: &mut Interp, value: &Value, args: &Args) -> EvalResult<Value> {
     if !args.is_empty() {
-        return Err(it.unsupported("to_yaml with options"));
+        return Err(interp.unsupported("to_yaml with options"));
     }
-    Ok(Value::str(emit::dump(it, value)?))
+    Ok(Value::str(emit::dump(interp, value)?))
 }
 
-pub(crate) fn class_method(it: &mut Interp, name: &str, args: &Args) -> R<Option<Value>> {
+pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "dump" => {
-            let value = it.arg(args, 0)?;
-            to_yaml(it, &value, &Args::new(args.list[1..].to_vec()))?
+            let value = interp.arg(args, 0)?;
+            to_yaml(interp, &value, &Args::new(args.list[1..].to_vec()))?
         }
-        "load" | "safe_load" | "unsafe_load" => load::class_method(it, name, args)?,
+        "load" | "safe_load" | "unsafe_load" => load::class_method(interp, name, args)?,
         _ => return Ok(None),
     }))
 }

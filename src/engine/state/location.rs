@@ -6,7 +6,7 @@ use super::salted::Leaves;
 
 /// The place of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpiPlace {
+pub struct CpiLocation {
     /// The name of the CPI; `None` for the default CPI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
@@ -20,34 +20,34 @@ pub struct CpiPlace {
 
 /// The place that a run uses for a CPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CurrentPlace {
+pub enum CurrentLocation {
     /// A directory of this machine with this id, if it has one.
     Directory(Option<String>),
     /// An IaaS that these properties select, by path.
     Properties(Vec<(String, String)>),
 }
 
-impl CpiPlace {
+impl CpiLocation {
     /// Creates the record. Returns `None` if the directory has no id.
-    pub fn of(cpi: Option<&str>, in_use: &CurrentPlace) -> Option<Self> {
+    pub fn of(cpi: Option<&str>, in_use: &CurrentLocation) -> Option<Self> {
         let (id, properties) = match in_use {
-            CurrentPlace::Directory(id) => (Some(id.clone()?), None),
-            CurrentPlace::Properties(properties) => (None, Some(Leaves::of(pairs(properties)))),
+            CurrentLocation::Directory(id) => (Some(id.clone()?), None),
+            CurrentLocation::Properties(properties) => (None, Some(Leaves::of(pairs(properties)))),
         };
-        Some(CpiPlace { cpi: cpi.map(str::to_owned), id, properties })
+        Some(CpiLocation { cpi: cpi.map(str::to_owned), id, properties })
     }
 
     /// Returns true if the record describes this place.
-    pub fn matches(&self, in_use: &CurrentPlace) -> bool {
+    pub fn matches(&self, in_use: &CurrentLocation) -> bool {
         match in_use {
-            CurrentPlace::Directory(id) => self.id == *id,
-            CurrentPlace::Properties(_) => self.id.is_none() && self.differences(in_use).is_empty(),
+            CurrentLocation::Directory(id) => self.id == *id,
+            CurrentLocation::Properties(_) => self.id.is_none() && self.differences(in_use).is_empty(),
         }
     }
 
     /// Returns the paths of properties that differ from the record, sorted.
-    pub fn differences(&self, in_use: &CurrentPlace) -> Vec<String> {
-        let (CurrentPlace::Properties(properties), Some(known)) = (in_use, &self.properties) else {
+    pub fn differences(&self, in_use: &CurrentLocation) -> Vec<String> {
+        let (CurrentLocation::Properties(properties), Some(known)) = (in_use, &self.properties) else {
             return Vec::new();
         };
         let mut paths: Vec<String> = pairs(properties)
@@ -73,25 +73,25 @@ mod tests {
     fn lists_changed_new_and_missing_properties() {
         let properties = |pairs: &[(&str, &str)]| {
             let owned = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
-            CurrentPlace::Properties(pairs.iter().map(owned).collect())
+            CurrentLocation::Properties(pairs.iter().map(owned).collect())
         };
         let before = properties(&[("aws/region", "\"eu\""), ("aws/old", "1"), ("aws/same", "2")]);
-        let place = CpiPlace::of(None, &before).unwrap();
-        assert!(place.matches(&before));
+        let location = CpiLocation::of(None, &before).unwrap();
+        assert!(location.matches(&before));
         let after = properties(&[("aws/region", "\"us\""), ("aws/new", "1"), ("aws/same", "2")]);
-        assert_eq!(place.differences(&after), ["aws/new", "aws/old", "aws/region"]);
-        assert!(!place.matches(&after));
-        let text = serde_json::to_string(&place).unwrap();
+        assert_eq!(location.differences(&after), ["aws/new", "aws/old", "aws/region"]);
+        assert!(!location.matches(&after));
+        let text = serde_json::to_string(&location).unwrap();
         assert!(!text.contains("eu"), "{text}");
     }
 
     #[test]
     fn directory_is_recognised_by_its_id() {
-        let a = CurrentPlace::Directory(Some("a".into()));
-        let place = CpiPlace::of(None, &a).unwrap();
-        assert!(place.matches(&a));
-        assert!(!place.matches(&CurrentPlace::Directory(None)));
-        assert!(!place.matches(&CurrentPlace::Directory(Some("b".into()))));
-        assert_eq!(CpiPlace::of(None, &CurrentPlace::Directory(None)), None);
+        let a = CurrentLocation::Directory(Some("a".into()));
+        let location = CpiLocation::of(None, &a).unwrap();
+        assert!(location.matches(&a));
+        assert!(!location.matches(&CurrentLocation::Directory(None)));
+        assert!(!location.matches(&CurrentLocation::Directory(Some("b".into()))));
+        assert_eq!(CpiLocation::of(None, &CurrentLocation::Directory(None)), None);
     }
 }

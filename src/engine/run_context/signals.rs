@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Environment;
+use super::RunContext;
 use base::{Error, ErrorKind, Result};
 
 /// Returns the number of the first signal of the run, if any.
-pub(crate) fn first(environment: &Environment) -> Option<u8> {
-    number(&environment.signals)
+pub(crate) fn first(run: &RunContext) -> Option<u8> {
+    number(&run.signals)
 }
 
 /// Returns the first signal in the packed counter `signals`, if any.
@@ -18,14 +18,14 @@ pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
 }
 
 /// Returns the number of the first signal, if a second one followed.
-pub(crate) fn interrupted_twice(environment: &Environment) -> Option<u8> {
-    (environment.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(environment)).flatten()
+pub(crate) fn interrupted_twice(run: &RunContext) -> Option<u8> {
+    (run.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(run)).flatten()
 }
 
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
-pub(crate) fn check(environment: &Environment) -> Result<()> {
-    environment.paths.state.check_lock()?;
-    check_number(first(environment))
+pub(crate) fn check(run: &RunContext) -> Result<()> {
+    run.paths.state.check_lock()?;
+    check_number(first(run))
 }
 
 /// Fails if there is a signal.
@@ -38,11 +38,11 @@ pub(super) fn check_number(signal: Option<u8>) -> Result<()> {
 }
 
 /// Sleeps, and fails early if a signal arrives.
-pub(crate) fn pause(environment: &Environment, duration: Duration) -> Result<()> {
+pub(crate) fn pause(run: &RunContext, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
-        check(environment)?;
-        environment.clock.sleep(left.min(Duration::from_millis(50)));
+        check(run)?;
+        run.clock.sleep(left.min(Duration::from_millis(50)));
     }
-    check(environment)
+    check(run)
 }

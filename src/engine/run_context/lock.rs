@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Environment, signals};
+use super::{RunContext, signals};
 use crate::state::{Holder, Storage, Store};
 use base::text;
 use base::{Error, Result};
@@ -13,23 +13,23 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Locks and reads the state for `command`. Reports once which run holds the lock.
-pub(crate) fn open(environment: &Environment, command: &str) -> Result<Store> {
+pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
-    let store = Store::open_waiting(&environment.paths.state, &holder, &mut held_lock_handler(environment))?;
+    let store = Store::open_waiting(&run.paths.state, &holder, &mut held_lock_handler(run))?;
     if let Some(who) = store.taken_over() {
-        environment.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
+        run.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
     }
-    environment.reporter.set_expected_durations(store.state().monopile.durations.stages());
+    run.reporter.set_expected_durations(store.state().monopile.durations.stages());
     Ok(store)
 }
 
 /// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
-pub(crate) fn held_lock_handler(environment: &Environment) -> impl FnMut(Error) -> Result<()> {
-    let begun = Instant::now();
+pub(crate) fn held_lock_handler(run: &RunContext) -> impl FnMut(Error) -> Result<()> {
+    let started = Instant::now();
     let mut announced = false;
     move |held: Error| {
-        let timeout = environment.lock_patience;
-        let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
+        let timeout = run.lock_timeout;
+        let Some(left) = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) else {
             return Err(match timeout.is_zero() {
                 true => held,
                 false => Error::new(held.kind(), held.to_string())
@@ -39,12 +39,11 @@ pub(crate) fn held_lock_handler(environment: &Environment) -> impl FnMut(Error) 
         };
         if !announced {
             announced = true;
-            environment
-                .reporter
+            run.reporter
                 .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
-        let interval = if environment.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
-        signals::pause(environment, interval.min(left))
+        let interval = if run.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
+        signals::pause(run, interval.min(left))
     }
 }
 

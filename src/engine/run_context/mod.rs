@@ -1,6 +1,6 @@
 //! The context of a run: paths, reporter, redactor, prompts, signals, clock, and the locked state.
 //!
-//! Uses `state`. Entry points: [`Environment`], which `cli` builds; [`lock::open`], which locks the state;
+//! Uses `state`. Entry points: [`RunContext`], which `cli` builds; [`lock::open`], which locks the state;
 //! [`signals::check`], which ends a run at a safe place after a signal.
 
 pub(crate) mod lock;
@@ -41,7 +41,7 @@ pub type Confirm = Arc<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
 /// The context of a run.
 #[derive(Clone)]
-pub struct Environment {
+pub struct RunContext {
     /// Paths on this machine.
     pub paths: Paths,
     /// The reporter of events.
@@ -56,7 +56,7 @@ pub struct Environment {
     /// the first one.
     pub signals: Arc<AtomicUsize>,
     /// The environment of external programs (CPIs, packaging scripts).
-    pub variables: Vec<(String, String)>,
+    pub env_vars: Vec<(String, String)>,
     /// `--parallel`: the number of parallel downloads, uploads or compilations.
     pub parallel: usize,
     /// `--keep-workdir`: keeps the scratch directory after the run.
@@ -64,7 +64,7 @@ pub struct Environment {
     /// `--sha2`: uses SHA-2 digests with the agent.
     pub sha2: bool,
     /// `--wait-for-lock`: the time to wait for a state that another run holds.
-    pub lock_patience: Duration,
+    pub lock_timeout: Duration,
     /// `--cpi-timeout`: the time to wait for a CPI process. The process is never killed, because its outcome
     /// must become known.
     pub cpi_timeout: Option<Duration>,
@@ -77,19 +77,19 @@ pub struct Environment {
 }
 
 /// Returns a function that fails if one of these signals arrived.
-pub fn interruption(signals: &Arc<AtomicUsize>) -> artifact::Interrupted {
+pub fn interrupt_check(signals: &Arc<AtomicUsize>) -> artifact::InterruptCheck {
     let signals = Arc::clone(signals);
     Arc::new(move || signals::check_number(signals::number(&signals)))
 }
 
-impl Environment {
+impl RunContext {
     /// Returns the number of the first signal, if any.
     pub fn interrupted(&self) -> Option<u8> {
         signals::first(self)
     }
 
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
-    pub fn end(&self) {
+    pub fn end_by_sigpipe(&self) {
         const SIGPIPE: usize = 13;
         self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
     }

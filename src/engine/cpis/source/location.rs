@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::CpiSources;
-use crate::environment::Environment;
 use crate::protocol::BuiltinCpi;
-use crate::state::CurrentPlace;
+use crate::run_context::RunContext;
+use crate::state::CurrentLocation;
 use base::files::directory_id;
 use base::redact::Naming;
 use base::{Error, Result};
@@ -17,38 +17,38 @@ use manifest::deployment::CpiSource;
 /// Properties that do not identify the place.
 const NOT_LOCATION: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
 
-/// The source of a [`CurrentPlace`].
-pub(crate) enum PlaceSource {
+/// The source of a [`CurrentLocation`].
+pub(crate) enum LocationSource {
     /// A directory, which gets its id when the first resource is created in it.
     Directory(PathBuf),
     /// Properties by their paths.
     Properties(Vec<(String, String)>),
 }
 
-impl PlaceSource {
+impl LocationSource {
     /// Returns the place as it is now.
-    pub(crate) fn current(&self) -> Result<CurrentPlace> {
+    pub(crate) fn current(&self) -> Result<CurrentLocation> {
         Ok(match self {
-            PlaceSource::Directory(root) => CurrentPlace::Directory(
+            LocationSource::Directory(root) => CurrentLocation::Directory(
                 directory_id(root)
                     .map_err(|error| Error::io(format!("reading the id of '{}'", root.display()), error))?,
             ),
-            PlaceSource::Properties(properties) => CurrentPlace::Properties(properties.clone()),
+            LocationSource::Properties(properties) => CurrentLocation::Properties(properties.clone()),
         })
     }
 }
 
 impl CpiSources<'_> {
     /// Returns the place of a CPI. No name means the default CPI.
-    pub(crate) fn place(&self, name: Option<&str>) -> Result<PlaceSource> {
+    pub(crate) fn location(&self, name: Option<&str>) -> Result<LocationSource> {
         let (builtin, properties) = self.kind_and_properties(name)?;
         Ok(match builtin {
-            Some(BuiltinCpi::Local) => PlaceSource::Directory(local_root(self.environment, properties)),
+            Some(BuiltinCpi::Local) => LocationSource::Directory(local_root(self.run, properties)),
             Some(BuiltinCpi::Ironic) | None => {
                 let mut found = Vec::new();
                 let own = properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
-                own.for_each(|(key, value)| leaves(self.environment, key, key, value, &mut found));
-                PlaceSource::Properties(found)
+                own.for_each(|(key, value)| leaves(self.run, key, key, value, &mut found));
+                LocationSource::Properties(found)
             }
         })
     }
@@ -56,7 +56,7 @@ impl CpiSources<'_> {
     fn kind_and_properties(&self, name: Option<&str>) -> Result<(Option<BuiltinCpi>, &Map<String, Value>)> {
         Ok(match name {
             None => {
-                let provider = self.parts.provider;
+                let provider = self.inputs.provider;
                 let builtin = match &provider.cpi {
                     CpiSource::Builtin(name) => BuiltinCpi::named(name),
                     CpiSource::Path { .. } | CpiSource::Jobs(_) => None,
@@ -72,28 +72,22 @@ impl CpiSources<'_> {
 }
 
 /// Returns the directory of a `local` CPI with these properties.
-pub(super) fn local_root(environment: &Environment, properties: &Map<String, Value>) -> PathBuf {
+pub(super) fn local_root(run: &RunContext, properties: &Map<String, Value>) -> PathBuf {
     match properties.get("root").and_then(Value::as_str) {
         Some(root) => root.into(),
-        None => environment.paths.data.join("local"),
+        None => run.paths.data.join("local"),
     }
 }
 
 /// Collects the scalars below a property with their paths, except those that are named like secrets.
-fn leaves(
-    environment: &Environment,
-    key: &str,
-    path: &str,
-    value: &Value,
-    found: &mut Vec<(String, String)>,
-) {
-    if environment.redactor.naming(key) != Naming::Plain {
+fn leaves(run: &RunContext, key: &str, path: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    if run.redactor.naming(key) != Naming::Plain {
         return;
     }
     match value {
         Value::Object(map) => {
             map.iter().for_each(|(key, value)| {
-                leaves(environment, key, &format!("{path}/{key}"), value, found);
+                leaves(run, key, &format!("{path}/{key}"), value, found);
             });
         }
         value => found.push((path.to_owned(), value.to_string())),
