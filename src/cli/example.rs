@@ -34,7 +34,7 @@ struct Example {
     /// Another example that this one refers to by `../NAME`.
     #[serde(skip)]
     uses: Option<&'static str>,
-    /// What to do after the files are written.
+    /// The next action after the files are written.
     #[serde(skip)]
     next: &'static str,
     /// Paths below the folder, and contents.
@@ -86,8 +86,8 @@ const EXAMPLES: [Example; 6] = [
         name: "two-clouds",
         description: "The same service in one of two clouds, chosen by availability zone",
         uses: Some("hello"),
-        next: "monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml -v clouds=\"$PWD/clouds\" \
-            -v az=north",
+        next: "monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml \
+            -v clouds=\"$PWD/clouds\" -v az=north",
         files: files!("two-clouds": "cpis.yml", "manifest.yml"),
     },
     Example {

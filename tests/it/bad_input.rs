@@ -121,8 +121,8 @@ fn rejects_missing_files() {
 #[test]
 fn rejects_damaged_state_files() {
     for (text, said) in [
-        ("", "not a valid state"),
-        ("{\"director_id\": \"d\", \"disks\": [{}]}", "not a valid state"),
+        ("", "not valid JSON, line 1"),
+        ("{\"director_id\": \"d\", \"disks\": [{}]}", "missing field `id`"),
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
         ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),
         ("{\"director_id\": \"d\", \"monopile\": {\"format\": 2}}", "reads formats up to 1"),

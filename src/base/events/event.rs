@@ -123,7 +123,7 @@ pub enum Event {
         errors: Vec<String>,
         /// Facts about the failure, such as "nothing was changed".
         notes: Vec<String>,
-        /// What the operator can do.
+        /// The next actions for the operator.
         hints: Vec<String>,
         /// The exit code of the process.
         exit_code: u8,

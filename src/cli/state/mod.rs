@@ -68,13 +68,19 @@ impl ConsentArgs {
             return Ok(());
         }
         if !session.interactive() {
-            return Err(Error::usage(format!(
-                "{} needs a confirmation, and there is no terminal",
-                request.change
-            ))
-            .with_hint("to confirm it, pass --yes"));
+            let error =
+                Error::usage(format!("{} needs a confirmation, and there is no terminal", request.change));
+            let error = match request.consequence.is_empty() {
+                true => error,
+                false => error.with_note(&request.consequence),
+            };
+            return Err(error.with_hint("to confirm it, pass --yes"));
         }
-        match ui::prompt::confirm(&request.question)? {
+        let question = match request.consequence.is_empty() {
+            true => request.question.clone(),
+            false => format!("{}. {}", base::text::capitalized(&request.consequence), request.question),
+        };
+        match ui::prompt::confirm(&question)? {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")),
         }

@@ -32,10 +32,10 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {resource}"),
-                question: format!(
-                    "{} stays in the IaaS if it exists, and monopile will no longer track it. Forget it?",
-                    text::capitalized(&resource.to_string())
+                consequence: format!(
+                    "{resource} stays in the IaaS if it exists, and monopile will no longer track it"
                 ),
+                question: "Forget it?".to_owned(),
             })?;
             let (kind, cid) = (resource.kind(), resource.cid().to_owned());
             store.commit(Change::Forgotten(resource))?;
@@ -57,10 +57,8 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             let looks = looks.join("; ");
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {calls}"),
-                question: format!(
-                    "{} may exist, and monopile will no longer track it. Forget {calls}?",
-                    text::capitalized(&looks)
-                ),
+                consequence: format!("{looks} may exist, and monopile will no longer track it"),
+                question: format!("Forget {calls}?"),
             })?;
             for suspect in suspects {
                 store.commit(Change::SuspectForgotten { request_id: suspect.request_id })?;
@@ -73,10 +71,11 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             {
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
-                    question: format!(
-                        "{} may exist, and monopile will no longer track it. Forget the failed call?",
-                        text::capitalized(&suspect.how_to_find())
+                    consequence: format!(
+                        "{} may exist, and monopile will no longer track it",
+                        suspect.how_to_find()
                     ),
+                    question: "Forget the failed call?".to_owned(),
                 })?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
@@ -110,11 +109,8 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             let may_exist = intent.effect.how_to_find();
             ask_consent(&ConsentRequest {
                 change: format!("forgetting the call of `{}`", intent.method),
-                question: format!(
-                    "{} may exist, and monopile will no longer track it. Forget the call of `{}`?",
-                    text::capitalized(&may_exist),
-                    intent.method
-                ),
+                consequence: format!("{may_exist} may exist, and monopile will no longer track it"),
+                question: format!("Forget the call of `{}`?", intent.method),
             })?;
             call.settle()?;
             Ok(format!("Forgot the call of `{}`: look in the IaaS for {may_exist}", intent.method))

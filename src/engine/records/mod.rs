@@ -22,7 +22,9 @@ use base::Result;
 pub struct ConsentRequest {
     /// The change as a gerund: "forgetting VM 'vm-1'".
     pub change: String,
-    /// The consequences, and then the question.
+    /// The consequence, in a sentence that begins in lower case; empty if there is none.
+    pub consequence: String,
+    /// The question.
     pub question: String,
 }
 

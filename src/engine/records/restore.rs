@@ -16,13 +16,14 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
         let lost = match lost.as_slice() {
             [] => String::new(),
             lost => format!(
-                "Version '{version}' does not record {}, which monopile will no longer track. ",
+                "version '{version}' does not record {}, which monopile will no longer track",
                 lost.join(", ")
             ),
         };
         ask_consent(&ConsentRequest {
             change: format!("replacing '{path}' with version '{version}'"),
-            question: format!("{lost}Replace '{path}' with version '{version}'?"),
+            consequence: lost,
+            question: format!("Replace '{path}' with version '{version}'?"),
         })
     })?;
     Ok(format!("Restored version '{version}'; the previous state is kept as a version too"))

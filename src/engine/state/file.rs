@@ -477,10 +477,9 @@ impl State {
                 .with_note("nothing was changed");
             let has_backup = storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists();
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
-                let line_prefix = shell_word(&storage.to_string()).into_owned();
-                return error.with_hint(format!(
-                    "list earlier versions: monopile state backup --state {line_prefix}"
-                ));
+                let location = shell_word(&storage.to_string()).into_owned();
+                return error
+                    .with_hint(format!("list earlier versions: monopile state backup --state {location}"));
             }
             error
         })

@@ -80,7 +80,7 @@ fn status_of_a_healthy_environment() {
         "{}",
         stopped.stderr
     );
-    assert!(stopped.stderr.contains("`monopile start-env`"), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("`monopile start-env hello/manifest.yml "), "{}", stopped.stderr);
     assert!(stopped.stdout.contains("stopped: hello  (stop-env, 20"), "{}", stopped.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
