@@ -31,7 +31,10 @@ pub(super) fn establish(globals: &Globals) -> Result<()> {
             return Err(Error::usage("--identity takes the path of a file, not the private key itself")
                 .with_hint("write the key to a file that only you can read, and name that file"));
         }
-        Ok((path.display().to_string(), read(path, "an identity (--identity)")?))
+        Ok((
+            path.display().to_string(),
+            read(path, "an identity (--identity)", "(--identity) does not exist")?,
+        ))
     });
     let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
     let _ = ENCRYPTION.set(encryption);
@@ -45,7 +48,11 @@ pub(super) fn current() -> Encryption {
 
 /// Reads recipients, one per line. `#` begins a comment.
 fn recipients_in(path: &Path) -> Result<Vec<String>> {
-    let text = read(path, "recipients (--encrypt-to)")?;
+    let text = read(
+        path,
+        "recipients (--encrypt-to)",
+        "(--encrypt-to) is neither an age recipient (age1…) nor a file",
+    )?;
     let mut recipients = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -62,17 +69,12 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
     Ok(recipients)
 }
 
-fn read(path: &Path, content: &str) -> Result<String> {
+/// Reads a file. `missing` ends the error if there is none.
+fn read(path: &Path, content: &str, missing: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            return Error::invalid(match content.starts_with("recipients") {
-                true => format!(
-                    "--encrypt-to '{}' is neither an age recipient (age1…) nor a file",
-                    path.display()
-                ),
-                false => format!("{content} '{}' does not exist", path.display()),
-            });
+            return Error::invalid(format!("'{}' {missing}", path.display()));
         }
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })

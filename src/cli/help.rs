@@ -572,9 +572,7 @@ mod tests {
             assert!(!examples.is_empty(), "{name}");
             for example in examples {
                 assert!(example.starts_with(name), "{example}");
-                // This is the only quoted word of an example.
-                let example = example.replace("'sudo monit summary'", "date");
-                let words = ["monopile"].into_iter().chain(example.split(' '));
+                let words = shell_words::split(&format!("monopile {example}")).unwrap();
                 let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
                 matches.unwrap_or_else(|error| panic!("{example}: {error}"));
             }

@@ -16,11 +16,12 @@ const PROGRAM: &str = "monopile ";
 const MANIFEST: &str = "MANIFEST";
 
 /// The flags that select an environment, by the id of the argument.
-const FLAGS: [(&str, &str); 10] = [
+const FLAGS: [(&str, &str); 11] = [
     ("ops_files", "ops-file"),
     ("vars", "var"),
     ("var_files", "var-file"),
     ("vars_files", "vars-file"),
+    ("vars_exec", "vars-exec"),
     ("vars_env", "vars-env"),
     ("vars_store", "vars-store"),
     ("cpi_config", "cpi-config"),
@@ -45,7 +46,7 @@ impl EnvironmentWords {
             raw.into_iter().flatten().map(|word| word.to_string_lossy().into_owned()).collect()
         };
         let of_flag = |(id, flag): &(&str, &'static str)| -> Vec<(&'static str, String)> {
-            values(id).into_iter().map(|value| (*flag, value)).collect()
+            values(id).into_iter().map(|value| (*flag, without_secrets(id, value))).collect()
         };
         EnvironmentWords {
             manifest: values("manifest").into_iter().next(),
@@ -104,6 +105,16 @@ impl EnvironmentWords {
         let separator = if rest.is_empty() || rest.starts_with(',') { "" } else { " " };
         let name = text[..at].trim_end();
         Some(format!("{name} {}{separator}{rest}{}", words.join(" "), &text[command_end..]))
+    }
+}
+
+/// Leaves out what may be secret before the redactor knows it: values of variables, and arguments of programs
+/// that print them.
+fn without_secrets(id: &str, value: String) -> String {
+    match id {
+        "vars" => value.split_once('=').map_or_else(String::new, |(name, _)| format!("{name}=…")),
+        "vars_exec" => "…".to_owned(),
+        _ => value,
     }
 }
 
@@ -171,6 +182,9 @@ mod tests {
         ] {
             assert_eq!(words.complete(text), expected);
         }
+        assert_eq!(without_secrets("vars", "admin_token=x=y".to_owned()), "admin_token=…");
+        assert_eq!(without_secrets("vars_exec", "vault --token=x".to_owned()), "…");
+        assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
         assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
     }
 }

@@ -9,12 +9,12 @@
 //!
 //! ```no_run
 //! # use base::redact::Redactor;
-//! # use ironic::{Client, Collection, Filter, AccessSettings};
+//! # use ironic::{Client, Collection, AccessSettings, ListOptions};
 //! # fn main() -> base::Result<()> {
 //! let endpoint = Some("http://127.0.0.1:6385".into());
 //! let settings = AccessSettings { endpoint, ..AccessSettings::default() };
 //! let ironic = Client::connect(settings.access(&Redactor::default())?)?;
-//! let targets = ironic.list(Collection::Targets, &Filter::default())?;
+//! let targets = ironic.list(Collection::Targets, &ListOptions::default())?;
 //! # Ok(())
 //! # }
 //! ```

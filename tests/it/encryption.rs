@@ -191,12 +191,16 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "AGE-SECRET-KEY-1NOTREALLY"], "takes the path of a file"),
         (["--encrypt-to", "/dev/zero"], "larger than"),
         (["--identity", "/dev/zero"], "larger than"),
-        (["--encrypt-to", "missing"], "reading recipients (--encrypt-to) from 'missing' failed"),
+        (
+            ["--encrypt-to", "missing"],
+            "'missing' (--encrypt-to) is neither an age recipient (age1…) nor a file",
+        ),
         (["--encrypt-to", "empty"], "(--encrypt-to) has no recipient"),
-        (["--identity", "missing"], "reading an identity (--identity) from 'missing' failed"),
+        (["--identity", "missing"], "'missing' (--identity) does not exist"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
-        let refused = hello.create(&flags).failure(2);
+        let code = if flags[1] == "missing" { 3 } else { 2 };
+        let refused = hello.create(&flags).failure(code);
         assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
         let said = refused.stdout + &refused.stderr;
         assert!(!said.contains("NOTREALLY") && !said.contains("age1nobody"), "{said}");

@@ -285,10 +285,10 @@ fn program_of_an_env_file_runs_only_after_trust() {
         .write(".monopile.yml", "manifest: m.yml\nvars_exec: [[./evil, all of it], [vault, \"a\\e[1mb\"]]\n");
     let shows = |text: &str| {
         assert!(
-            text.contains(&format!("runs `{} 'all of it'` for variables", world.path("evil").display())),
+            text.contains(&format!("run `{} 'all of it'` for variables", world.path("evil").display())),
             "{text}"
         );
-        assert!(text.contains("runs `vault 'ab'` for variables") && !text.contains('\x1b'), "{text}");
+        assert!(text.contains("run `vault 'ab'` for variables") && !text.contains('\x1b'), "{text}");
     };
     for words in [&["int"][..], &["plan"], &["vars", "check", "m.yml"]] {
         shows(&world.run(words).failure(3).stderr);
@@ -306,7 +306,7 @@ fn program_of_an_env_file_runs_only_after_trust() {
     };
     let screen = pty.wait_for("the question", |screen| screen.contains("Trust it?"));
     assert!(screen.contains("'all of it'` for variables"), "{screen}");
-    pty.press("n");
+    pty.press("n\r");
     assert_eq!(pty.end(), 2);
     // Completion runs no program, whether the file is trusted or not.
     world.write(".monopile.yml", "manifest: m.yml\nvars_exec: [./evil]\n");

@@ -16,7 +16,7 @@ use super::*;
 /// The number of secrets in the default run.
 const SECRETS: u64 = 150;
 /// The seeds and numbers of secrets that an earlier version did not hide.
-const SHOWN_COUNTS: [(u64, u64); 8] =
+const SHOWN_CASES: [(u64, u64); 8] =
     [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
 /// The minimum number of characters of a secret in a text before it is cut off.
 const CUT_AFTER: usize = 8;
@@ -217,7 +217,7 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
     let goes_on = |number: &u64| duration.map_or(*number < SECRETS, |duration| started.elapsed() < duration);
     let (mut failed, mut count) = (Vec::new(), 0_u64);
     for (seed, number) in
-        SHOWN_COUNTS.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number)))
+        SHOWN_CASES.into_iter().chain((0..).take_while(goes_on).map(|number| (seed, number)))
     {
         count += 1;
         let mut random = Random(seed.wrapping_mul(1 << 32).wrapping_add(number));

@@ -109,14 +109,14 @@ impl Redactor {
         if asked { Naming::Requested } else { naming::classify(&name) }
     }
 
-    /// Replaces every secret in `text` by `<redacted>`.
+    /// Replaces every secret in `text` with `<redacted>`.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact_with(text, text.len() >= MIN_CUT_BYTES)
     }
 
     /// Redacts one line of a text that arrives line by line.
-    pub fn redact_line<'a>(&self, redact_line: &'a str) -> Cow<'a, str> {
-        self.redact_with(redact_line, true)
+    pub fn redact_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        self.redact_with(line, true)
     }
 
     /// Removes control characters from a text of another program, then redacts it. The order matters, because

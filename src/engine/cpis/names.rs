@@ -129,7 +129,7 @@ mod tests {
         apply_migrated_from(Some(&a), &state(None)).unwrap();
         for config in [None, Some(&config("cpis: []"))] {
             let error = apply_migrated_from(config, &state(Some("a"))).unwrap_err();
-            let chain = error.chain().join(": ");
+            let chain = [error.chain(), error.notes().to_vec()].concat().join(": ");
             assert!(
                 chain.contains("resources of CPI 'a'") && chain.contains("snapshot 'snap-1' of CPI 'a'"),
                 "{chain}"

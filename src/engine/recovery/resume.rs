@@ -39,8 +39,8 @@ pub(crate) fn settle_open_calls(
     }
     Ok(())
 }
-/// Settles one open call: waits for its process, reads the answer, and takes the steps that end the call.
 
+/// Settles one open call: waits for its process, reads the answer, and takes the steps that end the call.
 fn settle(
     run: &RunContext,
     inputs: &Inputs,

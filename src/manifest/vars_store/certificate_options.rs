@@ -319,7 +319,8 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.to_string(), expected);
-            assert!(hint.is_empty() || error.hints()[0].contains(hint), "{:?}", error.hints());
+            let advice = [error.notes(), error.hints()].concat().join("\n");
+            assert!(advice.contains(hint), "{advice}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::support::scripted::until;
 /// The maximum number of commands for each of the two goals.
 const MAX_COMMANDS: usize = 12;
 /// Parts of messages that ask the operator to look in the IaaS for something.
-const READ_ONLY_COMMANDS: [&str; 4] = [
+const REQUESTS_TO_LOOK: [&str; 4] = [
     "look in the IaaS",
     "in the IaaS, then run the same command again",
     "delete the VM with this address in the IaaS",
@@ -50,7 +50,7 @@ impl ChaosLife {
                     let missing = run.code == 3 && text.contains("there is no state");
                     (run.code == 0 || missing) && !self.hello.world.exists("state.json")
                 }
-                _ => run.code == 0 && !text.contains("start-env` starts them"),
+                _ => run.code == 0 && !text.contains("` starts them"),
             };
             if is_reached {
                 return;
@@ -82,7 +82,7 @@ impl ChaosLife {
     /// Follows a message. Returns false if it contains no advice.
     fn follow(&mut self, goal: OperatorCommand, text: &str, flags: &mut Vec<&'static str>) -> bool {
         let mut followed = false;
-        if READ_ONLY_COMMANDS.iter().any(|look| text.contains(look)) {
+        if REQUESTS_TO_LOOK.iter().any(|look| text.contains(look)) {
             followed |= self.look_in_the_iaas(text);
         }
         if text.contains("run the same command again with --forget-open-calls") {
@@ -93,20 +93,18 @@ impl ChaosLife {
             self.look_in_the_iaas(text);
             followed |= self.forget(&["--failed-calls"]);
         }
-        if let Some((_, rest)) = text.split_once("monopile state forget --vm ") {
-            let cid = rest.split([' ', '`']).next().unwrap_or_default().to_owned();
-            if self.forget(&["--vm", &cid]) {
-                if self.hello.cloud().contains(&cid) {
-                    self.delete_by_hand(&cid);
-                }
-                followed = true;
+        if let Some(cid) = option(text, "state forget", "--vm")
+            && self.forget(&["--vm", &cid])
+        {
+            if self.hello.cloud().contains(&cid) {
+                self.delete_by_hand(&cid);
             }
+            followed = true;
         }
-        if let Some((_, rest)) = text.split_once("`monopile state forget --snapshot ") {
-            let cid = rest.split(' ').next().unwrap_or_default().to_owned();
+        if let Some(cid) = option(text, "state forget", "--snapshot") {
             followed |= self.forget(&["--snapshot", &cid]);
         }
-        if text.contains("monopile state forget --stemcell CID") {
+        if option(text, "state forget", "--stemcell").is_some() {
             // One that was uploaded to another region exists there, but not for this CPI.
             followed |= self.forget_recorded(|cid| cid.starts_with("stemcell-") && text.contains(cid));
         }
@@ -114,15 +112,15 @@ impl ChaosLife {
             let cloud = self.hello.cloud();
             followed |= self.forget_recorded(|cid| cid.starts_with("disk-") && !cloud.contains(cid));
         }
-        if goal == OperatorCommand::Create && text.contains("create-env --recreate") {
+        if goal == OperatorCommand::Create && option(text, "create-env", "--recreate").is_some() {
             flags.push("--recreate");
             followed = true;
         }
-        if text.contains("start-env` starts them") {
+        if text.contains("` starts them") {
             self.run_in_peace(OperatorCommand::Start, &[]);
             followed = true;
         }
-        if text.contains("to wait for that run, pass --wait-for-lock") {
+        if text.contains("run the same command with --wait-for-lock") {
             self.hello.wait_until_idle();
             followed = true;
         }
@@ -165,4 +163,23 @@ impl ChaosLife {
         self.check_nothing_lost();
         run.code == 0
     }
+}
+
+/// Returns the word after an option of a command that a message names. The message is on one line.
+fn option(text: &str, command: &str, option: &str) -> Option<String> {
+    text.split(&format!("monopile {command} ")).skip(1).find_map(|rest| {
+        // A command ends at a backquote, or before the label of the next part of the message.
+        let end = rest.find('`').into_iter().chain(rest.find(": ")).min().unwrap_or(rest.len());
+        let mut words = rest[..end].split(' ').skip_while(|word| *word != option);
+        words.next().map(|_| words.next().unwrap_or_default().to_owned())
+    })
+}
+
+#[test]
+fn options_are_found_in_messages() {
+    let text = "hint: to forget it: monopile state forget m.yml --state s.json --vm vm-1 log: /x";
+    assert_eq!(option(text, "state forget", "--vm").as_deref(), Some("vm-1"));
+    assert_eq!(option(text, "state forget", "--disk"), None);
+    let text = "replace it: `monopile create-env m.yml -o a.yml --recreate`; or `monopile plan`";
+    assert_eq!(option(text, "create-env", "--recreate").as_deref(), Some(""));
 }

@@ -7,9 +7,9 @@ use crate::support::scripted::{Dialect, Reaction, Script};
 fn every_error_type_has_a_hint_and_is_not_retried() {
     let hello = Hello::new();
     for (error_type, hint) in [
-        ("Bosh::Clouds::VMNotFound", "create-env --recreate"),
+        ("Bosh::Clouds::VMNotFound", "--recreate` creates a new one"),
         ("Bosh::Clouds::DiskNotFound", "the disk is gone, or the CPI looks in another"),
-        ("Bosh::Clouds::StemcellNotFound", "drop its record with `monopile state forget --stemcell CID`"),
+        ("Bosh::Clouds::StemcellNotFound", "--stemcell CID`; the next create-env uploads the stemcell again"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),

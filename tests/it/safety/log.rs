@@ -43,8 +43,6 @@ fn failed_run_names_its_log() {
     let last = run.json().pop().unwrap();
     let log = PathBuf::from(last["log"].as_str().unwrap());
     assert_eq!(logs(&hello).last(), Some(&log));
-    let hints = last["hints"].as_array().unwrap();
-    assert!(hints.iter().any(|hint| hint.as_str().unwrap().contains(log.to_str().unwrap())), "{last}");
     let text = std::fs::read_to_string(&log).unwrap();
     assert!(text.contains("exit code: 1") && text.contains("has_vm"), "{text}");
     hello.answer_truly();

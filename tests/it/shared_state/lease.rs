@@ -136,7 +136,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     hello.world.enter(&mut script);
     bucket.let_in(&mut script);
     // Ten times the length of the lease is half a minute.
-    let answered = "(sleep 42; printf y; sleep 15) | \
+    let answered = "(sleep 42; echo y; sleep 15) | \
                     timeout 60 script --quiet --return --command \"$0\" /dev/null";
     script.env("TERM", "xterm").args(["-c", answered, &line]);
     let run = std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 //! 1. *namespaces*: leaves the caller's session, enters new mount, pid, IPC and UTS namespaces (also a user
 //!    namespace if it lacks the privileges), starts the second stage as pid 1, and ends.
 //! 2. *init*: builds the VM's file system, enters it and starts the agent. From then on it reaps orphans and
-//! restarts the agent when it ends, like init and runit of a real VM.
+//!    restarts the agent when it ends, like init and runit of a real VM.
 //!
 //! All mounts are in the VM's mount namespace, so they end with init. The network is the machine's, or an
 //! existing network namespace.
