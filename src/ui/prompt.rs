@@ -1,6 +1,7 @@
 //! Prompts on a terminal. Only this file uses dialoguer.
 
-use std::io::Write;
+use std::fmt::Write;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::text::clean;
@@ -39,8 +40,8 @@ fn ask<T>(
     answer
 }
 
-/// Asks a yes-or-no question on standard error; Enter ends the answer, and the default is no. Ctrl-C is
-/// [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
+/// Asks a yes-or-no question on standard error. Enter ends the answer: `y` and `yes` in any case are yes,
+/// every other answer is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     confirm_or(question, NOTHING_DONE)
 }
@@ -54,9 +55,39 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
         if !before.is_empty() {
             let _ = writeln!(std::io::stderr(), "{before}");
         }
-        // A line break that is left over would answer the next question.
-        dialoguer::Confirm::new().with_prompt(last).default(false).wait_for_newline(true).interact()
+        discard_input();
+        let input = dialoguer::Input::<String>::with_theme(&YesOrNo).with_prompt(last);
+        input.allow_empty(true).interact().map(|answer| is_yes(&answer))
     })
+}
+
+/// Discards what was typed or pasted before the question, so that it does not answer it.
+fn discard_input() {
+    // Without a terminal, the prompt fails by itself.
+    #[cfg(unix)]
+    let _ = rustix::termios::tcflush(rustix::stdio::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+}
+
+/// Shows a question with `[y/N]`, and after the answer with `yes` or `no`.
+struct YesOrNo;
+
+impl dialoguer::theme::Theme for YesOrNo {
+    fn format_input_prompt(&self, to: &mut dyn Write, question: &str, _: Option<&str>) -> std::fmt::Result {
+        write!(to, "{question} [y/N] ")
+    }
+
+    fn format_input_prompt_selection(
+        &self,
+        to: &mut dyn Write,
+        question: &str,
+        answer: &str,
+    ) -> std::fmt::Result {
+        write!(to, "{question} {}", if is_yes(answer) { "yes" } else { "no" })
+    }
 }
 
 /// Asks for a secret on standard error without showing it. Ctrl-C is an error as in [`confirm`]. The answer
@@ -70,17 +101,16 @@ pub fn secret(question: &str) -> Result<String> {
 }
 
 fn prompt_error(dialoguer::Error::IO(error): dialoguer::Error, action: &str, interrupted: &str) -> Error {
-    show_cursor();
+    end_line();
     match error.kind() {
         std::io::ErrorKind::Interrupted => Error::new(ErrorKind::Interrupted(2), interrupted),
         _ => Error::io(action, error),
     }
 }
 
-/// Shows the cursor (DECTCEM), which the prompt hides.
-fn show_cursor() {
-    // A closed terminal has no cursor.
-    let _ = std::io::stderr().write_all(b"\x1b[?25h\n");
+/// Ends the line of a question without an answer.
+fn end_line() {
+    let _ = std::io::stderr().write_all(b"\n");
 }
 
 /// Handles signals during a prompt. If the prompt reads a Ctrl-C, it raises SIGINT and then fails. Any other
@@ -92,7 +122,7 @@ mod guard {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::{Handle, Signals};
 
@@ -102,6 +132,8 @@ mod guard {
     const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(300);
 
     pub(super) struct Guard {
+        /// The settings of the terminal before the prompt.
+        before: Option<Termios>,
         released: Arc<AtomicBool>,
         signals: Handle,
     }
@@ -110,8 +142,13 @@ mod guard {
         pub(super) fn new(interrupted: &'static str) -> Result<Guard> {
             let failed = |error| Error::io("watching for signals", error);
             let before = tcgetattr(rustix::stdio::stdin()).ok();
+            // The prompt shows what is typed. The terminal would show it again between two keys.
+            if let Some(mut silent) = before.clone() {
+                silent.local_modes.remove(LocalModes::ECHO);
+                let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
+            }
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-            let guard = Guard { released: Arc::default(), signals: signals.handle() };
+            let guard = Guard { before: before.clone(), released: Arc::default(), signals: signals.handle() };
             let released = Arc::clone(&guard.released);
             std::thread::Builder::new()
                 .name("prompt-signals".into())
@@ -132,17 +169,35 @@ mod guard {
         pub(super) fn release(self) {
             self.released.store(true, Ordering::SeqCst);
             self.signals.close();
+            restore(self.before.as_ref());
         }
     }
 
-    fn leave(before: Option<&Termios>, signal: i32, interrupted: &str) {
+    fn restore(before: Option<&Termios>) {
         if let Some(before) = before {
             // After SIGHUP there may be no terminal to restore.
             let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
         }
-        super::show_cursor();
+    }
+
+    fn leave(before: Option<&Termios>, signal: i32, interrupted: &str) {
+        restore(before);
+        super::end_line();
         let _ = writeln!(std::io::stderr(), "error: {interrupted}");
         // This fails only for unknown signals.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_y_and_yes_are_yes() {
+        for yes in ["y", "Y", "yes", "YES", " yes "] {
+            assert!(super::is_yes(yes), "{yes}");
+        }
+        for no in ["", "n", "not yet", "maybe", "nay", "yy", "yes please", "monopile history", "\u{4}"] {
+            assert!(!super::is_yes(no), "{no}");
+        }
     }
 }

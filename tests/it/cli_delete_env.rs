@@ -13,12 +13,12 @@ const STATE: &str = r#"{"director_id": "d", "installation_id": "i", "current_vm_
     "stemcells": [{"id": "s", "name": "ubuntu", "version": "1.7", "cid": "sc-1"}], "releases": []}"#;
 
 /// Runs `monopile delete-env env.yml` on a terminal, types `keys` this long after the prompt appears, and
-/// returns the screen.
+/// returns the screen. Its last line has the terminal's settings after the run.
 fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
     world.write("env.yml", "name: x\n");
     world.write("env-state.json", STATE);
     let mut script = prepare("script");
-    let program = format!("{MONOPILE} delete-env env.yml");
+    let program = format!("trap : INT; {MONOPILE} delete-env env.yml; code=$?; stty; exit $code");
     world.enter(&mut script).env("TERM", "xterm").args([
         "--quiet",
         "--return",
@@ -50,7 +50,8 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
 #[test]
 fn answering_no_deletes_nothing() {
     let world = World::new();
-    for keys in ["n\r", "\r"] {
+    // The last one is a pasted command.
+    for keys in ["n\r", "\r", "not yet\r", "monopile history\r"] {
         let run = on_a_terminal(&world, 0, keys).failure(2);
         assert!(
             run.stdout.contains("Delete environment 'x' and its persistent disks with all their data?")
@@ -83,7 +84,7 @@ fn without_a_state_nothing_is_asked() {
     let world = World::new();
     world.write("env.yml", "name: x\n");
     let mut script = prepare("script");
-    let program = format!("{MONOPILE} delete-env env.yml");
+    let program = format!("trap : INT; {MONOPILE} delete-env env.yml; code=$?; stty; exit $code");
     let args = ["--quiet", "--return", "--command", &program, "/dev/null"];
     world.enter(&mut script).env("TERM", "xterm").args(args);
     let run = world.finish(script).failure(3);
@@ -93,10 +94,11 @@ fn without_a_state_nothing_is_asked() {
 /// A key before the prompt reads becomes a signal of the terminal; a later one is read. Both must end the
 /// prompt.
 #[test]
-fn interrupted_prompt_restores_the_cursor() {
+fn interrupted_prompt_restores_the_terminal() {
     for delay in [0, 0, 5, 50] {
         let run = on_a_terminal(&World::new(), delay, "\x03").failure(130);
-        let (_, after) = run.stdout.rsplit_once("\x1b[?25l").expect("the prompt hides the cursor");
-        assert!(after.contains("\x1b[?25h") && after.contains("nothing was done"), "{:?}", run.stdout);
+        let (_, after) = run.stdout.rsplit_once("[y/N]").unwrap();
+        let (message, settings) = after.split_once("speed").expect("stty prints settings");
+        assert!(message.contains("nothing was done") && !settings.contains("-echo"), "{:?}", run.stdout);
     }
 }
