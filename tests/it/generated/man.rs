@@ -21,8 +21,10 @@ pub(super) fn pages(command: Command) -> Vec<(String, String)> {
 fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     let below: Vec<&Command> = command.get_subcommands().filter(|below| !below.is_hide_set()).collect();
     below.iter().for_each(|below| collect(below, pages));
-    // The notes get their own sections in place of EXTRA.
+    // The notes get their own sections in place of EXTRA. clap_mangen leaves out the description of an option
+    // that `-h` does not show.
     let bare = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
+    let bare = bare.mut_args(|arg| arg.hide_short_help(false));
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
     let mut text = Vec::new();
@@ -38,7 +40,11 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
         man.render_version_section(&mut text).unwrap();
     }
     let text = String::from_utf8(text).unwrap() + &sections(command).to_roff();
-    pages.push((man.get_filename(), text));
+    // The definitions that every rendered part begins with. A page needs them once.
+    let preamble = Roff::new().to_roff();
+    let page = preamble.clone() + &text.replace(&preamble, "");
+    assert!(!page.contains("\n\n.TP\n"), "{}: an option without a description", man.get_filename());
+    pages.push((man.get_filename(), page));
 }
 
 /// Returns the usage of a command as `--help` shows it. That of clap_mangen lists every option.
