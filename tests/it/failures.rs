@@ -7,7 +7,8 @@
 //! with its request id and agent id, and the next run must detect it if it can. The test then follows the
 //! reported advice.
 //!
-//! By default, the test takes a sample. With `MONOPILE_SWEEP=full`, every call fails in every way.
+//! By default, the test takes a sample, and a larger one in the long form. With `MONOPILE_SWEEP=full`, every
+//! call fails in every way.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -16,9 +17,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
+use crate::support::{Run, long_form};
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -345,7 +346,9 @@ fn sweep(dialect: Dialect) {
             true => all,
             // The sample is spread over calls and failures, and differs between stages.
             false => {
-                (0..4).map(|at| all[(at * all.len() / 4 + at + stage * 3) % all.len()].clone()).collect()
+                let count = if long_form() { 4 } else { 2 };
+                let point = |at: usize| all[(at * all.len() / count + at + stage * 3) % all.len()].clone();
+                (0..count).map(point).collect()
             }
         }
     });

@@ -316,6 +316,9 @@ fn failed_downloads_show_no_secret() {
 
 #[test]
 fn invalid_manifests_show_no_secret() {
+    let mut canary = Canary::new();
+    canary.generate();
+    canary.ops("invalid.yml", "[]\n");
     for (name, text) in [
         ("mbus", "- {type: replace, path: /cloud_provider/mbus, value: 'ftp://u:cAn4rY-mbus@h:1'}"),
         ("mbus-list", "- {type: replace, path: /cloud_provider/mbus, value: [cAn4rY-mbus]}"),
@@ -340,9 +343,7 @@ fn invalid_manifests_show_no_secret() {
         ("test", "- {type: test, path: /name, value: cAn4rY-op}"),
         ("syntax", "- {type: replace, path: /name, value: cAn4rY-op: : [}"),
     ] {
-        let mut canary = Canary::new();
-        canary.generate();
-        canary.ops(&format!("{}.yml", name.replace(' ', "-")), &format!("{text}\n"));
+        canary.write("invalid.yml", &format!("{text}\n"));
         let run = canary.run("create-env", &[], OutputMode::Plain);
         assert!([2, 3].contains(&run.code), "{name}: {run:?}");
         canary.check(&[]);
@@ -351,6 +352,9 @@ fn invalid_manifests_show_no_secret() {
 
 #[test]
 fn unreadable_variables_show_no_secret() {
+    let mut canary = Canary::new();
+    canary.generate();
+    let readable = ["vars.yml", "creds.yml"].map(|file| (file, canary.hello.world.read(file)));
     for (file, text) in [
         ("vars.yml", "vars_file_secret: [cAn4rY-vars-file\nx: {cAn4rY: 'cAn4rY\n"),
         ("vars.yml", "cAn4rY-only-text\n"),
@@ -361,8 +365,9 @@ fn unreadable_variables_show_no_secret() {
                 cAn4rY-key}\n",
         ),
     ] {
-        let mut canary = Canary::new();
-        canary.generate();
+        for (file, text) in &readable {
+            canary.write(file, text);
+        }
         canary.write(file, text);
         canary.run("create-env", &[], OutputMode::Plain).failure(3);
         let shown = canary.all_that_was_shown();

@@ -33,6 +33,8 @@ pub(super) struct Canary {
     pub hello: Hello,
     /// The output of all runs so far.
     shown: Vec<(String, String)>,
+    /// The number of outputs that were searched. Later runs cannot change them.
+    searched: usize,
     /// Files that may contain secrets, because the operator wrote them or because secrets are their purpose.
     known: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
@@ -164,7 +166,7 @@ impl Canary {
         let known =
             ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
         let known = known.iter().map(|name| hello.world.path(name)).collect();
-        Canary { hello, shown: Vec::new(), known, unmarked: Vec::new() }
+        Canary { hello, shown: Vec::new(), searched: 0, known, unmarked: Vec::new() }
     }
 
     /// Writes a file with secrets.
@@ -276,19 +278,20 @@ cpis:
         secrets
     }
 
-    /// Checks all output and remaining files for secrets in any spelling, and for files that others can read.
+    /// Checks new output and remaining files for secrets in any spelling, and for files that others can read.
     /// Files whose names contain one of `also` may hold secrets if their directories are private.
     #[track_caller]
-    pub(super) fn check(&self, also: &[&str]) {
+    pub(super) fn check(&mut self, also: &[&str]) {
         let secrets = self.secrets();
         let spellings: Vec<(String, &str)> = secrets
             .iter()
             .flat_map(|secret| spellings(secret).into_iter().map(move |spelling| (spelling, secret.as_str())))
             .collect();
         let mut leaks = Vec::new();
-        for (name, text) in &self.shown {
+        for (name, text) in &self.shown[self.searched..] {
             leaks.extend(search(name, text, &spellings));
         }
+        self.searched = self.shown.len();
         let mut looked = 0;
         for entry in walkdir::WalkDir::new(self.hello.world.root()) {
             let Ok(entry) = entry else { continue };
@@ -324,6 +327,7 @@ cpis:
         self.mode("error info");
         self.run("create-env", &[], OutputMode::Plain).failure(1);
         self.shown.clear();
+        self.searched = 0;
         self.mode("");
     }
 

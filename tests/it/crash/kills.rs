@@ -6,7 +6,7 @@ use crate::support::scripted::Interruption;
 #[test]
 fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
-    for (contract, sample) in chosen([(Contract::V2, 2), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [
@@ -26,7 +26,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
 #[test]
 fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
-    let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 1)];
+    let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)];
     for (contract, sample) in chosen(samples) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {

@@ -7,7 +7,7 @@ use super::{Contract, Disturbance, Sweep, chosen, reference};
 #[test]
 fn signals_at_a_cpi_call_lose_no_resource() {
     let mut sweep = Sweep::new("signals");
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let mut points = Vec::new();

@@ -4,9 +4,10 @@
 //! `tests/run` installs it below the target directory, from PyPI.
 
 use super::process::{RunToEnd, TEST_TIMEOUT, WaitForEnd, prepare, waiting};
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ pub(crate) struct Node {
 
 /// The maximum number of Ironics that tests share. Tests spend most of their time in waits for it, and
 /// starting one takes seconds of processor time.
-const MOST: usize = 4;
+const MOST: usize = 3;
 
 /// The Ironics that tests share.
 struct Pool {
@@ -339,17 +340,17 @@ impl Ironic {
 
     /// Returns the output of the client of OpenStack.
     #[track_caller]
-    pub(crate) fn reference(&self, world: &World, arguments: &[&str]) -> String {
-        let mut command = prepare(venv().join("bin/baremetal"));
-        world.enter(&mut command).args(arguments);
-        command.env("OS_AUTH_TYPE", "none").env("OS_ENDPOINT", self.url());
-        world.finish(command).success().stdout
+    pub(crate) fn reference(&self, arguments: &[&str]) -> String {
+        let environment = json!({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": self.url()});
+        let answer = reference_client(&json!({"arguments": arguments, "environment": environment}));
+        assert_eq!(answer["status"], 0, "{arguments:?}: {answer}");
+        answer["stdout"].as_str().unwrap().to_owned()
     }
 
     /// Returns the JSON output of the client of OpenStack.
     #[track_caller]
-    pub(crate) fn reference_json(&self, world: &World, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.reference(world, &[arguments, &["-f", "json"]].concat())).unwrap()
+    pub(crate) fn reference_json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.reference(&[arguments, &["-f", "json"]].concat())).unwrap()
     }
 
     /// Creates a file at a path at which Ironic will create a directory.
@@ -362,6 +363,27 @@ impl Ironic {
         let path = self.directory.join(relative);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
+}
+
+/// Runs the client of OpenStack once in the process that all tests share, and returns its answer. The process
+/// ends with the test process, which holds its standard input.
+fn reference_client(request: &Value) -> Value {
+    static CLIENT: Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>> = Mutex::new(None);
+    let _waiting = waiting("OpenStack's client");
+    let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let (stdin, stdout) = client.get_or_insert_with(|| {
+        let mut child = prepare(venv().join("bin/python3"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/client.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()))
+    });
+    writeln!(stdin, "{request}").unwrap();
+    let mut answer = String::new();
+    stdout.read_line(&mut answer).unwrap();
+    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {request}"))
 }
 
 impl Drop for Ironic {

@@ -42,6 +42,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use process::{RunToEnd, prepare};
 
+/// Returns true if `tests/run --sweep` asks for the long form of the suites. `.ci/run` does, with one life of
+/// each kind.
+pub(crate) fn long_form() -> bool {
+    std::env::var_os("MONOPILE_SWEEP").is_some_and(|sweep| !sweep.is_empty())
+}
+
 /// The program under test.
 pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
 /// A directory tree for one test, below `MONOPILE_TEST_ROOT` or `/tmp`. It is removed at the end, unless
