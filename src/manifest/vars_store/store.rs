@@ -8,6 +8,7 @@ use super::previous;
 use crate::files;
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
+use base::files::Locked;
 use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
@@ -22,7 +23,8 @@ pub struct VarsStore {
     values: Mapping,
     exists: bool,
     changed: bool,
-    lock: Option<File>,
+    lock: Option<Locked>,
+    /// True if [`Self::lock`] created the file.
     made_for_lock: bool,
     /// True if nothing is written to the file.
     detached: bool,
@@ -107,7 +109,7 @@ impl VarsStore {
         all.filter(|(name, _)| *name != previous::KEY)
     }
 
-    /// Returns all variables as one mapping.
+    /// Returns the content of the file, with the values that rotations replaced.
     pub fn root(&self) -> Node {
         Data::Map(self.values.clone()).into()
     }
@@ -165,7 +167,7 @@ impl VarsStore {
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = options.open(&self.path).map_err(failed)?;
+            let file = Locked::from(options.open(&self.path).map_err(failed)?);
             file.lock().map_err(failed)?;
             // The previous holder of the lock may have replaced the file that this run waited for.
             if same_file(&file, &self.path).map_err(failed)? {
@@ -188,7 +190,6 @@ impl VarsStore {
             let _ = std::fs::remove_file(&self.path);
         }
         self.made_for_lock = false;
-        // Closing the file releases the lock.
         self.lock = None;
     }
 
@@ -236,7 +237,7 @@ impl VarsStore {
         }
         let kept = new.put_in_place().map_err(failed)?;
         if self.lock.is_some() {
-            self.lock = Some(kept);
+            self.lock = Some(Locked::from(kept));
         }
         self.changed = false;
         self.stored_form =
@@ -275,6 +276,17 @@ mod tests {
         store.save().unwrap();
         let text = std::fs::read_to_string(store.path()).unwrap();
         assert_eq!(text, "12: twelve\na: 420\nb:\n  x:\n  - 1\n  - null\nc: new\n");
+    }
+
+    #[test]
+    fn unlock_releases_the_lock_although_a_child_process_has_a_copy() {
+        let (_dir, mut store) = store(Some("a: 1\n"));
+        store.lock().unwrap();
+        let copy = store.lock.as_ref().unwrap().try_clone().unwrap();
+        assert!(File::open(store.path()).unwrap().try_lock().is_err());
+        store.unlock();
+        File::open(store.path()).unwrap().try_lock().unwrap();
+        drop(copy);
     }
 
     #[test]
