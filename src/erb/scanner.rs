@@ -103,16 +103,16 @@ pub(super) fn scan(source: &str) -> Scanned {
         text.push_str(text_before);
         line += newlines(before);
         out.text(&mut text, text_line);
-        let Some((content, raw_len, trimmed, after)) = code_until_close(code) else {
+        let Some(tag) = code_until_close(code) else {
             // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
             rest = code;
             text_line = line;
             break;
         };
-        emit(&mut out, kind, &content, line);
-        line += newlines(&code[..raw_len]);
-        rest = after;
-        if trimmed {
+        emit(&mut out, kind, &tag.code, line);
+        line += newlines(&code[..tag.length]);
+        rest = &code[tag.length..];
+        if tag.trims_line {
             if let Some(next) = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n')) {
                 line += 1;
                 rest = next;
@@ -145,11 +145,18 @@ fn newlines(text: &str) -> u32 {
     text.bytes().filter(|byte| *byte == b'\n').count() as u32
 }
 
+/// The code of a tag, and its end.
+struct ClosedTag {
+    /// The code, with `%%>` replaced by `%>`.
+    code: String,
+    /// The number of bytes up to the end of the tag.
+    length: usize,
+    /// True if `-%>` at the end of a line closes the tag.
+    trims_line: bool,
+}
+
 /// Finds the end of a tag whose code starts at the start of `code`. Returns `None` if the tag is not closed.
-///
-/// The result is the code with `%%>` replaced by `%>`, the bytes up to the end of the tag, true if `-%>` at
-/// the end of a line closes it, and the rest of the template.
-fn code_until_close(code: &str) -> Option<(String, usize, bool, &str)> {
+fn code_until_close(code: &str) -> Option<ClosedTag> {
     let mut content = String::new();
     let mut from = 0;
     while let Some(found) = code[from..].find("%>") {
@@ -163,11 +170,11 @@ fn code_until_close(code: &str) -> Option<(String, usize, bool, &str)> {
         let after = &code[at + 2..];
         if code[from..at].ends_with('-') {
             content.push_str(&code[from..at - 1]);
-            let trims = after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n");
-            return Some((content, at + 2, trims, after));
+            let trims_line = after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n");
+            return Some(ClosedTag { code: content, length: at + 2, trims_line });
         }
         content.push_str(&code[from..at]);
-        return Some((content, at + 2, false, after));
+        return Some(ClosedTag { code: content, length: at + 2, trims_line: false });
     }
     None
 }

@@ -17,6 +17,10 @@ use foldhash::fast::RandomState;
 
 /// The maximum number of bytes of scalars that aliases may add.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
+/// Documents of up to this many nodes may consist of aliases.
+const FREE_NODES: usize = 1000;
+/// Every document may have this many nodes from aliases.
+const FREE_ALIAS_NODES: usize = 100;
 
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
@@ -172,8 +176,9 @@ impl<'a> Decoder<'a> {
 
     /// Counts a node, and rejects the document if aliases add too much to it.
     ///
-    /// In a tree of up to 400,000 nodes, 99 percent of the nodes may come from aliases. The limit falls to 10
-    /// percent at 4,000,000 nodes.
+    /// Documents of up to [`FREE_NODES`] nodes, or with up to [`FREE_ALIAS_NODES`] from aliases, are always
+    /// accepted. Up to 400,000 nodes, 99 percent may come from aliases; the limit falls to 10 percent at
+    /// 4,000,000.
     fn count(&mut self, id: Id) -> Result<(), Error> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
@@ -188,7 +193,8 @@ impl<'a> Decoder<'a> {
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
         let (decoded, from_aliases) = (self.decoded as f64, self.from_aliases as f64);
         let allowed = 0.99 - 0.89 * ((decoded.clamp(LOW, HIGH) - LOW) / (HIGH - LOW));
-        let too_many = self.from_aliases > 100 && self.decoded > 1000 && from_aliases / decoded > allowed;
+        let is_small = self.decoded <= FREE_NODES || self.from_aliases <= FREE_ALIAS_NODES;
+        let too_many = !is_small && from_aliases / decoded > allowed;
         if too_many || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self
                 .error(id, "aliases repeat too much of this document")

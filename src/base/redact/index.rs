@@ -12,7 +12,7 @@ pub(super) const KEY: usize = 4;
 /// The binary logarithm of the number of bits in the filter.
 const FILTER: u32 = 18;
 
-/// A string of an [`Index`].
+/// A spelling of a secret, as it is searched.
 pub(super) struct IndexedString {
     pub(super) form: Box<[u8]>,
     /// True if the string is secret only as a precaution; see [`super::Redactor::add_as_precaution`].
@@ -34,7 +34,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was once added as a
-    /// secret stays a secret, even if it is later added as a value.
+    /// secret stays a secret, even if it is later added as a precaution.
     pub(super) fn insert(&mut self, string: &[u8], is_precaution: bool) {
         self.insert_within(string, is_precaution, (0, 0));
     }

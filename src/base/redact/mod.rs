@@ -50,11 +50,11 @@ pub struct Redactor {
 
 #[derive(Default)]
 struct Secrets {
-    /// Secrets whose forms are not in the other fields yet, each with true if it is a value. Their forms are
-    /// made when a text is redacted, because that takes long, and some runs show nothing.
+    /// Secrets whose forms are not in the other fields yet, each with true if it is only a precaution. Their
+    /// forms are made when a text is redacted, because that takes long, and some runs show nothing.
     pending: Vec<(String, bool)>,
     forms: Forms,
-    /// Texts inside which values are not replaced.
+    /// Texts inside which precautions are not replaced.
     kept: Index,
     /// Names that the operator declared secret, normalized by [`naming::normal`].
     names: BTreeSet<String>,

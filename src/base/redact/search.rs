@@ -7,25 +7,29 @@ use super::index::{Index, IndexedString};
 use super::spellings;
 use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
 
-/// The minimum length of a secret of letters alone that is also found inside longer words.
+/// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const SHORTEST_INSIDE: usize = 8;
-/// The minimum length, without quotes and whitespace, of a secret that is searched in that form. Two adjacent
-/// short words are not a secret.
+/// The minimum length in bytes, without quotes and whitespace, of a secret that is searched in that form. Two
+/// adjacent short words are not a secret.
 pub(super) const SHORTEST_COMPACT: usize = 12;
 /// The number of times that base64 is decoded.
 const MAX_BASE64_DEPTH: u8 = 2;
-/// The possible lengths of a fragment of a secret at the edge of a text.
+/// The possible lengths in bytes of a fragment of a secret at the edge of a text.
 const FRAGMENT: Range<usize> = 8..513;
-/// The minimum length of such a fragment in base64, and of the decoded fragment.
-const FRAGMENT_BASE64: (usize, usize) = (8, 5);
-/// The maximum length of what remains of an escape that was cut off.
+/// The minimum length of such a fragment in base64, in characters.
+const SHORTEST_BASE64_FRAGMENT: usize = 8;
+/// The minimum length of a fragment that was decoded from base64, in bytes.
+const SHORTEST_DECODED_FRAGMENT: usize = 5;
+/// The maximum length in bytes of what remains of an escape that was cut off.
 const RESIDUE: usize = 16;
 /// The maximum number of brackets, commas and dots between a secret and an ellipsis.
 const LONGEST_BETWEEN: usize = 3;
-/// The length of text that is searched at each edge.
+/// The number of bytes that are searched at each edge of a text.
 const EDGE_BYTES: usize = 4096;
-/// The length of the parts in which a text is searched, and of their overlap.
-const WINDOW: (usize, usize) = (256 * 1024, 16 * 1024);
+/// The length in bytes of the parts in which a text is searched.
+const WINDOW_BYTES: usize = 256 * 1024;
+/// The length in bytes by which two such parts overlap.
+const OVERLAP_BYTES: usize = 16 * 1024;
 
 /// A secret in a text.
 pub(super) struct Match {
@@ -100,13 +104,13 @@ impl Forms {
         let mut found = Vec::new();
         let mut start = 0;
         loop {
-            let end = text.ceil_char_boundary(start + WINDOW.0);
+            let end = text.ceil_char_boundary(start + WINDOW_BYTES);
             let part = text.get(start..end).unwrap_or_default();
             self.search(&DecodedView::of(part.as_bytes(), start), MAX_BASE64_DEPTH, &mut found);
             if end == text.len() {
                 break;
             }
-            start = text.floor_char_boundary(end - WINDOW.1);
+            start = text.floor_char_boundary(end - OVERLAP_BYTES);
         }
         let mut start = 0;
         for ellipsis in ellipses(text.as_bytes()).chain(std::iter::once(text.len()..text.len())) {
@@ -196,7 +200,7 @@ impl Forms {
         let residue = residue(&view.bytes, &plain.bytes);
         let mut longest: Option<(usize, &IndexedString)> = None;
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
-            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(FRAGMENT_BASE64.1);
+            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(SHORTEST_DECODED_FRAGMENT);
             let last = (end + 1).saturating_sub(shortest);
             for at in end.saturating_sub(FRAGMENT.end - 1)..last {
                 let fragment = bytes.get(at..end).unwrap_or_default();
@@ -220,9 +224,9 @@ impl Forms {
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
                 let run = plain.run_at_end(end);
-                run.len() >= FRAGMENT_BASE64.0
+                run.len() >= SHORTEST_BASE64_FRAGMENT
                     && (0..4).any(|skipped| {
-                        let (mut views, _) = plain.decoded(&run, skipped, FRAGMENT_BASE64.1);
+                        let (mut views, _) = plain.decoded(&run, skipped, SHORTEST_DECODED_FRAGMENT);
                         let last = views.pop();
                         last.is_some_and(|(_, view)| self.starts_in(&view, edge, depth - 1, found))
                     })
@@ -259,9 +263,9 @@ impl Forms {
         }
         let run = plain.run_at_start();
         depth > 0
-            && run.len() >= FRAGMENT_BASE64.0
+            && run.len() >= SHORTEST_BASE64_FRAGMENT
             && (0..4).any(|skipped| {
-                let (views, _) = plain.decoded(&run, skipped, FRAGMENT_BASE64.1);
+                let (views, _) = plain.decoded(&run, skipped, SHORTEST_DECODED_FRAGMENT);
                 // The first character may have been cut off.
                 let first = views.into_iter().next().filter(|(start, _)| *start < 4);
                 first.is_some_and(|(_, view)| self.ends_in(&view, edge, depth - 1, found))
@@ -290,7 +294,7 @@ fn residue(text: &[u8], unescaped: &[u8]) -> usize {
 
 /// Returns the minimum length of a fragment.
 fn shortest(depth: u8) -> usize {
-    if depth == MAX_BASE64_DEPTH { FRAGMENT.start } else { FRAGMENT_BASE64.1 }
+    if depth == MAX_BASE64_DEPTH { FRAGMENT.start } else { SHORTEST_DECODED_FRAGMENT }
 }
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one

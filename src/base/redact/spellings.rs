@@ -9,14 +9,15 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The minimum length of a redacted value in characters.
 pub(super) const SHORTEST: usize = 4;
-/// The minimum length of a line that counts as a secret by itself.
+/// The minimum length in bytes of a line that counts as a secret by itself.
 const SHORTEST_LINE: usize = 8;
-/// The minimum length of an encoded form. Shorter ones would match by accident.
+/// The minimum length in bytes of an encoded form. Shorter ones would match by accident.
 const SHORTEST_ENCODED: usize = 6;
-/// The maximum length of a secret that is also searched as a whole, not only line by line.
+/// The maximum length in bytes of a secret that is also searched as a whole, not only line by line.
 const LONGEST: usize = 4096;
-/// The maximum length of a secret that is searched line by line. Longer ones are searched in pieces.
+/// The maximum length in bytes of a secret that is searched line by line. Longer ones are searched in pieces.
 const LONGEST_IN_LINES: usize = 64 * 1024;
+/// The length in bytes of a piece of such a secret.
 const PIECE: usize = 64;
 
 /// Returns the parts of a secret that are secrets by themselves: the whole, and each line.

@@ -15,10 +15,13 @@ use base::{Error, Result};
 
 /// The file of user data, in the directory of the settings.
 const USER_DATA: &str = "user_data.json";
-/// The first and the maximum pause between requests while the agent has no settings.
-const REQUEST_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// The first pause between requests while the agent has no settings. It doubles each time.
+const FIRST_REQUEST_PAUSE: Duration = Duration::from_millis(100);
+/// The limit of this pause.
+const MAX_REQUEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of requests for current settings before the agent uses those of the file.
 const MAX_SETTINGS_REQUESTS: u32 = 4;
+/// The pause between these requests.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The source of a VM's settings.
@@ -77,7 +80,7 @@ impl Source {
     /// limit.
     pub(super) fn first(&self) -> Result<AgentSettings> {
         let Some(registry) = &self.registry else { return self.known() };
-        let (mut pause, longest) = REQUEST_PAUSES;
+        let mut pause = FIRST_REQUEST_PAUSE;
         let mut logged = String::new();
         loop {
             let error = match self.fetch(registry) {
@@ -93,7 +96,7 @@ impl Source {
                 logged = error;
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(longest);
+            pause = (pause * 2).min(MAX_REQUEST_PAUSE);
         }
     }
 

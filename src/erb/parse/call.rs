@@ -10,6 +10,15 @@ use super::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Node, Pair, Par
 use super::lower::{Lowered, Lowerer, unsupported};
 use crate::scanner::{BUFFER, TEXT_CALL};
 
+/// The form in which a bare `super` passes a parameter on.
+#[derive(Clone, Copy)]
+enum Passed {
+    Value,
+    Splat,
+    Keyword,
+    Keywords,
+}
+
 impl Lowerer {
     pub(super) fn send(&mut self, send: &nodes::Send) -> Lowered<Node> {
         if let Some(special) = self.output(send)? {
@@ -140,12 +149,12 @@ impl Lowerer {
         let mut pairs = Vec::new();
         for param in &method {
             let (name, kind) = match param {
-                Ast::Arg(arg) => (Some(&arg.name), 'v'),
-                Ast::Optarg(arg) => (Some(&arg.name), 'v'),
-                Ast::Restarg(arg) => (arg.name.as_ref(), '*'),
-                Ast::Kwarg(arg) => (Some(&arg.name), 'k'),
-                Ast::Kwoptarg(arg) => (Some(&arg.name), 'k'),
-                Ast::Kwrestarg(arg) => (arg.name.as_ref(), 'h'),
+                Ast::Arg(arg) => (Some(&arg.name), Passed::Value),
+                Ast::Optarg(arg) => (Some(&arg.name), Passed::Value),
+                Ast::Restarg(arg) => (arg.name.as_ref(), Passed::Splat),
+                Ast::Kwarg(arg) => (Some(&arg.name), Passed::Keyword),
+                Ast::Kwoptarg(arg) => (Some(&arg.name), Passed::Keyword),
+                Ast::Kwrestarg(arg) => (arg.name.as_ref(), Passed::Keywords),
                 _ => continue,
             };
             let Some((name, slot)) = name.and_then(|name| Some((name, self.find(name)?))) else {
@@ -154,9 +163,9 @@ impl Lowerer {
             };
             let local = Expr { node: Node::Local(slot), span };
             match (kind, &mut args) {
-                ('v', Some(args)) => args.push(Argument::Value(local)),
-                ('*', Some(args)) => args.push(Argument::Splat(local)),
-                ('k', _) => {
+                (Passed::Value, Some(args)) => args.push(Argument::Value(local)),
+                (Passed::Splat, Some(args)) => args.push(Argument::Splat(local)),
+                (Passed::Keyword, _) => {
                     pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.name(name)), span }, local));
                 }
                 _ => pairs.push(Pair::Splat(local)),

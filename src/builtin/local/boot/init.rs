@@ -1,4 +1,5 @@
-//! The second stage: builds the VM's file system, starts the agent and supervises it, as pid 1 of the VM.
+//! The second stage of `vm-boot`: builds the VM's file system, starts the agent and supervises it, as pid 1
+//! of the VM.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,17 +20,22 @@ use signal_hook::consts::{SIGCHLD, SIGTERM};
 use super::{Report, SETTINGS, USER_DATA, rootfs};
 use crate::cpi::process::timespec;
 
-/// The agent's program, settings and base directory inside the VM.
+/// The agent's program inside the VM.
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
+/// The settings that the agent reads.
 const AGENT_SETTINGS: &str = "/var/vcap/bosh/settings.json";
+/// The user data beside them.
 const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
+/// The base directory of the agent, jobs and packages.
 const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The uptime after which an agent is restarted without a pause.
 const STABLE_PERIOD: Duration = Duration::from_secs(2);
-/// The first and the maximum pause before a restart of an agent that ended early.
-const RESTART_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The pause before a restart of an agent that ended early. It doubles each time.
+const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(100);
+/// The limit of this pause.
+const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 /// The time that the VM's processes have to end at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -171,7 +177,7 @@ fn drain(socket: &mut UnixStream) -> bool {
 fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut started = Instant::now();
-    let mut pause = RESTART_PAUSES.0;
+    let mut pause = FIRST_RESTART_PAUSE;
     let mut due = None;
     loop {
         let limit = due.map(|due: Instant| due.saturating_duration_since(Instant::now()));
@@ -182,8 +188,11 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             }
             agent = None;
             let uptime = started.elapsed();
-            pause =
-                if uptime >= STABLE_PERIOD { RESTART_PAUSES.0 } else { (pause * 2).min(RESTART_PAUSES.1) };
+            pause = if uptime >= STABLE_PERIOD {
+                FIRST_RESTART_PAUSE
+            } else {
+                (pause * 2).min(MAX_RESTART_PAUSE)
+            };
             let wait = if uptime >= STABLE_PERIOD { Duration::ZERO } else { pause };
             log(format_args!(
                 "the agent ended after {} ms, restarting it in {} ms",
@@ -201,7 +210,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 Ok(pid) => (agent, due) = (Some(pid), None),
                 Err(error) => {
                     log(format_args!("starting the agent failed: {error}"));
-                    pause = (pause * 2).min(RESTART_PAUSES.1);
+                    pause = (pause * 2).min(MAX_RESTART_PAUSE);
                     due = Some(Instant::now() + pause);
                 }
             }

@@ -31,9 +31,9 @@ pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the stat
 pub(super) struct RuleTable {
     pub(super) preparations: &'static [Preparation],
     pub(super) progress: fn(Evidence) -> Progress,
-    pub(super) conclusions: fn(Outcome, bool, bool) -> &'static [Conclusion],
-    pub(super) must_fence: fn(bool) -> bool,
-    pub(super) may_give_back: fn(bool) -> bool,
+    pub(super) conclusions: fn(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion],
+    pub(super) must_fence: fn(taken_over: bool) -> bool,
+    pub(super) may_give_back: fn(is_unfenced: bool) -> bool,
 }
 
 /// The rules of the code.
@@ -43,7 +43,7 @@ pub(super) const IMPLEMENTED_RULES: RuleTable =
 /// The place of the state, and the machines of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// A directory.
+    /// A directory, with both runs on one machine.
     Directory,
     /// A bucket, with both runs on one machine.
     OneMachine,
