@@ -1,6 +1,4 @@
-//! The command line of monopile.
-//!
-//! Uses every other crate of the workspace except `net`. `docs/architecture.md` has the map.
+//! The program: command line, output, and the CPI check. `docs/architecture.md` has the map.
 //!
 //! Entry points: [`cli::main`], the whole program; [`cli::command`], its grammar for man pages and
 //! completions; [`ui::renderer()`], which renders the events of a run; [`conformance::check()`],

@@ -20,7 +20,7 @@ pub struct ReleaseReport {
     pub uncommitted_changes: bool,
     /// Path of the release.
     pub archive: String,
-    /// Its jobs.
+    /// The jobs, sorted by name.
     pub jobs: Vec<JobRow>,
     /// Its packages, source and compiled.
     pub packages: Vec<PackageRow>,

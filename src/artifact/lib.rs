@@ -1,7 +1,5 @@
 //! Stemcells and releases: downloads, digests, the cache, and safe unpacking of untrusted archives.
 //!
-//! Uses `base`, `net` and `yaml`.
-//!
 //! Entry points, in the order of use:
 //!
 //! 1. [`Location::parse`] reads the `url` of a manifest.

@@ -7,7 +7,7 @@ pub const SUCCESS: u8 = 0;
 pub const ENVIRONMENT: u8 = 1;
 /// The command line is wrong, or the operator answered no.
 pub const USAGE: u8 = 2;
-/// The input is invalid.
+/// The input is invalid: manifest, release, stemcell, digest or state.
 pub const INVALID_INPUT: u8 = 3;
 /// Another run holds the state.
 pub const LOCKED: u8 = 4;

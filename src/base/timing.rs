@@ -44,7 +44,7 @@ struct ActivityTotals {
 /// Counts of a run's calls and transfers, and the duration of its compilation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Calls of a CPI.
+    /// CPI processes that were started, retries included.
     pub cpi_calls: u64,
     /// Messages to the agent, including `get_task`.
     pub agent_messages: u64,
@@ -63,7 +63,7 @@ pub struct Counts {
 /// Duration of a run, in parts that add up to the total, and its counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Timings {
-    /// Total.
+    /// The whole run.
     #[serde(rename = "total_ms", serialize_with = "milliseconds")]
     pub total: Duration,
     /// CPI calls.

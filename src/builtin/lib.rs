@@ -1,7 +1,7 @@
 //! The CPIs that ship inside the binary: `local`, with the agent that its VMs run, and `ironic`.
 //!
-//! Uses `artifact`, `base`, `ironic` and `net`, and nothing of the engine: a built-in CPI is a separate
-//! process that speaks the CPI protocol, like any other CPI.
+//! Uses nothing of the engine: a built-in CPI is a separate process that speaks the CPI protocol, like any
+//! other CPI.
 //!
 //! Entry points: [`local::run`] and [`ironic::run`] serve one request; [`local::boot::run`] is the first
 //! process of a `local` VM; [`agent::run`] is the agent in it. The internal commands of `src/cli/internal.rs`

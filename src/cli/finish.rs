@@ -22,7 +22,7 @@ pub(super) enum CommandResult {
     Document,
     /// Output, and the problem that it shows.
     Finding(Vec<u8>, base::Error),
-    /// Output that describes the success of the command, with the matching exit code.
+    /// Output with an exit code of its own. A code other than 0 is not reported as an error.
     Verdict(Vec<u8>, u8),
 }
 

@@ -339,7 +339,7 @@ type Examples = &'static [&'static str];
 /// The text after the options of a command. The man pages have a section for each part.
 #[derive(Debug, Clone)]
 pub struct HelpNotes {
-    /// Remarks.
+    /// Sentences that belong to no option.
     pub remarks: Option<String>,
     /// The exit codes that have a special meaning for this command.
     pub exit_codes: ExitCodes,

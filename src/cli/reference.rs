@@ -58,7 +58,7 @@ pub(super) fn exit_codes(command: &str) -> ExitCodes {
 /// An environment variable that the program reads, other than the variables of flags.
 #[derive(Debug)]
 pub struct Variable {
-    /// Its name.
+    /// The name, such as `NO_COLOR`; `AWS_*` stands for a group.
     pub name: &'static str,
     /// Its effect.
     pub meaning: &'static str,
@@ -104,7 +104,7 @@ pub(super) static COMPLETED_WORD: Variable = Variable::new("_CLAP_COMPLETE_INDEX
 
 /// The variable of the home directory, which the standard library reads.
 static HOME: Variable = Variable::new("HOME", "Home directory; that of the password database by default");
-/// Variables that other crates read from the environment that `cli` passes to them.
+/// Variables that `cli` passes on to other crates. Only they give them a meaning.
 static PASSED_ON: [Variable; 7] = [
     Variable::new(
         "BOSH_ALL_PROXY",

@@ -13,10 +13,10 @@ use base::Result;
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Info, Method};
 use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
 
-/// A finished call without secrets.
+/// A finished call, with its secrets redacted.
 #[derive(Debug, Clone, Serialize)]
 pub struct FinishedCall {
-    /// The request.
+    /// The JSON document that the CPI got.
     pub request: Value,
     /// Standard output. Bytes that are not UTF-8 are replaced.
     pub answer: String,

@@ -15,15 +15,15 @@ use base::redact::Redactor;
 use engine::cpi::{Executable, RequestEnvelope};
 use engine::protocol::RequestId;
 
-/// The source of answers.
+/// The source of the answers of a CPI under test.
 pub enum AnswerSource {
-    /// A program.
+    /// A CPI program, started once for each request.
     Program(Executable),
     /// A transcript that replaces the program.
     Transcript(Mutex<TranscriptPlayer>),
 }
 
-/// A CPI with all inputs of its requests.
+/// A CPI, and what its requests have in common.
 pub struct CpiUnderTest {
     /// The source of answers.
     pub source: AnswerSource,

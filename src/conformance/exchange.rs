@@ -38,7 +38,7 @@ pub struct Exchange {
     pub held_open: bool,
 }
 
-/// The end of a process.
+/// The way in which a CPI process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// It exited with this status.

@@ -14,7 +14,7 @@ use engine::cpi::{ANSWER_LIMIT, CpiErrorKind};
 pub struct Reply {
     /// The content.
     pub content: ReplyBody,
-    /// A result beside an error, where the contract allows none.
+    /// The result of an answer that also has an error. The contract forbids that.
     pub beside: Option<Value>,
     /// Problems of the form.
     pub problems: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Refusal {
     pub kind: CpiErrorKind,
     /// The type as the CPI spelled it.
     pub error_type: String,
-    /// The message.
+    /// The message as the CPI wrote it.
     pub message: String,
     /// True if the CPI suggests a retry.
     pub ok_to_retry: bool,

@@ -31,7 +31,7 @@ use base::files::input;
 use base::redact::Redactor;
 use base::{Error, Result};
 
-/// The version of the format.
+/// The version of the transcript format, in the first line of the file.
 const FORMAT_VERSION: u64 = 1;
 /// The maximum size of a transcript, in bytes.
 const TRANSCRIPT_LIMIT: u64 = 256 << 20;

@@ -63,7 +63,7 @@ pub struct RecordedPlan {
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// Its exit code.
+    /// The exit code of the process, see `base::exit_code`.
     pub exit_code: u8,
     /// Its duration in milliseconds.
     pub elapsed_ms: u64,

@@ -1,8 +1,7 @@
 //! Plans and acts. This is the only crate that sees the CPI, the agent and the state together.
 //!
-//! Uses `artifact`, `base`, `erb`, `manifest`, `net` and `yaml`. Each of its modules uses only those before
-//! it in the layer table of `docs/architecture.md`, which also explains the contracts and the rules of the
-//! journal.
+//! Each module uses only those before it in the layer table of `docs/architecture.md`, which also explains
+//! the contracts and the rules of the journal.
 //!
 //! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`records`], [`resources`]
 //! and [`inspection`], each of which takes a request and an [`run_context::RunContext`]; [`plan::create()`],

@@ -1,8 +1,8 @@
 //! Renders BOSH job templates (ERB), with or without Ruby.
 //!
-//! "Upstream" in this crate is `bosh create-env`, whose renderer is a Ruby script. A [`Context`] is the
-//! evaluation context in the JSON form of that script. A [`Renderer`] turns a template and a context into the
-//! bytes of a file. There are three renderers:
+//! "Upstream" in this crate is the bosh CLI: its `create-env` renders with a Ruby script. A [`Context`] is
+//! the evaluation context in the JSON form of that script. A [`Renderer`] turns a template and a context into
+//! the bytes of a file. There are three renderers:
 //!
 //! - [`native::NativeRenderer`] evaluates the Ruby in a template itself. The template has no access to files,
 //!   processes, network or environment, and its steps, memory and depth are limited.

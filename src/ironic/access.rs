@@ -45,7 +45,7 @@ pub struct AccessSettings {
     pub api_version: Option<String>,
 }
 
-/// Checked [`AccessSettings`].
+/// The endpoint and credentials that [`AccessSettings`] describe, checked and parsed.
 #[derive(Clone)]
 pub struct Access {
     pub(super) endpoint: Option<String>,

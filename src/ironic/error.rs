@@ -79,7 +79,7 @@ pub enum IronicError {
     Protocol {
         /// Method and path.
         request: String,
-        /// The cause, a sentence in which the answer is "it".
+        /// The cause: a sentence with `it` for the answer, such as `it is not JSON`.
         problem: String,
     },
     /// A value that must not be sent to Ironic.

@@ -1,8 +1,6 @@
 //! A client for the bare metal API of a standalone Ironic (docs.openstack.org,
 //! `ironic/latest/contributor/webapi.html` and "Bare Metal API v1 reference").
 //!
-//! Uses `base` and `net`.
-//!
 //! Entry points: [`AccessSettings::access`], which turns settings into an endpoint and credentials;
 //! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
 //! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.

@@ -63,10 +63,10 @@ impl Collection {
     }
 }
 
-/// Selection, order and fields of a list.
+/// Options of [`Client::list`](super::Client::list).
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
-    /// Query arguments of the collection, such as `node`.
+    /// Filters, such as `("node", "NAME")`.
     pub arguments: Vec<(&'static str, String)>,
     /// Return all fields. Cannot be combined with `fields`.
     pub detail: bool,

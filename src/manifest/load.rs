@@ -32,7 +32,7 @@ const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
 pub struct LoadedManifest {
     /// The manifest's tree. A value that came from a variable has the position of its reference.
     pub root: Node,
-    /// The CPI config of `--cpi-config`.
+    /// The CPI config of `--cpi-config`, interpolated. `None` without the flag.
     pub cpi_config: Option<Node>,
     /// The `azs` of the cloud config.
     pub cloud_config: Option<Node>,
@@ -50,7 +50,7 @@ pub struct LoadedManifest {
     pub(crate) stored_certificates: Vec<(String, String)>,
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
-    /// The agent's credentials before rotations that are not deployed yet, the latest first.
+    /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
 }
 

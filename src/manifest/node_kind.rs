@@ -1,4 +1,4 @@
-//! Words that errors share.
+//! The kind of a YAML node in words, for errors.
 
 use yaml::Node;
 

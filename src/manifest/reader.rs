@@ -36,7 +36,7 @@ impl Problems {
 /// A node with its path.
 #[derive(Clone)]
 pub(super) struct Field<'a> {
-    /// The node.
+    /// The node, of any kind.
     pub(super) node: &'a Node,
     /// The path as shown to the operator: `instance_groups[0].jobs[1]`.
     pub(super) path: String,

@@ -31,7 +31,7 @@ fn check(node: &Node, path: &str, known: &[&str], warnings: &mut Vec<String>) {
     for (key, _) in map.iter() {
         let Some(name) = key.as_str().filter(|name| !known.contains(name)) else { continue };
         let hint = did_you_mean(name, known.iter().copied());
-        // A key of an ops file has no place in the manifest.
+        // A key that the path of an operation created has no position.
         let location =
             key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();
         warnings.push(format!("{location}`{path}` has the unknown key '{name}', which is ignored{hint}"));

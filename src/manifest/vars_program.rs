@@ -1,8 +1,8 @@
 //! Programs that print variables (`--vars-exec`), such as the client of a secret store.
 //!
 //! A program runs once, in a process group of its own, without input, and within limits of time and size. Its
-//! output stays in memory. A question on the terminal stops a process of a background group, so it ends the
-//! wait at once.
+//! output stays in memory. The kernel stops a program that asks on the terminal, because its group is in the
+//! background. The run then stops waiting.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -162,7 +162,8 @@ impl VarsProgram {
         let (mut stdout, mut log) = (Vec::new(), Log::default());
         let end = loop {
             let state = process.state().map_err(failed)?;
-            // What it wrote is in the pipes when it has ended. Processes that it left must not write more.
+            // All its output is in the pipes now. Its remaining child processes are killed, so that they add
+            // nothing.
             let has_ended = matches!(state, State::Ended);
             if has_ended {
                 process.signal(Signal::KILL);

@@ -50,8 +50,7 @@ pub struct UnresolvedHost(io::Error);
 
 /// Resolves `host` and connects to one of its addresses, within `limit` in total.
 ///
-/// The thread that does so may outlive the call by the rest of the limit, or by the timeout of the system's
-/// resolver.
+/// After an interrupt, the thread that connects ends later: at `limit`, or when the resolver gives up.
 pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
     let started = Instant::now();
     let (sender, outcome) = mpsc::channel();
@@ -170,7 +169,7 @@ impl Limit {
     }
 }
 
-/// Returns true if a slice ended, or a signal handler ran, before any bytes were transferred.
+/// Returns true if nothing was transferred yet: the socket timed out, or a signal handler ran.
 pub fn must_wait(error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => true,

@@ -51,10 +51,7 @@ mod base64_text {
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves HTTP/1 on a stream until it ends. `timeout_headers` is the timeout for the headers of a request and
-/// for an idle connection. `server` names the server in the log.
-///
-/// A request may be answered before all of it was read, for example if its password is wrong. The rest is
-/// then read for up to [`LINGER_TIMEOUT`], because closing a socket with unread data can discard the answer.
+/// for an idle connection; `server` names the server in the log.
 pub async fn serve_connection<S>(stream: S, app: Router, timeout_headers: Duration, server: &str)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -69,6 +66,8 @@ where
     match served {
         Ok(parts) => {
             let mut stream = parts.io.into_inner();
+            // A request may be answered before all of it was read, for example if its password is wrong. The
+            // rest is read, because closing a socket with unread data can discard the answer.
             if stream.shutdown().await.is_ok() {
                 let _ = timeout(LINGER_TIMEOUT, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
             }

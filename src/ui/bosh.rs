@@ -14,7 +14,7 @@ use super::renderer::Screen;
 use super::text::Lines;
 use base::events::{Event, Outcome, Sink, StageId};
 
-/// The title of a column, by which rows refer to it in lower case.
+/// The title of a column. In rows its lower-case form is the key.
 type Title = &'static str;
 
 /// A table of the document.
@@ -32,7 +32,7 @@ pub struct Table {
 #[derive(Clone)]
 pub struct Document {
     content: Arc<Mutex<DocumentContent>>,
-    /// True if stages and notes are not added as lines, because the command has output of its own.
+    /// True if the command has output of its own. Stages and notes are then left out.
     has_output: bool,
     lines: Lines,
 }

@@ -14,7 +14,7 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 /// The screen, restored when this is closed or dropped.
 pub struct FullScreen {
     terminal: bool,
-    /// True if a program reads the output: each text is one line, without empty lines between them.
+    /// True for output to a program: each text is one line, and no empty line separates them.
     lines: bool,
     frame: String,
     first: bool,

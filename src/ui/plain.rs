@@ -15,7 +15,7 @@ use super::summary;
 use super::text::{self, Color, Lines, paint};
 use base::events::{Event, Outcome, RunReport, Sink};
 
-/// The maximum silence of a running stage.
+/// A running stage that prints nothing for this long gets a line.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 /// The minimum usual duration that is shown at the start of a stage.
 const LONG_STAGE: Duration = Duration::from_secs(10);

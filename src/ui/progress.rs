@@ -1,5 +1,6 @@
 //! The view for terminals: finished stages scroll up as a tree above the live [`frame`](super::frame), which
-//! is redrawn ten times a second. Only this file and the canvas use indicatif.
+//! is redrawn every 100 ms and after events, at most 20 times a second. Only this file and the canvas use
+//! indicatif.
 //!
 //! Lasting lines go to standard output, the live part to standard error. If standard error is no terminal
 //! (`--tty` in a CI job), only the tree is printed, with the starts of stages.

@@ -13,8 +13,7 @@ pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 /// True while a prompt waits for an answer. It stays true after a signal at a prompt, which ends the run.
 static ASKING: AtomicBool = AtomicBool::new(false);
 
-/// The columns that a question leaves for ` [y/N] ` and the answer. dialoguer repeats a question that takes
-/// more than one line, so the prompt prints only the last line of a question through dialoguer.
+/// The columns that stay free for ` [y/N] ` and the answer.
 const ANSWER_COLUMNS: usize = 8;
 
 /// Returns true while a prompt waits. The prompt then reports signals itself.
@@ -49,6 +48,7 @@ pub fn confirm(question: &str) -> Result<bool> {
 /// Like [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
+    // dialoguer would repeat a question of several lines, so it gets only the last one.
     let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER_COLUMNS));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     ask("asking for confirmation", interrupted, || {

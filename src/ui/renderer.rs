@@ -79,7 +79,7 @@ impl Sink for Renderer {
     }
 }
 
-/// Creates a renderer.
+/// Creates the renderer of this format. It redacts the texts of events before it renders them.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     let lines = Lines::standard(options.stdout_reserved);
     let mut document = None;
@@ -92,8 +92,8 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { screen, document, redactor }
 }
 
-/// Cleans and redacts every text of an event. Redaction comes before rendering. Otherwise, a secret such as
-/// `event` or a digit could garble the format.
+/// Cleans and redacts every text of an event, before it is rendered. If a secret is the word `event`,
+/// redacting rendered JSON would replace its key.
 fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     let hide = |text: &String| redactor.clean_and_redact(text);
     let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();

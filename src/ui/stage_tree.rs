@@ -25,7 +25,7 @@ pub(super) struct Running {
     pub(super) usual: Option<Duration>,
     /// The amount done, the total and the unit.
     progress: Option<(u64, Option<u64>, Unit)>,
-    /// Times and amounts within the window.
+    /// Times and amounts within the window, and the last one before it.
     samples: VecDeque<(Instant, u64)>,
     /// The newest log line.
     pub(super) log: Option<String>,

@@ -66,7 +66,7 @@ impl Styled {
     }
 
     /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
-    /// Words longer than a line stay whole, so that a path can be copied, and so do commands of this program.
+    /// Words longer than a line, and commands of this program, stay whole so that they can be copied.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
         self.broken(columns, hang, colors, Overlong::Whole)
     }

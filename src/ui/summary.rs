@@ -7,7 +7,7 @@ use super::text::Color;
 use base::ErrorKind;
 use base::events::{FinishedStage, RunReport, StartedStep};
 
-/// The shortest run with a whole summary.
+/// Runs that take at least this long get the full summary.
 pub(super) const LONG_RUN: Duration = Duration::from_secs(60);
 /// The most stages to list: the longest ones.
 const STAGES: usize = 12;
@@ -42,7 +42,7 @@ fn heading(text: &str) -> Line {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
-/// Returns the steps.
+/// Returns a numbered line for each step of the plan that began, and one for the number of others.
 fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
         let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&done_or_not(step))));

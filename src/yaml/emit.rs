@@ -31,10 +31,15 @@ pub fn emit(node: &Node) -> String {
 /// The position of a node relative to its parent.
 #[derive(Clone, Copy, PartialEq)]
 enum Context {
+    /// The document.
     Root,
+    /// After `- `.
     Item,
+    /// After `key:`.
     Value,
+    /// A key on the line of its value: `key:`.
     SimpleKey,
+    /// After `? `.
     ComplexKey,
 }
 
@@ -52,7 +57,7 @@ struct Emitter {
     column: usize,
     /// The column in which block content starts. `None` outside collections.
     indent: Option<usize>,
-    /// True at the start of a line and after the spaces of its indent.
+    /// True if no space is needed before the next token.
     whitespace: bool,
     /// True while this line has only spaces and indicators.
     indention: bool,

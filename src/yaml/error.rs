@@ -6,7 +6,7 @@ use super::position::{LineColumn, Position};
 
 /// An error in a YAML document: the problem, its place, and a suggestion.
 ///
-/// It may quote keys, but no strings that are values, because they may be secrets. `Display` shows the place
+/// It may quote keys. It never quotes string values, because they may be secrets. `Display` shows the place
 /// and the problem, not the hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", prefix(.file.as_deref(), *.line, *.column))]

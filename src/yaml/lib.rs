@@ -1,6 +1,6 @@
 //! YAML 1.1 as BOSH reads and writes it.
 //!
-//! "Upstream" in this crate is the Go YAML library that `bosh` uses. The loader resolves plain scalars as
+//! "Upstream" in this crate is go-yaml, the library of the bosh CLI. The loader resolves plain scalars as
 //! upstream does, and keeps the position of every node. The emitter's output equals upstream's byte for byte.
 //!
 //! Entry points:

@@ -48,7 +48,7 @@ fn measure(suite: &Suite) -> Findings {
         let bytes: usize = templates.iter().map(String::len).sum();
         findings.note(format!(
             "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {wanted} \
-             do not fit together)",
+             fail when joined)",
             templates.len(),
             bytes / 1024,
             pieces.len()

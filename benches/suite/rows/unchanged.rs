@@ -35,8 +35,8 @@ fn measure(suite: &Suite) -> Findings {
         let hello = environment(bytes);
         let command = || hello.builtin_command(&["create-env"], &["-n"]);
         process::run(&mut command());
-        // A second run follows after a pause, because a run reads files again that were written shortly
-        // before the last reading.
+        // A run reads a file again that was written shortly before its last reading. So the first run after
+        // writing is not typical.
         std::thread::sleep(Duration::from_millis(100));
         process::run(&mut command());
         let theirs = suite.bosh.as_ref().map(|bosh| (bosh, for_bosh(bosh, bytes)));

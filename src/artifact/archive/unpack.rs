@@ -33,11 +33,10 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// Called with the bytes of the archive read so far and with its size.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Unpacks the archive `file` into the new directory `dest`, which must not exist. Its parent must exist.
+/// Unpacks the archive `file` into the new directory `dest`, whose parent must exist.
 ///
-/// `what` names the archive in errors ("the stemcell 'https://…'"). If `expected` is given, the digest of the
-/// archive file is checked in the same pass. The tree is at `<dest>.partial` until everything is checked, and
-/// is removed on failure.
+/// `what` names the archive in errors ("the stemcell 'https://…'"). The tree is at `<dest>.partial` until
+/// everything is checked, the digest `expected` included, and is removed on failure.
 pub fn unpack_file(
     file: &Path,
     what: &str,

@@ -14,7 +14,7 @@ use base::{Error, Result};
 /// The minimum size in bytes of a file whose reading is shown as a stage.
 const WORTH_A_STAGE: u64 = 64 << 20;
 
-/// The kind of an artifact.
+/// The kind of an artifact, in the index of digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {

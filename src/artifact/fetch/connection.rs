@@ -87,7 +87,8 @@ impl ProxyDialer {
     }
 
     /// Opens a connection to `host` with timeouts of [`SLICE`]. Each hop on the way may take `limit`, and
-    /// with a jumpbox `limits::CONNECT`. An error of kind `PermissionDenied` is permanent.
+    /// with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An error of kind
+    /// `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
         let stopped = || (self.0.interrupted)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
@@ -308,7 +309,7 @@ impl fmt::Debug for ProxyConnection {
     }
 }
 
-/// Returns the time left for an operation, at most [`STALL`].
+/// Returns the time left for an operation, at most [`STALL_TIMEOUT`].
 fn time_left(timeout: &NextTimeout) -> Duration {
     (*timeout.after).min(STALL_TIMEOUT)
 }

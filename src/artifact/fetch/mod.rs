@@ -32,11 +32,11 @@ use ureq::unversioned::transport::{Connector as _, RustlsConnector};
 
 pub use relay::relay;
 
-/// Creates an HTTP client for many small requests. It does not follow redirects.
+/// Creates an HTTP client for many small requests, without redirects. Also returns the passwords of its
+/// proxies, which must be redacted.
 ///
 /// `env_vars` are environment variables, from which it takes its proxies. `timeout` is for a whole request,
-/// which also ends when `interrupted` returns an error. Also returns the passwords of the proxies, which must
-/// be redacted. An error names the variable that is not valid.
+/// which also ends when `interrupted` returns an error.
 pub fn client(
     env_vars: &[(String, String)],
     timeout: Duration,

@@ -111,7 +111,7 @@ impl JumpboxSession {
     }
 }
 
-/// Waits for an outcome, and returns `None` after [`CONNECT`]. A signal ends the wait with an error.
+/// Waits for an outcome, and returns `None` after [`CONNECT_TIMEOUT`]. A signal ends the wait with an error.
 async fn limited<F: Future>(interrupted: &InterruptCheck, waited_for: F) -> io::Result<Option<F::Output>> {
     let signal = async {
         while interrupted().is_ok() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// The durations of one run. Cheap to clone; clones share them.
+/// The usual durations of stages, and those of this run, by kind of stage. Cheap to clone; clones share them.
 #[derive(Clone, Default)]
 pub(super) struct StageDurations(Arc<Mutex<StageTimes>>);
 

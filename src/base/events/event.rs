@@ -204,7 +204,7 @@ pub enum Outcome {
     Done,
     /// The stage had nothing to do.
     Skipped {
-        /// The reason.
+        /// The reason, a clause such as "it does not exist any more".
         reason: String,
     },
     /// The stage failed. The error is in [`Event::RunFinished`].

@@ -112,7 +112,8 @@ fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Returns an error if a signal came. Before signals are counted, they end the process.
+/// Returns an error if a signal came. Returns none before [`end_at_signals`]: a signal then ends the process
+/// itself.
 pub fn check_signals() -> Result<()> {
     let signals = SIGNALS.get().map_or(0, |signals| signals.load(Ordering::SeqCst));
     if signals & 0xff == 0 {

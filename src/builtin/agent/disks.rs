@@ -22,8 +22,9 @@ use base::error::ResultExt;
 use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
-/// The number of attempts to unmount a busy disk, and the first pause, which doubles each time.
+/// The number of attempts to unmount a busy disk.
 const BUSY_TRIES: u32 = 8;
+/// The first pause between these attempts. It doubles each time.
 const BUSY_WAIT: Duration = Duration::from_millis(20);
 
 /// The disks of the VM.

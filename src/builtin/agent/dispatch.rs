@@ -1,5 +1,5 @@
 //! Dispatches messages to actions: `{"method", "arguments", "reply_to"}` is answered with `{"value"}` or
-//! `{"exception"}` (agent/action_dispatcher.go and agent/action of the agent).
+//! `{"exception"}` (agent/action_dispatcher.go and agent/action of the bosh-agent).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,13 +68,13 @@ impl Arguments {
     }
 }
 
-/// The tasks that may run at the same time as a task of this mode.
+/// The rule by which a task waits for others.
 enum TaskConcurrency {
-    /// All other tasks.
+    /// Never waits.
     Free,
-    /// Free tasks and other compilations.
+    /// Waits for `Alone` tasks.
     Shared,
-    /// Free tasks only.
+    /// Waits for all but `Free` tasks.
     Alone,
 }
 

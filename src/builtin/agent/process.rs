@@ -18,7 +18,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The PATH of job scripts.
 pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The programs of a task, and the request to cancel it.
+/// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
 pub(super) struct Cancel {
     shared: Arc<Shared>,

@@ -1,5 +1,5 @@
 //! The settings that the CPI gives to the agent: `settings.json` in BOSH's format (docs-bosh,
-//! "agent-cpi-interactions"; settings/settings.go of the agent).
+//! "agent-cpi-interactions"; settings/settings.go of the bosh-agent).
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
@@ -54,7 +54,7 @@ pub(super) struct Env {
     pub bosh: BoshEnv,
 }
 
-/// `env.bosh`.
+/// `env.bosh`, as far as this agent reads it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct BoshEnv {
@@ -80,7 +80,7 @@ pub(super) struct Certificate {
     pub ca: String,
     /// The certificate, followed by intermediate certificates.
     pub certificate: String,
-    /// The private key.
+    /// The private key of `certificate`.
     pub private_key: String,
 }
 

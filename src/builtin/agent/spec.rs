@@ -1,5 +1,5 @@
-//! The apply spec: the wanted jobs, packages and networks of the VM (agent/applier/applyspec of the agent).
-//! It is stored in `bosh/spec.json`, and `get_state` returns it.
+//! The apply spec: the wanted jobs, packages and networks of the VM (agent/applier/applyspec of the
+//! bosh-agent). It is stored in `bosh/spec.json`, and `get_state` returns it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ pub(crate) struct AgentConfig {
     pub cert: Option<Hash>,
 }
 
-/// The parts of the settings that differ between VMs.
+/// The inputs of [`AgentConfig::settings`]: those of `create_vm`, and the time servers.
 pub(crate) struct AgentIdentity<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,

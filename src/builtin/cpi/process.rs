@@ -41,8 +41,8 @@ impl ProcessIdentity {
         })
     }
 
-    /// Returns true if the process belonged to this boot and pid namespace and has ended. Returns false for
-    /// all other processes, which may run elsewhere.
+    /// Returns true if the process has ended. Returns false if it runs, or if it belongs to another machine,
+    /// boot or pid namespace, so that this cannot be told.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
         let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
         Ok(here && !self.is_running()?)

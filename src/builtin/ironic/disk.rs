@@ -96,10 +96,10 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Out
     Ok(if call.v2 { hint } else { Value::Null })
 }
 
-/// Returns the disk hint, in the form of the agent's disk settings.
-/// The agent's iSCSI resolver ends every session before it starts one. That would cut off a root that is on
-/// iSCSI, so in that case the hint has the device path instead of `iscsi_settings`. `target` in the settings
-/// is the portal, where the agent discovers the targets.
+/// Returns the disk hint, in the form of the agent's disk settings. The key `target` holds the portal.
+///
+/// The agent's iSCSI code closes all sessions first. That would cut off a root on iSCSI, so such a VM gets
+/// the device path.
 fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {

@@ -25,7 +25,7 @@ pub(super) fn are_found(call: &IronicCall) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
 
-/// Returns the `extra` of the allocation of a VM that is being created.
+/// Returns the `extra` for a new allocation: the agent id, and this process while it creates the VM.
 pub(super) fn mark(call: &IronicCall, agent_id: &str) -> Outcome<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {

@@ -225,7 +225,7 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     Ok(Value::Null)
 }
 
-/// Like [`delete`], but retries temporary errors for `outage_timeout`.
+/// Like [`delete`], but retries temporary errors for `outage_retry_period`.
 pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
     let started = Instant::now();
     let mut pause = DELETION_PAUSE;

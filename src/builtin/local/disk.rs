@@ -26,7 +26,7 @@ use base::files::durable::sync_parent;
 pub(super) const DATA: &str = "data";
 const DOCUMENT_NAME: &str = "disk.json";
 
-/// The record of a disk.
+/// The record of a disk, stored beside its data.
 #[derive(Debug, Serialize, Deserialize)]
 struct DiskRecord {
     cid: String,
@@ -68,7 +68,8 @@ pub(super) fn exists(store: &Cloud, cid: &Cid) -> Outcome<bool> {
     if find_data(store, cid)?.is_some() {
         return Ok(true);
     }
-    // The next call that changes something moves the data back from a VM whose deletion was interrupted.
+    // The data may be in a VM whose deletion was interrupted. It counts, because the next changing call moves
+    // it back.
     Ok(store.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
 }
 

@@ -49,11 +49,11 @@ use std::path::Path;
 
 use base::Result;
 
-/// Answers one CPI request.
+/// Answers one CPI request. An error of the method is in the answer; an `Err` means that writing the answer
+/// failed.
 ///
 /// `config` is the JSON file described in `config.rs`. `executable` is the absolute path of this program,
-/// which also runs as the VM's init and agent. The answer contains the error of a method that fails. An `Err`
-/// means that writing the answer failed.
+/// which also runs as the VM's init and agent.
 #[cfg(target_os = "linux")]
 pub fn run(
     config: &Path,

@@ -7,7 +7,7 @@ use engine::records::{self, StateOverview};
 use engine::state::{self, Resource, Storage};
 use time::OffsetDateTime;
 
-/// A name with its description.
+/// A suggestion: a name of the record, and what the shell shows beside it.
 pub(super) struct DescribedName {
     pub(super) name: String,
     pub(super) description: String,

@@ -13,7 +13,7 @@ use base::{Error, Result};
 /// The name of env files.
 pub(in crate::cli) const FILE_NAME: &str = ".monopile.yml";
 
-/// The result of the search.
+/// The env file that was found in the working directory or above it.
 pub(super) enum SearchResult {
     /// There is no env file.
     Nothing,

@@ -65,7 +65,7 @@ impl BackupArgs {
     }
 }
 
-/// A version in the list.
+/// A row of the list of kept versions. With `problem`, the version cannot be read.
 #[derive(Serialize)]
 struct ListedVersion {
     version: String,

@@ -74,7 +74,7 @@ impl LedgerKind {
     }
 }
 
-/// A created resource.
+/// A resource that the CPI created and the run must delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreatedResource {
     pub(super) kind: LedgerKind,

@@ -1,5 +1,4 @@
-//! The leftover log of a conformance run: its resources on disk, for the next run of the same CPI after a
-//! kill.
+//! A file that lists the resources of a run. If the run is killed, the next run of the same CPI deletes them.
 //!
 //! Each run has one file and holds its lock. The JSON lines are `begun`, `asked` before and `answered` after
 //! each creating call, `made` and `gone` for each resource. A call with `asked` and without `answered` may

@@ -61,9 +61,9 @@ pub struct CheckSettings {
 pub struct StemcellImage {
     /// The path of the image.
     pub image: PathBuf,
-    /// The `cloud_properties`.
+    /// The `cloud_properties` of `stemcell.MF`, the second argument of `create_stemcell`.
     pub cloud_properties: Value,
-    /// The `api_version`.
+    /// The `api_version` of `stemcell.MF`, or 1.
     pub api_version: u32,
 }
 

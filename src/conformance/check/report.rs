@@ -81,7 +81,7 @@ pub enum Deviation {
 }
 
 impl Deviation {
-    /// Returns the deviation of a check with these problems.
+    /// Returns `Violation` if there is one, else `NotPromised` if there is one, else `None`.
     pub(super) fn of(violations: &[String], not_promised: &[String]) -> Option<Self> {
         match (violations.is_empty(), not_promised.is_empty()) {
             (false, _) => Some(Deviation::Violation),
@@ -90,7 +90,7 @@ impl Deviation {
         }
     }
 
-    /// Describes the rule in a few words.
+    /// Returns the text for reports.
     pub fn name(self) -> &'static str {
         match self {
             Deviation::Violation => "violates the contract",
@@ -112,11 +112,11 @@ impl Check {
 /// The number of checks per verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Passed.
+    /// Checks that passed.
     pub pass: usize,
-    /// Failed.
+    /// Checks that failed.
     pub fail: usize,
-    /// Skipped.
+    /// Checks that were skipped.
     pub skip: usize,
 }
 

@@ -239,7 +239,7 @@ impl Agent {
         self.perform_until(method, arguments, None).map(Option::unwrap_or_default)
     }
 
-    /// Like [`Self::perform`], for cleaning up. A signal does not stop it, but shortens its timeout.
+    /// Like [`Self::perform`], for cleaning up. After a signal, tries once more with the timeout `cleanup`.
     pub(super) fn clean_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {

@@ -21,7 +21,7 @@ pub enum ResultShape {
     Cid(ResourceKind),
     /// The CID of a disk, or null.
     DiskCidOrNothing,
-    /// `[cid, networks]`.
+    /// `[cid, networks]`, the result of `create_vm` under contract v2.
     CidAndNetworks,
     /// A disk hint, as a string or a hash, or null if the agent needs none.
     Hint,
@@ -46,7 +46,7 @@ pub enum Answer {
     Info(Info),
     /// The CID of a stemcell.
     Stemcell(StemcellCid),
-    /// A created VM.
+    /// The result of `create_vm`: the CID, and the networks if the CPI returns them.
     Vm(CreatedVm),
     /// The CID of a disk.
     Disk(DiskCid),
@@ -85,7 +85,7 @@ pub struct Info {
 /// A checked answer, with a remark if it violates the contract.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAnswer {
-    /// The answer.
+    /// The result, in the shape of the method.
     pub answer: Answer,
     /// A tolerated violation of the contract, if any.
     pub remark: Option<String>,

@@ -43,7 +43,7 @@ pub struct Cpi {
 /// One request to a CPI.
 #[derive(Debug, Clone)]
 pub struct CpiRequest {
-    /// The method.
+    /// The CPI method, by which the arguments are checked.
     pub method: Method,
     /// The arguments in order, for the highest version. Requests of older versions carry fewer.
     pub arguments: Vec<Value>,

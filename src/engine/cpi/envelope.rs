@@ -15,9 +15,9 @@ pub struct RequestEnvelope<'a> {
     pub api_version: Option<u32>,
     /// The properties of the CPI's entry in the CPI config.
     pub properties: &'a Map<String, Value>,
-    /// The director id.
+    /// The director id of the state, `context.director_uuid`.
     pub director_uuid: &'a str,
-    /// The request id.
+    /// The id of this call, `context.request_id`.
     pub request_id: &'a RequestId,
     /// The `api_version` of the stemcell that the call refers to, if any.
     pub stemcell_api_version: Option<u32>,

@@ -96,13 +96,13 @@ pub struct Argument {
 /// The type of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentKind {
-    /// Text.
+    /// A string that may be empty.
     Text,
     /// The CID of an existing resource, never empty.
     Cid,
     /// A whole number.
     Integer,
-    /// A hash.
+    /// A hash, such as `cloud_properties`.
     Hash,
     /// An array of CIDs.
     Cids,

@@ -23,9 +23,9 @@ use base::files::durable::give_file_to_owner_of;
 /// The command line and environment of a CPI.
 #[derive(Debug, Clone)]
 pub struct Executable {
-    /// The program.
+    /// The path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments of the program, the same in each call.
     pub arguments: Vec<String>,
     /// Its whole environment.
     pub env_vars: Vec<(String, String)>,

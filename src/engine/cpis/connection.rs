@@ -46,9 +46,9 @@ pub(crate) struct CpiConnection<'a> {
 /// A CPI's answer to a question about the existence of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It exists.
+    /// The CPI knows the resource.
     Exists,
-    /// It does not exist.
+    /// The CPI denies that the resource exists.
     Gone,
     /// The CPI does not know, for this reason.
     Unknown(String),

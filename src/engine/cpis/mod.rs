@@ -1,8 +1,8 @@
 //! The CPIs of a run: found through the manifest and the CPI config, installed, and asked for `info`.
 //!
-//! Uses `run_context`, `cpi`, `registry`, `prepare` and `jobs`. Entry points: [`Cpis`], all CPIs of a
-//! manifest; [`CpiConnection`], one that has answered `info`; [`check_az`] and [`rename`], which compare the
-//! names in the manifest and the state; [`open_cpi()`] for commands that need a CPI but no state lock.
+//! Entry points: [`Cpis`], all CPIs of a manifest; [`CpiConnection`], one that has answered `info`;
+//! [`check_az`] and [`rename`], which compare the names in the manifest and the state; [`open_cpi()`] for
+//! commands that need a CPI but no state lock.
 
 mod connection;
 mod formats;

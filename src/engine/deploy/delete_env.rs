@@ -32,8 +32,8 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
     )
 }
 
-/// Removes a state without records. A state with suspects stays, because only it records them. With `ask`,
-/// the operator may agree to drop them.
+/// Removes a state that has no resources on record. Keeps it if suspects are on record, unless `ask` is true
+/// and the operator forgets them.
 fn conclude(
     run: &RunContext,
     provider: &CloudProvider,

@@ -1,9 +1,8 @@
 //! The commands on an environment as a whole: create, delete, recreate, stop, start, restart, plan and
 //! render.
 //!
-//! Uses `recovery`, `effects`, `cpis`, `jobs`, `prepare`, `plan`, `agent` and `environment`. Entry points:
-//! [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs` takes them, and
-//! `vm.rs` and `disk.rs` implement single steps.
+//! Entry points: [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs`
+//! takes them, and `vm.rs` and `disk.rs` implement single steps.
 
 mod create_env;
 mod delete_env;

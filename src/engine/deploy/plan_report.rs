@@ -107,7 +107,7 @@ struct PlanInputs {
     #[serde(default)]
     #[serde(rename = "place")]
     state_name: String,
-    /// SHA-512 of the interpolated manifest.
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
     manifest: String,
     /// The digests of stemcell and releases.
     artifacts: Vec<String>,

@@ -12,7 +12,7 @@ use erb::Mode;
 use manifest::Inputs;
 use manifest::deployment::CpiSource;
 
-/// A file of a job.
+/// A rendered file of a job.
 #[derive(Debug, Clone)]
 pub struct JobFile {
     /// Its path in the job's directory, such as `bin/ctl` or `monit`.

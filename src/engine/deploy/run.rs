@@ -32,7 +32,8 @@ pub(super) struct DeployRun<'a> {
     step_timer: StepTimer,
 }
 
-/// The steps that `delete-env` shares with `create-env`.
+/// The agent, the registry and the options with which steps stop and delete. `delete-env` and `create-env`
+/// share it.
 pub(super) struct Teardown<'a> {
     pub(super) context: &'a RunContext,
     endpoint: AgentEndpoint,

@@ -16,8 +16,8 @@ pub(crate) struct Contradiction {
 }
 
 impl Contradiction {
-    /// Waits until the agent of the VM on record no longer answers. Returns the contradiction if it still
-    /// answers after a minute. Call it after the CPI has denied the VM.
+    /// Asks the agent of the VM on record for up to a minute, after the CPI has denied the VM. Returns the
+    /// contradiction if it still answers then.
     pub(crate) fn detect(
         executor: &Executor<'_>,
         agent: &Agent,

@@ -1,12 +1,11 @@
 //! Deletes resources, and decides by the CPI's answer whether to drop the record.
 //!
-//! A record is dropped only when the resource is known to be gone: the CPI deleted it, or `has_vm` or
-//! `has_disk` denies that it exists. If the CPI cannot be asked, its "not found" error is noted on the
-//! record, which stays. If a later run gets the CPI's own "not found" error type as well, the record is
-//! dropped. A resource that could not be deleted stays on record, and the next run tries again.
+//! A record is dropped only when the resource is known to be gone; otherwise the next run tries again. Proof
+//! is one of these: the CPI deleted it, `has_vm` or `has_disk` denies that it exists, or, if the CPI has no
+//! such method, its own "not found" error type in two runs.
 //!
-//! If the CPI denies the resource, and its properties have changed since, it probably looks in another
-//! account or region, where `delete_disk` of an unknown disk may succeed. The record stays.
+//! No proof is a denial by a CPI whose properties have changed since: it probably looks in another account or
+//! region, where `delete_disk` of an unknown disk may succeed.
 //!
 //! With several CPIs, if the CPI on record does not find a disk, a snapshot or an orphaned VM, every other
 //! CPI is asked in turn.

@@ -36,7 +36,7 @@ pub(crate) struct Executor<'a> {
 pub(crate) struct ParallelEffect {
     /// The name of its stage.
     pub(crate) name: String,
-    /// The effect.
+    /// The change on record that follows if the call succeeds.
     pub(crate) effect: Effect,
     /// The arguments of the CPI call.
     pub(crate) arguments: Vec<Value>,
@@ -168,7 +168,8 @@ impl<'a> Executor<'a> {
         self.cpis.get(cpi)?.ask(stage, method, arguments)
     }
 
-    /// Returns the paths of the CPI's properties that have changed since the VM was created.
+    /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources
+    /// was recorded.
     pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
         let Some(known) = self.state().location(cpi) else { return Ok(Vec::new()) };
         Ok(known.differences(&self.cpis.get(cpi)?.location()?))

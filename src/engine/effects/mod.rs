@@ -1,9 +1,8 @@
 //! CPI calls that change something: announced in the journal before the call, recorded in the state after it.
 //!
-//! Uses `run_context`, `cpis`, `agent`, `registry` and `state`. Entry points: [`Executor`], which makes the
-//! calls; [`Effect`], one call with the record of its outcome; [`deletion::delete`];
-//! [`Contradiction`], a VM that the CPI denies and whose agent answers; [`RunRegistry`], which serves calls
-//! and agents under contract v1.
+//! Entry points: [`Executor`], which makes the calls; [`Effect`], one call with the record of its outcome;
+//! [`deletion::delete`]; [`Contradiction`], a VM that the CPI denies and whose agent answers;
+//! [`RunRegistry`], which serves calls and agents under contract v1.
 
 mod contradiction;
 pub(crate) mod deletion;

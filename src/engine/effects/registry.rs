@@ -29,7 +29,7 @@ const MAX_PASSPHRASE_PROMPTS: u32 = 3;
 const KEY_LIMIT: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
-/// A running registry, with the SSH tunnel from the VM to it.
+/// The registry server of a deploy on a runtime of its own, with the SSH tunnel from the VM to it.
 pub(crate) struct RunRegistry<'a> {
     run: &'a RunContext,
     /// The tunnel to the newest VM. It stays open, because agents read the registry again when a disk is

@@ -1,9 +1,8 @@
 //! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
-//! Uses `deploy`, `records`, `recovery`, `effects`, `jobs`, `cpis`, `history`, `prepare`, `agent` and
-//! `run_context`. Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`],
-//! [`cloud_check`], and its [`report`]. Only these two lock the state, and only `cloud_check` changes it. The
-//! others wait for no run, and no run waits for them.
+//! Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`], [`cloud_check`], and its
+//! [`report`]. Only the last two lock the state, and only `cloud_check` changes it. The others wait for no
+//! run, and no run waits for them.
 
 mod check;
 mod follow;

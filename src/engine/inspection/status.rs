@@ -115,7 +115,7 @@ pub enum AgentAnswers {
     NotAsked,
 }
 
-/// The agent.
+/// The agent at the address of the manifest. It is asked only if a VM is on record.
 #[derive(Debug, Serialize)]
 pub struct AgentStatus {
     /// Its id, if known.
@@ -131,14 +131,14 @@ pub struct AgentStatus {
     pub silent: bool,
 }
 
-/// A process.
+/// A process that the agent supervises.
 #[derive(Debug, Serialize)]
 pub struct ProcessStatus {
     /// The name, as the agent reports it.
     pub name: String,
     /// `running`, `failing` and so on.
     pub state: String,
-    /// Its uptime in seconds.
+    /// Seconds since its start; `None` if the agent did not report it.
     pub uptime_seconds: Option<u64>,
     /// Its memory in KiB.
     pub memory_kb: Option<u64>,
@@ -184,7 +184,7 @@ pub struct DiskStatus {
     pub hint: Option<Value>,
 }
 
-/// A certificate.
+/// A certificate of the manifest or the vars store, with its end.
 #[derive(Debug, Clone, Serialize)]
 pub struct CertificateStatus {
     /// Its place: `cloud_provider.cert.ca`, or the name of a variable.

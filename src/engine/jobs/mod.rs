@@ -1,8 +1,7 @@
 //! The jobs of a deployment: rendered templates, compiled packages, and their lifecycle on the VM.
 //!
-//! Uses `environment`, `agent`, `prepare` and `templates`. Entry points: [`render`], which renders and packs
-//! templates; [`Packages`], which provides compiled packages to the VM; [`Instance`], which deploys jobs to a
-//! VM; [`Jobs`], which starts and stops them.
+//! Entry points: [`render`], which renders and packs templates; [`Packages`], which provides compiled
+//! packages to the VM; [`Instance`], which deploys jobs to a VM; [`Jobs`], which starts and stops them.
 
 mod compiled;
 mod instance;

@@ -16,15 +16,15 @@ use manifest::deployment::DiskSpec;
 /// The parts of the manifest and its artifacts that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Desired<'a> {
-    /// SHA-512 of the interpolated manifest, hex.
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
     pub manifest_sha: &'a str,
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [Leaf],
     /// The description of the VM.
     pub vm_spec: &'a VmProperties,
-    /// The stemcell.
+    /// The stemcell that the manifest names.
     pub stemcell: &'a Identity,
-    /// The releases.
+    /// The releases, in the order of the manifest.
     pub releases: &'a [Identity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,

@@ -29,14 +29,14 @@ pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
 /// The steps in order. Empty if nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// The steps.
+    /// The steps, in the order in which they are taken.
     pub steps: Vec<PlannedStep>,
 }
 
 /// A step with its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedStep {
-    /// The step.
+    /// The action and what it acts on.
     pub step: Step,
     /// The reason, as text for the operator.
     pub reason: String,

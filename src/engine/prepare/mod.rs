@@ -1,8 +1,7 @@
 //! Turns the inputs of a command into a deployment with its artifacts, without an effect on the IaaS.
 //!
-//! Uses `environment`, `state` and `plan`. Entry points: [`load`], which reads a manifest; [`prepare`], which
-//! also identifies the stemcell and the releases; [`PreparedDeployment::open`], which unpacks them;
-//! [`obtain`] for single artifacts.
+//! Entry points: [`load`], which reads a manifest; [`prepare`], which also identifies the stemcell and the
+//! releases; [`PreparedDeployment::open`], which unpacks them; [`obtain`] for single artifacts.
 
 mod credentials;
 mod deployment;

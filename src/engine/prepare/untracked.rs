@@ -20,7 +20,7 @@ use artifact::Identity;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
-/// The listener at the agent's address, while no VM is on record.
+/// A server that answers at the agent's address although no VM is on record.
 pub(super) enum Untracked {
     /// An agent that accepts the manifest's credentials.
     Vm {
@@ -69,7 +69,7 @@ pub(super) fn check_during<T>(
     (done, untracked.map(|untracked| UntrackedCheck { endpoint, unchecked, untracked }))
 }
 
-/// Returns the reason why the address cannot be asked, if no VM is on record.
+/// Returns the reason why the address cannot be asked. Returns `None` if it can, or if a VM is on record.
 fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state: &State) -> Option<String> {
     let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
     let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);

@@ -1,7 +1,6 @@
 //! The records of a state, for the operator: show, import, restore and forget them.
 //!
-//! Uses `recovery`, `effects`, `cpis`, `agent`, `prepare`, `run_context` and `state`. Entry points:
-//! [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
+//! Entry points: [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
 
 mod find;
 mod forget;
@@ -24,7 +23,7 @@ pub struct ConsentRequest {
     pub change: String,
     /// The consequence, in a sentence that begins in lower case; empty if there is none.
     pub consequence: String,
-    /// The question.
+    /// The question for the operator, to which yes means consent.
     pub question: String,
 }
 

@@ -20,12 +20,12 @@ pub struct StateOverview {
     pub deployed: bool,
     /// The VM on record, if any.
     pub vm: Option<ShownVm>,
-    /// Persistent disks.
+    /// Persistent disks, those that are no longer in use included.
     pub disks: Vec<ShownDisk>,
     /// Snapshots of disks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotRecord>,
-    /// Stemcells.
+    /// Stemcells, those of earlier deploys included.
     pub stemcells: Vec<ShownStemcell>,
     /// Releases last deployed: `name/version`.
     pub releases: Vec<String>,
@@ -53,7 +53,7 @@ pub struct ShownVm {
     pub contract: Option<Contract>,
 }
 
-/// A disk.
+/// A persistent disk on record.
 #[derive(Debug, Serialize)]
 pub struct ShownDisk {
     /// The CID that the CPI assigned.
@@ -69,7 +69,7 @@ pub struct ShownDisk {
     pub hint: Option<Value>,
 }
 
-/// A stemcell.
+/// A stemcell on record.
 #[derive(Debug, Serialize)]
 pub struct ShownStemcell {
     /// The CID that the CPI assigned.
@@ -81,7 +81,7 @@ pub struct ShownStemcell {
     pub name: String,
     /// The version in `stemcell.MF`.
     pub version: String,
-    /// Its `api_version`.
+    /// The `api_version` in `stemcell.MF`; `None` if it is not on record.
     pub api_version: Option<u32>,
     /// True if the VM was made from it.
     pub in_use: bool,
@@ -90,7 +90,7 @@ pub struct ShownStemcell {
 /// An open call.
 #[derive(Debug, Serialize)]
 pub struct ShownCall {
-    /// The request id.
+    /// The id of the call, which is also in the CPI's log.
     pub request_id: RequestId,
     /// The CPI method.
     pub method: String,

@@ -1,7 +1,7 @@
 //! Recovery from interrupted runs: open calls, and suspects of failed calls.
 //!
-//! Uses `effects`, `agent`, `prepare`, `registry` and `environment`. Entry points: [`settle_open_calls`],
-//! which every command that changes something calls first; [`suspects`]; [`legacy_state`].
+//! Entry points: [`settle_open_calls`], which every command that changes something calls first; [`suspects`];
+//! [`legacy_state`].
 
 pub(crate) mod legacy_state;
 mod resume;

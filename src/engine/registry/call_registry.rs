@@ -1,4 +1,4 @@
-//! A registry that serves CPI calls until it is dropped.
+//! The registry for CPI calls outside a deploy, which needs no tunnel.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -36,7 +36,8 @@ impl Drop for Background {
     }
 }
 
-/// A registry that serves CPI calls until it is dropped. It has no tunnel, so no VM reaches it.
+/// The registry server on a runtime of its own, without a tunnel: it serves CPI calls, and no VM reaches it.
+/// Ends when it is dropped.
 pub(crate) struct CallRegistry {
     _registry: RegistryServer,
     /// Dropped last, because the registry runs on it.

@@ -33,6 +33,7 @@ const MAX_ID: usize = 255;
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout for the body of a request, which is small but may come through a slow tunnel.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(20);
+/// The maximum number of open connections of one side: of this machine, or of the VM.
 const MAX_CONNECTIONS: usize = 32;
 
 /// The credentials for changing the registry, and for reading it from this machine.
@@ -53,7 +54,7 @@ pub(crate) enum RequestOrigin {
     Tunnel,
 }
 
-/// A registry that answers until it is dropped.
+/// The HTTP server of a registry. It answers until it is dropped.
 pub struct RegistryServer {
     endpoint: RegistryEndpoint,
     shared: Arc<ServerState>,
@@ -64,9 +65,9 @@ struct ServerState {
     content: RegistryContent,
     authorization: AuthorizationDigest,
     header_timeout: Duration,
-    /// Limits for connections from this machine and from the VM. They are separate, so neither side can use
-    /// up the limit of the other.
+    /// The limit for connections from this machine. Each side has its own, so neither can use up the other's.
     here: Arc<Semaphore>,
+    /// The limit for connections from the VM.
     there: Arc<Semaphore>,
 }
 

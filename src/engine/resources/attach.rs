@@ -19,7 +19,7 @@ use manifest::{Deployment, cpi_label};
 /// The request of `attach-disk`.
 #[derive(Debug, Clone)]
 pub struct AttachDiskRequest {
-    /// The environment.
+    /// The environment whose state has the disk.
     pub target_environment: TargetEnvironment,
     /// The disk's CID.
     pub disk: DiskCid,

@@ -1,8 +1,7 @@
 //! Single stemcells, VMs, disks and snapshots of an environment, at any CPI: list, create, attach and delete
 //! them by hand.
 //!
-//! Uses `deploy`, `records`, `recovery`, `effects`, `cpis` and `prepare`. Entry points: [`upload_stemcell`],
-//! [`take_snapshot`], [`attach_disk`], [`delete()`], and the lists, which only read the state.
+//! Entry points: [`upload_stemcell`], [`take_snapshot`], [`attach_disk`], [`delete()`], and the lists.
 //!
 //! Each operation treats the state like `create-env`: it takes the lock, settles open calls first, and
 //! announces and records every effect. The lists only read the state.

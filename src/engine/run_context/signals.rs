@@ -11,7 +11,8 @@ pub(crate) fn first(run: &RunContext) -> Option<u8> {
     number(&run.signals)
 }
 
-/// Returns the first signal in the packed counter `signals`, if any.
+/// Returns the first signal, if any. The low byte of `signals` is the count of signals, the next byte the
+/// first one.
 pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
     let word = signals.load(Ordering::SeqCst);
     (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))

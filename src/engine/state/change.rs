@@ -24,8 +24,8 @@ pub enum Change {
         /// The record's id.
         id: String,
     },
-    /// A stemcell was marked to stay although it is unused, or the mark was removed. Applies to all of its
-    /// records, because other tools may have recorded one stemcell under two versions.
+    /// A stemcell was marked to stay although it is unused, or the mark was removed. Applies to all records
+    /// of this CID.
     StemcellKept {
         /// Its handle.
         stemcell: StemcellHandle,
@@ -72,7 +72,7 @@ pub enum Change {
         /// The new name.
         to: String,
     },
-    /// An unrecorded VM is about to be deleted. It stays on record until it is gone.
+    /// A VM that was not on record is about to be deleted. It is on record from now on, until it is gone.
     VmOrphaned {
         /// Its handle.
         vm: VmHandle,
@@ -91,7 +91,7 @@ pub enum Change {
     MethodAbsent(AbsentMethod),
     /// The operator confirmed that no resource of the suspect with this request id is left.
     SuspectForgotten {
-        /// The request id.
+        /// The request id of the failed call.
         request_id: RequestId,
     },
     /// The operator removed a resource from the record without deleting it.
@@ -125,7 +125,7 @@ pub enum Change {
     MetadataSet(Box<VmProperties>),
     /// A deploy succeeded.
     Deployed {
-        /// SHA-512 of the interpolated manifest, hex.
+        /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
         manifest_sha: String,
         /// The releases that it used.
         releases: Vec<ReleaseRecord>,

@@ -81,8 +81,8 @@ pub struct State {
     /// The ids of the release records in use.
     #[serde(default, deserialize_with = "null_is_default")]
     pub current_release_ids: Vec<String>,
-    /// SHA-512 (hex) of the last interpolated manifest that was deployed successfully. Empty while a deploy
-    /// runs.
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`) of the last successful deploy. Empty
+    /// while a deploy runs.
     #[serde(default)]
     pub current_manifest_sha: String,
     /// Every persistent disk that exists.
@@ -345,7 +345,7 @@ impl Suspect {
 pub struct VmRecord<C = VmCid> {
     /// Its CID. The record is valid only while this equals `current_vm_cid`.
     pub cid: C,
-    /// The id of its agent.
+    /// The id that `create_vm` gave to its agent.
     pub agent_id: String,
     /// The contract under which it was created.
     pub contract: Contract,
@@ -714,7 +714,8 @@ impl State {
     }
 }
 
-/// Describes a blank CID or request id that makes a state unreadable, and returns a word near it in the file.
+/// Describes the problem of a state that cannot be parsed: a newer format, or a blank CID or request id. Also
+/// returns a word near it in the file.
 fn blank_name(state: &Value) -> Option<(&str, String)> {
     let monopile = &state["monopile"];
     if let Some(format) = monopile["format"].as_u64().filter(|format| *format > FORMAT_VERSION.into()) {

@@ -69,7 +69,7 @@ pub struct Journal {
     holder: Option<Holder>,
 }
 
-/// A call that is about to be announced, or announced and not yet settled.
+/// A call and its files, from before its announcement until it is settled.
 #[derive(Debug)]
 pub struct OpenCall {
     storage: Storage,
@@ -177,7 +177,7 @@ impl Journal {
                 continue;
             }
             let document = format!("{JOURNAL}/{name}");
-            // A concurrent run settled the call. A reader does not hold the lock.
+            // `None` if another run has just settled the call: this reader may have no lock.
             let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
                 Error::invalid(format!(
@@ -226,7 +226,7 @@ impl OpenCall {
         self.files.prepared_path()
     }
 
-    /// Returns the path of the answer.
+    /// Returns the path of the answer file of this machine, under its final name.
     pub fn answer_path(&self) -> PathBuf {
         self.files.answer_path()
     }

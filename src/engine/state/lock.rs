@@ -63,8 +63,8 @@ fn user() -> String {
     named.unwrap_or(id)
 }
 
-/// Handles a lock that another run holds. Gets the error that names the holder. Returns the error to give up,
-/// or `Ok` to try again.
+/// Decides whether to try again while another run has the lock. Gets the error that names the holder; returns
+/// `Ok` to try again, or the error to give up.
 pub type HeldLockHandler<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.

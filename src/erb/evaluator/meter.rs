@@ -214,7 +214,8 @@ impl Drop for Charge {
     }
 }
 
-/// The memory that one of Ruby's own methods uses while it runs, see [`use_scratch`].
+/// Guards the scratch memory of a method of Ruby, see [`use_scratch`]. Holds the count of the method that
+/// called it, and restores it on drop.
 pub(crate) struct Scratch(u64);
 
 impl Scratch {
@@ -232,14 +233,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Counts memory until the current method of Ruby returns.
 #[inline(always)]
 pub(crate) fn use_scratch(bytes: usize) -> Result<(), Exceeded> {
     hold_scratch(bytes)?;
     step_bytes(bytes)
 }
 
-/// Counts memory until the current method of Ruby returns, without the work of filling it.
+/// Counts memory until the current method of Ruby returns, without the steps of filling it.
 #[inline(always)]
 pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Exceeded> {
     charge(bytes)?;

@@ -223,7 +223,7 @@ pub(crate) enum Argument {
     Keywords(Vec<Pair>),
 }
 
-/// A call of a method.
+/// A call of a method, with or without a receiver.
 #[derive(Debug)]
 pub(crate) struct MethodCall {
     pub receiver: Option<Expr>,
@@ -308,7 +308,7 @@ pub(crate) struct MultiTarget {
     pub after: Vec<Target>,
 }
 
-/// A `when`.
+/// A `when` of a `case`.
 #[derive(Debug)]
 pub(crate) struct When {
     pub patterns: Vec<Expr>,
@@ -324,7 +324,7 @@ pub(crate) struct InArm {
     pub body: Option<Expr>,
 }
 
-/// A `rescue`.
+/// A `rescue` of a `begin`, `def` or block.
 #[derive(Debug)]
 pub(crate) struct RescueArm {
     /// The rescued classes. Empty for `rescue` alone, which rescues `StandardError`.
@@ -359,6 +359,7 @@ pub(crate) enum Pattern {
     },
     Hash {
         constant: Option<Expr>,
+        /// Key, pattern of the value, variable. `{a: 1}` has a pattern, `{a:}` a variable.
         entries: Vec<(Name, Option<Pattern>, Option<Slot>)>,
         rest: HashRest,
     },

@@ -127,7 +127,8 @@ pub struct CloudProvider {
     pub cpi: CpiSource,
     /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
-    /// Its credentials and certificates before rotations that are not deployed yet, the latest first.
+    /// The agent's credentials and certificates that rotations replaced and that the VM may still have, the
+    /// latest first.
     pub previous: Vec<PreviousAgent>,
     /// The certificate that the agent presents, with its CA.
     pub cert: CertificateBundle,
@@ -155,9 +156,9 @@ pub struct PreviousAgent {
 pub struct CertificateBundle {
     /// The CA certificate.
     pub ca: Option<String>,
-    /// The certificate.
+    /// The certificate of the agent, signed by `ca`.
     pub certificate: Option<String>,
-    /// Its private key.
+    /// The private key of `certificate`.
     pub private_key: Option<Secret>,
 }
 
@@ -187,7 +188,7 @@ pub enum CpiSource {
     Path {
         /// The path of the program, as written.
         path: String,
-        /// Its arguments.
+        /// The arguments of the program, in order.
         arguments: Vec<String>,
     },
     /// Jobs of releases as pairs of job and release. One of them has `bin/cpi`.

@@ -42,7 +42,7 @@ pub struct SshTunnel {
     pub port: u16,
     /// The user name.
     pub user: String,
-    /// The private key.
+    /// The private key of the user; `None` if only a password is configured.
     pub private_key: Option<TunnelKey>,
     /// The user's password.
     pub password: Option<Secret>,

@@ -1,4 +1,4 @@
-//! The credentials of the agent before rotations that are not deployed yet.
+//! The agent's credentials that a rotation replaced and that the VM still has.
 
 use time::OffsetDateTime;
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for PreviousMbus {
     }
 }
 
-/// The two values as the manifest has them, with references to variables.
+/// `mbus` and `cert` of `cloud_provider`, before interpolation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MbusOutline {
     mbus: Option<Node>,

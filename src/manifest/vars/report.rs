@@ -38,14 +38,14 @@ pub struct VariableRow {
 pub struct VariableFinding {
     /// The variable.
     pub name: String,
-    /// The problem.
+    /// The problem as a text for the operator, without secrets.
     pub problem: String,
 }
 
 /// The result of [`check`].
 #[derive(Debug, Default)]
 pub struct VarsCheckResult {
-    /// The number of variables.
+    /// The number of variables that were checked.
     pub variables: usize,
     /// The number of certificates.
     pub certificates: usize,

@@ -26,12 +26,12 @@ const ALTERNATIVE_NAME: [u64; 4] = [2, 5, 29, 17];
 const BASIC_CONSTRAINTS: [u64; 4] = [2, 5, 29, 19];
 const AUTHORITY_KEY_ID: [u64; 4] = [2, 5, 29, 35];
 const EXTENDED_KEY_USAGE: [u64; 4] = [2, 5, 29, 37];
-/// id-kp
+/// The OID of the arc id-kp, which the key purposes continue.
 const KEY_PURPOSE: [u64; 8] = [1, 3, 6, 1, 5, 5, 7, 3];
 
-/// keyCertSign and cRLSign.
+/// The key usage bits of a CA: keyCertSign and cRLSign.
 pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
-/// digitalSignature and keyEncipherment.
+/// The key usage bits of other certificates: digitalSignature and keyEncipherment.
 pub(super) const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
 
 /// Generates a certificate for `key` in PEM form, signed by `authority`, or self-signed without one.

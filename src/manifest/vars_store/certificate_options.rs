@@ -10,17 +10,17 @@ use yaml::{Data, Node};
 /// The options of one certificate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateOptions {
-    /// `common_name`.
+    /// `common_name`: the CN of the subject.
     pub common_name: Option<String>,
-    /// `organization`.
+    /// `organization`: the O of the subject. [`DEFAULT_ORGANIZATION`] if the manifest has none.
     pub organization: String,
     /// DNS names of `alternative_names`, in order.
     pub dns_names: Vec<String>,
     /// IP addresses of `alternative_names`, in order.
     pub addresses: Vec<IpAddr>,
-    /// `is_ca`.
+    /// `is_ca`: true for a certificate that may sign others.
     pub is_ca: bool,
-    /// `ca`.
+    /// `ca`: the signer. `None` for a self-signed certificate.
     pub ca: Option<CaReference>,
     /// `extended_key_usage` as written.
     pub extended_key_usage: Vec<String>,
@@ -43,7 +43,7 @@ pub enum CaReference {
 
 /// The default validity in days.
 pub(super) const DEFAULT_DAYS: i64 = 365;
-/// The default organization.
+/// The organization if the manifest names none, as in the bosh CLI.
 pub(super) const DEFAULT_ORGANIZATION: &str = "Cloud Foundry";
 
 const NAMES: [&str; 9] = [

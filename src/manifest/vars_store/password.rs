@@ -5,7 +5,7 @@ use base::{Error, Result};
 /// The alphabet of the bosh CLI (config-server, `password_generator.go`).
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// The default length.
+/// The length in characters if the manifest names none.
 pub(super) const DEFAULT_LENGTH: usize = 20;
 
 /// Generates a random password of `length` characters.

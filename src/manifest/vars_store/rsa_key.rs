@@ -177,8 +177,8 @@ pub struct KeyPool {
 }
 
 impl KeyPool {
-    /// Generates keys of these sizes in parallel, one thread per processor. A failure is reported when the
-    /// key is taken.
+    /// Generates keys of these sizes in parallel, one thread per processor. A key that cannot be generated is
+    /// left out; [`Self::take`] tries again.
     pub fn fill(&mut self, sizes: impl Iterator<Item = KeySize>) {
         let mut sizes: Vec<KeySize> = sizes.collect();
         // The slowest keys come first, so that they do not finish last on one processor.

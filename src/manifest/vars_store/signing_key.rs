@@ -21,7 +21,8 @@ pub enum SigningKey {
     Ed25519(Box<Ed25519KeyPair>),
 }
 
-/// sha256WithRSAEncryption
+/// The OID of the signature algorithm sha256WithRSAEncryption. The other constants are OIDs of signature
+/// algorithms as well.
 const SHA256_WITH_RSA: &[u64] = &[1, 2, 840, 113549, 1, 1, 11];
 const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 const ECDSA_WITH_SHA384: &[u64] = &[1, 2, 840, 10045, 4, 3, 3];

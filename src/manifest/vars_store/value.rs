@@ -21,7 +21,7 @@ pub(crate) enum ValueKind {
     Ssh,
     /// A mapping with both keys: an RSA key pair.
     Rsa,
-    /// A text.
+    /// A text without a known structure, such as a password.
     Text,
     /// Anything else.
     Other,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The step that failed.
+/// An error of an SSH session.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SshError {
     /// The host name has no address.

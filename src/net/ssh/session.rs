@@ -252,18 +252,16 @@ async fn log_in(
     Err(SshError::Refused { address: address.to_owned(), user: server.user.clone(), credentials })
 }
 
-/// Returns the hash algorithms with which to try an RSA key, and a single `None` for other keys.
-///
-/// If the server announces its algorithms, the best one is tried. After SHA-512, SHA-256 is also tried,
-/// because a server may accept fewer than it announces. Servers older than RFC 8332 announce nothing, so
-/// SHA-256 and SHA-1 are tried.
+/// Returns the hash algorithms to try: several for RSA, one `None` for other keys.
 async fn hashes(handle: &Handle<SessionCallbacks>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
     if !rsa {
         return Ok(vec![None]);
     }
     Ok(match handle.best_supported_rsa_hash().await? {
+        // A server may accept fewer than it announces.
         Some(Some(HashAlg::Sha512)) => vec![Some(HashAlg::Sha512), Some(HashAlg::Sha256)],
         Some(best) => vec![best],
+        // Servers older than RFC 8332 announce nothing. The last one is SHA-1.
         None => vec![Some(HashAlg::Sha256), None],
     })
 }

@@ -23,7 +23,8 @@ const DELETE: usize = 4;
 /// Stages that can be skipped.
 pub(super) const NEEDLESS: [usize; 2] = [1, 3];
 
-/// The contract between program, CPI and stemcell. Under v1, a registry is configured.
+/// The contract between program, CPI and stemcell, and the storage of the state. Under v1, a registry is
+/// configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contract {
     /// Contract v2.

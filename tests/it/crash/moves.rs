@@ -37,7 +37,7 @@ fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
 const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 
 /// Creates in `a`, is killed while it moves to `b`, repeats the command, and deletes. Returns true if the
-/// kill happened, and the number of CPI calls of an undisturbed move.
+/// kill happened, and the number of CPI calls of the move, which is complete only without a disturbance.
 fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();

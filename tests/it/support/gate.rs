@@ -1,4 +1,4 @@
-//! A gate between the program and the agent. It can hold both.
+//! Holds a message between the program and the agent until the test lets it pass.
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -159,7 +159,7 @@ impl Hello {
         command
     }
 
-    /// Waits until no process of a killed run is left.
+    /// Waits until the keeper of a killed run has ended.
     pub(crate) fn wait_for_keeper(&self) {
         scripted::until("what stayed behind ends", || {
             !self.world.leftovers().iter().any(|left| left.contains("state-keeper"))

@@ -187,6 +187,7 @@ fn sizes(t: &dyn Fn() -> Tar) -> Vec<Case> {
     ])
 }
 
+/// The fields of a [`Case`], in their order.
 type Link = (&'static str, Vec<u8>, &'static str, bool);
 
 fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {

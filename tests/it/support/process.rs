@@ -78,7 +78,8 @@ fn ignored_signals() -> Vec<i32> {
     ignored.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
 }
 
-/// A thread that runs a test.
+/// A thread that runs a test. [`watch`] enters it into [`WATCHED`], [`remind`] reports slow ones, and
+/// [`WATCH`] removes it when the thread ends.
 struct Watched {
     name: String,
     started: Instant,

@@ -27,8 +27,9 @@ use base::{Error, Result};
 
 pub(super) use self::proc::living;
 
-/// The pauses between two checks of all processes, while a change is expected and otherwise.
+/// The pause between two checks of all processes while a change is expected.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// The pause between two checks of all processes otherwise.
 const IDLE_PAUSE: Duration = Duration::from_millis(500);
 /// The time from SIGTERM to SIGKILL for a process without a stop program.
 const TERM_GRACE: Duration = Duration::from_secs(10);
@@ -388,7 +389,7 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
     Ok(())
 }
 
-/// Returns an identity of this boot of the VM. It changes when the machine or the VM's init restarts.
+/// Returns a text that differs after each boot of the machine and each restart of the VM's init.
 pub(super) fn boot_identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());

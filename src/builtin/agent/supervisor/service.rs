@@ -13,11 +13,13 @@ use base::{Error, Result};
 
 /// The PATH that monit gives to its programs.
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
-/// The uptime after which a process counts as running. It doubles with each failure, up to the limit.
+/// The uptime after which a process counts as running. It doubles with each failure.
 const SETTLE_PERIOD: Duration = Duration::from_millis(50);
+/// The limit of this uptime.
 const MAX_SETTLE_PERIOD: Duration = Duration::from_secs(10);
-/// The pause before a process that has failed repeatedly is restarted. It doubles up to the limit.
+/// The pause before a process that has failed repeatedly is restarted. It doubles each time.
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
+/// The limit of this pause.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The uptime after which the failures of a process are reset.
 const HEALTHY_PERIOD: Duration = Duration::from_secs(60);
@@ -47,7 +49,7 @@ pub(super) enum Phase {
     },
     /// The process runs.
     Up {
-        /// The process.
+        /// The process, by pid and start time.
         process: ProcessId,
         /// The time when the supervisor first saw it.
         since: Instant,

@@ -18,7 +18,7 @@ use crate::ironic::volume::VolumeName;
 /// The version of the request format.
 const VERSION: u64 = 1;
 
-/// The settings of `command`.
+/// The section `command` of the CPI's configuration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommandSettings {

@@ -21,7 +21,7 @@ use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
 use base::files::durable;
 
-/// The settings of `tgt`.
+/// The section `tgt` of the CPI's configuration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TgtSettings {

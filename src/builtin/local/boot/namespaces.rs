@@ -1,4 +1,4 @@
-//! The first stage: creates the namespaces and starts init as their pid 1.
+//! The first stage of `vm-boot`: creates the namespaces and starts init as their pid 1.
 
 use std::fs;
 use std::io;

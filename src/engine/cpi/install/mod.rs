@@ -28,7 +28,7 @@ use base::{events::Stage, redact::Redactor};
 use needed::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
 
-/// A job of the CPI.
+/// A job of a release whose packages the CPI needs.
 #[derive(Debug, Clone, Copy)]
 pub struct CpiJob<'r> {
     /// Its release.

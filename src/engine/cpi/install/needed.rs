@@ -8,7 +8,7 @@ use artifact::Release;
 use artifact::release::Package;
 use base::{Error, Result};
 
-/// A needed package.
+/// A package that a job of the CPI needs, directly or through other packages.
 pub(super) struct NeededPackage<'r> {
     pub(super) release: &'r Release,
     pub(super) package: &'r Package,

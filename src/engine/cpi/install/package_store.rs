@@ -2,13 +2,11 @@
 //!
 //! In the cache each package has an entry, named by its key:
 //!
-//! ```text
-//! cpi/.<key>.lock                 locked while the package is compiled, and, shared, while it is in use
-//! cpi/<key>/package.json          the marker: names the package; `whole` is written last;
-//!                                 its time is that of the last use
-//! cpi/<key>/packaging.log         the output of its packaging script
-//! cpi/<key>/packages/<name>/      the package
-//! cpi/<key>/packages/<other>      links to the packages it was compiled with
+//! ```text cpi/.<key>.lock                 locked while the package is compiled, and, shared, while it is in
+//! use cpi/<key>/package.json          names the package; `"whole": true` is written last;
+//! the file's time is that of the last use cpi/<key>/packaging.log         the output of its packaging script
+//! cpi/<key>/packages/<name>/      the package cpi/<key>/packages/<other>      links to the packages it was
+//! compiled with
 //! ```
 //!
 //! A directory named by `--package-dir` holds the packages under their names, and the rest in `.monopile`.

@@ -177,7 +177,7 @@ pub struct Problem {
 pub enum Affected {
     /// A VM.
     Vm(VmHandle),
-    /// A disk.
+    /// A disk on record, or one that the agent has mounted.
     Disk(DiskHandle),
     /// A failed call.
     Call(FailedCall),
@@ -359,7 +359,7 @@ pub fn cloud_check(
     Ok(checked)
 }
 
-/// Returns an environment with a scratch directory of its own, because the same directory cannot be unpacked
+/// Returns the run context with a scratch directory of its own, because the same directory cannot be unpacked
 /// into twice.
 fn with_own_scratch(run: &RunContext, name: &str) -> Result<RunContext> {
     let work = run.paths.work.join(name);

@@ -108,7 +108,7 @@ pub(super) enum Phase {
     Reading,
     /// Has read the state, and reads the journal.
     Listing,
-    /// Looks at the first of the open calls.
+    /// Looks at one of the open calls. The model takes them in any order.
     Recovering,
     /// Takes the step of this number before the call.
     Preparing(u8, u8),

@@ -19,7 +19,7 @@ use crate::state::lock::{HeldLockHandler, Holder};
 use base::Result;
 use base::encryption::Encryption;
 
-/// The objects of one state.
+/// The documents of one state in a bucket, with their last known versions.
 #[derive(Debug)]
 pub(super) struct Bucket {
     objects: Arc<Objects>,

@@ -228,8 +228,7 @@ impl Storage {
     /// `stored_form` is the stored form of the state, if it exists.
     ///
     /// Fails if the state is encrypted and this run has no recipients, or if it is plain and has open calls.
-    /// Writes the state last, so that the next run continues the work of a killed one. The caller must hold
-    /// the lock.
+    /// Writes the state last, so that the next run continues the work of a killed one.
     pub(super) fn reencrypt(&self, stored_form: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
         let seals = self.0.encryption.encrypts();

@@ -17,7 +17,7 @@ use net::http_client::SLICE;
 /// The number of attempts at a write or deletion with an unknown outcome.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// A bucket.
+/// The client of a bucket: single requests.
 pub(super) struct Objects {
     pub(super) settings: BucketSettings,
     store: Arc<dyn ObjectStore>,
@@ -45,6 +45,7 @@ pub(super) enum WriteCondition {
 
 /// The outcome of a write.
 pub(super) enum WriteOutcome {
+    /// The object was written, and has this version now.
     Done(UpdateVersion),
     /// The object is not the expected one.
     Conflict,

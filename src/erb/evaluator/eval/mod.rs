@@ -252,8 +252,8 @@ impl Interp {
         Ok(meter::step(count)?)
     }
 
-    /// Counts bytes that one of Ruby's own methods is about to allocate, until that method returns, and ends
-    /// the rendering when the limit is exceeded. Values count their memory themselves.
+    /// Counts memory until the current method of Ruby returns, and the steps of filling it. Ends the
+    /// rendering when a limit is exceeded. Values count their memory themselves.
     #[inline(always)]
     pub(super) fn charge(&mut self, bytes: usize) -> EvalResult<()> {
         Ok(meter::use_scratch(bytes)?)

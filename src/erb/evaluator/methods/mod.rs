@@ -250,7 +250,7 @@ impl Interp {
     }
 }
 
-/// Work on values smaller than this counts no steps beyond that of the call.
+/// Work on values smaller than this many bytes counts no steps beyond that of the call.
 const FREE_SIZE: usize = 256;
 
 /// Returns the size of a value in bytes, without the values in it.

@@ -77,7 +77,7 @@ pub(crate) enum MethodBody {
     Builtin(Name),
 }
 
-/// An object.
+/// An object whose class has no variant of [`Value`].
 pub(crate) struct Object {
     pub(crate) class: Rc<Class>,
     pub(crate) id: u64,

@@ -64,7 +64,7 @@ impl Dialect {
     }
 }
 
-/// The moment at which the caller is killed, or another interruption of a call.
+/// The disturbance of a call, and its moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Interruption {
     /// Kills the caller before the call has an effect. The call continues.
