@@ -1,4 +1,4 @@
-//! Words that comments and documents avoid (CONTRIBUTING.md, "Writing").
+//! Words that comments and documents avoid, and the length of comments (CONTRIBUTING.md, "Writing").
 
 use std::path::Path;
 
@@ -32,6 +32,33 @@ fn unnamed_people(text: &str) -> Vec<usize> {
         .collect()
 }
 
+/// The maximum number of sentences in the doc comment of an item, without lists and sections.
+const MAX_SENTENCES: usize = 4;
+
+/// Returns the numbers of lines at which a doc comment of an item is too long. Heads of modules (`//!`) may
+/// be longer.
+fn too_long(text: &str) -> Vec<usize> {
+    let quoted = Regex::new("`[^`]*`").unwrap();
+    let end = Regex::new(r"[.!?](\s|$)").unwrap();
+    let item = Regex::new(r"^(- |\d+\. |\|)").unwrap();
+    let (mut found, mut comment, mut start) = (Vec::new(), String::new(), 0);
+    for (index, line) in text.lines().chain([""]).enumerate() {
+        if let Some(line) = line.trim_start().strip_prefix("///") {
+            start = if comment.is_empty() { index + 1 } else { start };
+            comment += &format!("{}\n", line.trim());
+            continue;
+        }
+        let before_sections = comment.split("\n# ").next().unwrap_or_default();
+        let text = before_sections.split("```").step_by(2).collect::<String>();
+        let sentences = text.lines().filter(|line| !item.is_match(line)).collect::<Vec<_>>().join(" ");
+        if end.find_iter(&quoted.replace_all(&sentences, "x")).count() > MAX_SENTENCES {
+            found.push(start);
+        }
+        comment.clear();
+    }
+    found
+}
+
 /// Returns the strings and comments of Rust code, each on its line.
 fn texts(code: &str) -> String {
     let strings = Regex::new(r#""([^"\\]|\\.)*"|//.*"#).unwrap();
@@ -60,6 +87,32 @@ fn comments_and_documents_avoid_listed_words() {
         found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
     }
     assert!(found.is_empty(), "say what it is, or who does it (CONTRIBUTING.md):\n{}", found.join("\n"));
+}
+
+#[test]
+fn comments_of_items_are_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+        // The comments of `cli` are help texts.
+        let files = rust_files(&root.join(folder), &|path| !(folder == "src" && path.starts_with("cli")));
+        for (path, code) in files {
+            found.extend(
+                too_long(&code).into_iter().map(|line| format!("{folder}/{}:{line}", path.display())),
+            );
+        }
+    }
+    let hint = format!("at most {MAX_SENTENCES} sentences (CONTRIBUTING.md, \"Writing\")");
+    assert!(found.is_empty(), "{hint}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn finds_long_comments() {
+    let four = "/// Is a. Is b.\n///\n/// Is `c. d.` Is e.\n/// - f. g. h.\n///\n/// # Errors\n///\n/// I.";
+    assert_eq!(too_long(four), [0; 0]);
+    let five = "fn f() {}\n    /// Is a. Is b.\n    ///\n    /// Is 1.5. Is d. Is e?\n    fn g() {}\n\
+                //! A. B. C. D. E.";
+    assert_eq!(too_long(five), [2]);
 }
 
 #[test]
