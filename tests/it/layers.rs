@@ -1,11 +1,13 @@
-//! Checks the layers: crates and their modules use only those before them in the table of
-//! `docs/architecture.md`.
+//! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
+//! only those before them. Also checks that the names on that page exist.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the graph of crates in the document again.
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the page again: the graph of
+//! crates, and the list of test modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::support::updating;
 
@@ -222,11 +224,8 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
             continue;
         };
         for dependency in &member.dependencies {
-            if position(dependency).is_none_or(|other| other >= own) {
-                wrong.push(format!(
-                    "crate '{}' may not use '{dependency}', which stands after it",
-                    member.name
-                ));
+            if position(dependency).is_none_or(|other| other <= own) {
+                wrong.push(format!("crate '{}' may not use '{dependency}', which is above it", member.name));
             }
         }
         let modules = &layers[own].modules;
@@ -272,12 +271,98 @@ fn crate_graph_is_up_to_date() {
         Some(format!("{} -> {}", layer.name, own.join(" ")).trim_end().to_owned())
     });
     let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
+    assert_section("crates", &graph);
+}
+
+/// Fails if a generated section of the page is stale. Writes it first when updating.
+fn assert_section(name: &str, expected: &str) {
+    // Tests run in parallel, and several of them update the page.
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let document = read(DOCUMENT);
     if updating() {
-        let updated = document.replace(section(&document, "crates"), &graph);
-        fs::write(root().join(DOCUMENT), updated).unwrap();
+        fs::write(root().join(DOCUMENT), document.replace(section(&document, name), expected)).unwrap();
     }
     let hint = "run MONOPILE_UPDATE=1 cargo test --test it layers";
-    assert_eq!(section(&read(DOCUMENT), "crates"), graph, "the graph in {DOCUMENT} is stale; {hint}");
+    assert_eq!(section(&read(DOCUMENT), name), expected, "'{name}' in {DOCUMENT} is stale; {hint}");
+}
+
+/// Returns the first sentence of a file's head (`//!`).
+fn summary(text: &str) -> String {
+    let head = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    let head = head.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let sentence = head.split(". ").next().unwrap_or_default();
+    sentence.trim_end_matches('.').to_owned()
+}
+
+#[test]
+fn list_of_test_modules_is_up_to_date() {
+    let main = read("tests/it/main.rs");
+    let modules = main.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+    let rows = modules.map(|module| {
+        let folder = format!("tests/it/{module}/mod.rs");
+        let file = if root().join(&folder).exists() { folder } else { format!("tests/it/{module}.rs") };
+        format!("| `{module}` | {} |\n", summary(&read(file)))
+    });
+    assert_section("tests", &format!("\n| module | subject |\n|---|---|\n{}", rows.collect::<String>()));
+}
+
+#[test]
+fn table_of_the_engine_has_every_module_in_order() {
+    let document = read(DOCUMENT);
+    let rows =
+        section(&document, "engine").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let layers = layers(&document);
+    let engine = layers.iter().find(|layer| layer.name == "engine").expect("the table has the engine");
+    assert_eq!(rows.collect::<Vec<_>>(), engine.modules);
+}
+
+/// Returns the quoted names of a page that do not exist: paths below the root of the repository, `src` or
+/// `src/engine`, and identifiers (`a::b`), each part of which must be among the `words`.
+fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let fenced = regex::Regex::new(r"(?m)^```[\s\S]*?^```").unwrap();
+    let quoted = regex::Regex::new("`([^`\n]+)`").unwrap();
+    let path = regex::Regex::new(r"^[\w.-]*/[\w./-]+$|^\w+\.rs$").unwrap();
+    let identifier = regex::Regex::new(r"^[A-Za-z]\w*(::\w+)*(\(\))?$").unwrap();
+    let page = fenced.replace_all(page, "");
+    let names = quoted.captures_iter(&page).map(|name| name[1].to_owned());
+    names
+        .filter(|name| {
+            let is_placeholder = name.contains("NAME") || name.contains("ID.");
+            if path.is_match(name) {
+                !is_placeholder
+                    && !["", "src/", "src/engine/"].iter().any(|base| exists(&format!("{base}{name}")))
+            } else {
+                identifier.is_match(name)
+                    && !name.trim_end_matches("()").split("::").all(|part| words.contains(part))
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn names_on_the_page_exist() {
+    let mut texts: Vec<String> = ["src", "tests", "benches"]
+        .iter()
+        .flat_map(|folder| {
+            rust_files(&root().join(folder), &|path| !path.ends_with("layers.rs")).into_values()
+        })
+        .collect();
+    texts.push(read("Cargo.toml"));
+    let words = texts
+        .iter()
+        .flat_map(|text| text.split(|character: char| !character.is_alphanumeric() && character != '_'));
+    let words: BTreeSet<&str> = words.collect();
+    let unknown = unknown_names(&read(DOCUMENT), &words, &|path| root().join(path).exists());
+    assert!(unknown.is_empty(), "{DOCUMENT} names what does not exist:\n{}", unknown.join("\n"));
+}
+
+#[test]
+fn finds_names_that_do_not_exist() {
+    let page = "`a::B` `a::C` `gone.rs` `here/x.rs` `here/NAME.rs` `here/y.rs` `any words` `C`\n\
+                ```text\n`gone.rs`\n```\n";
+    let found = unknown_names(page, &BTreeSet::from(["a", "B"]), &|path| path == "src/here/x.rs");
+    assert_eq!(found, ["a::C", "gone.rs", "here/y.rs", "C"]);
 }
 
 /// Checks that every kind of violation is found.
@@ -287,7 +372,7 @@ fn finds_a_dependency_against_the_order() {
         name: name.to_owned(),
         modules: modules.iter().map(|module| (*module).to_owned()).collect(),
     };
-    let layers = [layer("low", &["first", "second"]), layer("high", &["only"])];
+    let layers = [layer("high", &["only"]), layer("low", &["first", "second"])];
     let found = |name: &str, dependencies: &[&str], files: &[(&str, &str)]| {
         let member = Member {
             name: name.to_owned(),
