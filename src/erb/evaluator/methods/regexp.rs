@@ -98,7 +98,13 @@ impl Interp {
             return Err(self.unsupported(text));
         }
         if regexp.has_word_set && text.chars().any(folds_to_ascii) {
-            return Err(self.unsupported("a set with \\w that ignores case, in a text with ſ or a kelvin"));
+            return Err(self
+                .unsupported("a character class with \\w that ignores case, in a text with ſ or a kelvin"));
+        }
+        if regexp.has_wide_set && text.chars().any(|letter| matches!(letter, '\u{b5}' | '\u{c0}'..='\u{ff}'))
+        {
+            let text = "a character class beyond ASCII that ignores case, in a text with letters such as é";
+            return Err(self.unsupported(text));
         }
         if regexp.has_boundary && text.chars().any(is_unclear_in_words) {
             return Err(self.unsupported("the boundary of a word in a text with superscripts or fractions"));

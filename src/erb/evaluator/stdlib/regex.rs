@@ -7,6 +7,7 @@ mod translate;
 
 use std::rc::Rc;
 
+use fancy_regex::Expr;
 use translate::{Translated, inline_flags, translate};
 
 /// Maximum number of backtracks in one match.
@@ -22,6 +23,8 @@ pub(crate) struct Regex {
     pub(crate) ignores_case: bool,
     /// True if a character class with `\w` or `\W` ignores case.
     pub(crate) has_word_set: bool,
+    /// True if a character class beyond ASCII ignores case.
+    pub(crate) has_wide_set: bool,
     /// True if the expression has a word boundary.
     pub(crate) has_boundary: bool,
 }
@@ -32,7 +35,10 @@ pub(crate) type Groups = Vec<Option<(usize, usize)>>;
 impl Regex {
     /// Compiles a regular expression. The error is the engine's message.
     pub(crate) fn new(source: &str, options: u8) -> Result<Self, String> {
-        let Translated { text, ignores_case, has_word_set } = translate(source, options)?;
+        let Translated { text, ignores_case, has_word_set, has_wide_set } = translate(source, options)?;
+        if Expr::parse_tree(&text).is_ok_and(|tree| repeats_empty_capture(&tree.expr)) {
+            return Err("a repetition of a group that can be empty".into());
+        }
         let compiled = fancy_regex::RegexBuilder::new(&text)
             // In Ruby `^` and `$` always match at the ends of lines.
             .multi_line(true)
@@ -43,7 +49,15 @@ impl Regex {
             .build()
             .map_err(|error| error.to_string())?;
         let has_boundary = source.contains("\\b") || source.contains("\\B");
-        Ok(Regex { source: Rc::from(source), options, compiled, ignores_case, has_word_set, has_boundary })
+        Ok(Regex {
+            source: Rc::from(source),
+            options,
+            compiled,
+            ignores_case,
+            has_word_set,
+            has_wide_set,
+            has_boundary,
+        })
     }
 
     /// Finds the first match at or after a byte offset. The error is the engine's message, such as for too
@@ -138,13 +152,8 @@ impl Regex {
     /// true, all characters beyond ASCII are also escaped, as in Ruby.
     fn shown(&self, is_literal: bool) -> String {
         let mut source = String::new();
+        let plain = !self.source.contains(|character: char| character == '/' || character.is_ascii_control());
         let mut escaped = false;
-        let mut plain = true;
-        for character in self.source.chars() {
-            plain &= escaped || !(character == '/' || character.is_ascii_control());
-            escaped = character == '\\' && !escaped;
-        }
-        escaped = false;
         for character in self.source.chars() {
             match character {
                 other if is_literal && !plain && !other.is_ascii() => match other as u32 {
@@ -160,6 +169,31 @@ impl Regex {
             escaped = character == '\\' && !escaped;
         }
         source
+    }
+}
+
+/// Returns true if a part with a group is repeated and can be empty. In Ruby, such a group ends with an empty
+/// match.
+fn repeats_empty_capture(expression: &Expr) -> bool {
+    matches!(expression, Expr::Repeat { child, hi, .. } if *hi > 1 && can_be_empty(child) && captures(child))
+        || expression.children_iter().any(repeats_empty_capture)
+}
+
+fn captures(expression: &Expr) -> bool {
+    matches!(expression, Expr::Group(_)) || expression.children_iter().any(captures)
+}
+
+fn can_be_empty(expression: &Expr) -> bool {
+    match expression {
+        Expr::Any { .. } | Expr::GeneralNewline { .. } | Expr::Literal { .. } | Expr::Delegate { .. } => {
+            false
+        }
+        Expr::Concat(parts) => parts.iter().all(can_be_empty),
+        Expr::Alt(parts) => parts.iter().any(can_be_empty),
+        Expr::Group(inner) => can_be_empty(inner),
+        Expr::AtomicGroup(inner) => can_be_empty(inner),
+        Expr::Repeat { child, lo, .. } => *lo == 0 || can_be_empty(child),
+        _ => true,
     }
 }
 

@@ -42,6 +42,7 @@ struct Translator<'s> {
     has_names: bool,
     ignores_case: bool,
     has_word_set: bool,
+    has_wide_set: bool,
 }
 
 /// An expression in the syntax of the engine.
@@ -51,6 +52,8 @@ pub(super) struct Translated {
     pub(super) ignores_case: bool,
     /// True if a character class with `\w` or `\W` ignores case.
     pub(super) has_word_set: bool,
+    /// True if a character class beyond ASCII ignores case.
+    pub(super) has_wide_set: bool,
 }
 
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
@@ -68,20 +71,18 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
         has_names: has_names(source),
         ignores_case: whole.ignores_case,
         has_word_set: false,
+        has_wide_set: false,
     };
     while let Some(character) = translator.characters.next() {
         if translator.in_class > 0 { translator.in_set(character)? } else { translator.token(character)? }
     }
     let open: usize = translator.scopes.iter().map(|scope| scope.inner).sum();
     translator.out.push_str(&")".repeat(open));
-    if translator.ignores_case && has_latin_range(source) {
-        return Err("a range of Latin letters beyond ASCII that ignores case".into());
-    }
     if translator.ignores_case && source.chars().any(folds_to_several) {
         return Err("a character that equals several ones in another case".into());
     }
-    let Translator { out, ignores_case, has_word_set, .. } = translator;
-    Ok(Translated { text: out, ignores_case, has_word_set })
+    let Translator { out, ignores_case, has_word_set, has_wide_set, .. } = translator;
+    Ok(Translated { text: out, ignores_case, has_word_set, has_wide_set })
 }
 
 impl<'s> Translator<'s> {
@@ -198,6 +199,7 @@ impl<'s> Translator<'s> {
 
     /// Translates a token inside a character class.
     fn in_set(&mut self, character: char) -> Result<(), String> {
+        self.has_wide_set |= self.scope().ignores_case && (character == '[' || !character.is_ascii());
         match character {
             '\\' => return self.escape(),
             '[' if self.peek() == Some(':') => {
@@ -208,7 +210,9 @@ impl<'s> Translator<'s> {
                 self.skip(name.len() + 3);
                 self.out.push_str(&posix_class(name)?);
             }
-            '[' if self.scope().ignores_case => return Err("a set in a set that ignores case".into()),
+            '[' if self.scope().ignores_case => {
+                return Err("a character class in a character class that ignores case".into());
+            }
             '[' => return self.open_set(),
             ']' => {
                 self.in_class -= 1;
@@ -216,7 +220,7 @@ impl<'s> Translator<'s> {
             }
             // In the engine, `--` and `~~` combine character classes.
             '-' | '~' if self.peek() == Some(character) => {
-                return Err(format!("'{character}{character}' in a set"));
+                return Err(format!("'{character}{character}' in a character class"));
             }
             other => self.out.push(other),
         }
@@ -308,6 +312,8 @@ impl<'s> Translator<'s> {
     fn escape(&mut self) -> Result<(), String> {
         let in_class = self.in_class > 0;
         let ignores_case = self.scope().ignores_case;
+        let starts_wide = matches!(self.peek(), Some('p' | 'P')) || in_class && self.peek() == Some('u');
+        self.has_wide_set |= ignores_case && starts_wide;
         match self.characters.next() {
             Some(letter @ ('h' | 'H' | 'd' | 'D' | 'w' | 'W' | 's' | 'S')) => {
                 // In Ruby these classes contain only ASCII.
@@ -423,14 +429,6 @@ fn interval(rest: &str) -> Option<&str> {
 /// Returns true if an expression may have named groups.
 fn has_names(source: &str) -> bool {
     source.match_indices("(?<").any(|(at, _)| !source[at + 3..].starts_with(['=', '!']))
-}
-
-/// Returns true for a range that begins with a character from U+0080 to U+00FF, or with an escape. Ruby does
-/// not ignore case in these ranges.
-fn has_latin_range(source: &str) -> bool {
-    let mut pairs = source.chars().zip(source.chars().skip(1));
-    pairs.any(|pair| matches!(pair, ('\u{80}'..='\u{ff}', '-')))
-        || source.contains('-') && (source.contains("\\u") || source.contains("\\x"))
 }
 
 /// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are also properties.
