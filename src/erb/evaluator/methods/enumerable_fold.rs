@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::compare::{is_number, to_f64};
-use crate::evaluator::eval::{Args, EvalResult, Interp};
-use crate::evaluator::value::{RHash, Value};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::value::{Key, RHash, Value};
 
 impl Interp {
     /// Implements `inject` and `reduce`.
@@ -105,6 +105,15 @@ impl Interp {
 
     /// Implements `min`, `max`, `minmax` and their forms that end in `_by`.
     pub(super) fn min_max(&mut self, over: &Value, name: &str, args: &Args) -> EvalResult<Value> {
+        let count = match args.get(0) {
+            Some(count) if !count.is_nil() => Some(self.int_arg(&count.clone())?),
+            _ => None,
+        };
+        match count {
+            Some(count @ ..0) => return self.argument_error(format!("negative size ({count})")),
+            Some(0) => return Ok(Value::array(Vec::new())),
+            _ => {}
+        }
         let items = self.collect(over)?;
         let by = name.ends_with("_by");
         let block = args.block.clone();
@@ -122,20 +131,26 @@ impl Interp {
                 _ => interp.order(a, b),
             }
         };
-        if let Some(count) = args.get(0).filter(|count| !count.is_nil()) {
-            let count = self.int_arg(&count.clone())?;
-            if count < 0 {
-                return self.argument_error(format!("negative size ({count})"));
-            }
-            if count == 0 {
-                return Ok(Value::array(Vec::new()));
-            }
+        if let Some(count) = count {
             let count = count as usize;
+            let selects = count < keyed.len();
             let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
-            let sorted = self.sort_with(pairs, |interp, a, b| {
-                let found = order(interp, &first(a), &first(b))?;
-                Ok(if name.starts_with("max") { found.reverse() } else { found })
+            let mut sorted = self.sort_with(pairs, |interp, a, b| {
+                let found = order(interp, &first(a), &first(b));
+                let is_unclear = match &found {
+                    Ok(order) => *order == Ordering::Equal && !is_alike(&second(a), &second(b)),
+                    Err(flow) => matches!(flow, Flow::Raise(_)),
+                };
+                // Ruby compares only some of the items, in the order of its quicksort.
+                if selects && is_unclear {
+                    let text = format!("{name} with a number, and items that are equal or not comparable");
+                    return Err(interp.unsupported(text));
+                }
+                found
             })?;
+            if name.starts_with("max") {
+                sorted.reverse();
+            }
             return Ok(Value::array(sorted.iter().take(count).map(second).collect()));
         }
         let mut min: Option<(Value, Value)> = None;
@@ -168,6 +183,11 @@ impl Interp {
             max
         })
     }
+}
+
+/// Returns true if a template cannot tell two items apart by their text.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    one.same(other) || matches!(one, Value::Str(_)) && Key(one.clone()) == Key(other.clone())
 }
 
 /// Adds a float to a sum and its compensation.
