@@ -7,7 +7,7 @@ use super::to_f64;
 
 use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::stdlib;
-use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value, hash_code};
+use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value};
 
 impl Interp {
     pub(super) fn array_method(
@@ -34,7 +34,10 @@ impl Interp {
                 match position(index, array.len()) {
                     Some(found) => array.get(found).unwrap_or(Value::Nil),
                     None => match (block, args.get(1)) {
-                        (Some(block), _) => self.yield_one(block, Value::Int(index))?,
+                        (Some(block), _) => {
+                            let index = self.arg(args, 0)?;
+                            self.yield_one(block, index)?
+                        }
                         (None, Some(default)) => default.clone(),
                         (None, None) => {
                             let length = array.len();
@@ -152,6 +155,8 @@ impl Interp {
                 }
                 if name == "intersect?" {
                     Value::Bool(!kept.is_empty())
+                } else if args.is_empty() {
+                    Value::array(kept)
                 } else {
                     Value::array(self.unique(kept, None)?)
                 }
@@ -328,7 +333,6 @@ impl Interp {
                 found
             }
             "pack" => stdlib::pack::pack(self, &array.to_vec(), args)?,
-            "hash" => Value::Int(hash_code(&this)),
             "sum"
                 if args.is_empty()
                     && block.is_none()

@@ -177,7 +177,9 @@ impl Interp {
                 let before = array.len();
                 let plain = name.trim_end_matches('!');
                 let mut changed = false;
-                if plain == "flatten" {
+                if plain == "flatten"
+                    && (args.get(0).is_none_or(Value::is_nil) || self.index_or(args, 0, 0)? != 0)
+                {
                     changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
                 }
                 if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {

@@ -101,7 +101,6 @@ impl Interp {
             "abs" | "magnitude" => Value::Float(float.abs()),
             "integer?" => Value::Bool(false),
             "real?" => Value::Bool(true),
-            "hash" => Value::Int(if float == 0.0 { 0 } else { float.to_bits() as i64 }),
             "eql?" => Value::Bool(matches!(self.arg(args, 0)?, Value::Float(other) if other == float)),
             "between?" | "clamp" => return self.comparable_method(&this, name, args),
             "coerce" => {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::evaluator::eval::{Args, EvalResult, Interp};
-use crate::evaluator::value::{RHash, Value, hash_code};
+use crate::evaluator::value::{RHash, Value};
 
 const EDITS: &[&str] = &[
     "[]=",
@@ -290,7 +290,6 @@ impl Interp {
                 Value::Bool(is_subset)
             }
             "compare_by_identity?" => Value::Bool(false),
-            "hash" => Value::Int(hash_code(&this)),
             "to_proc" => {
                 let hash = Rc::clone(hash);
                 Value::native(move |interp, args| interp.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))

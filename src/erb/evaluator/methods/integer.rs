@@ -114,7 +114,7 @@ impl Interp {
                 Value::big(match name {
                     "floor" => down,
                     // Ruby 3.1 returns a multiple of the unit unchanged only if it fits into 62 bits.
-                    "ceil" if rest == BigInt::from(0) && value.bits() <= 62 && unit.bits() <= 62 => down,
+                    "ceil" if rest == BigInt::from(0) && is_fixnum(&value) && is_fixnum(&unit) => down,
                     "ceil" => down + unit,
                     "truncate" => &value - (&value % &unit),
                     _ => {
@@ -223,7 +223,7 @@ impl Interp {
                 let (exponent, modulus) = (to_big(&exponent), to_big(&modulus));
                 if exponent < BigInt::from(0)
                     || modulus == BigInt::from(0)
-                    || modulus == BigInt::from(i64::MIN)
+                    || modulus.sign() == Sign::Minus && modulus.bits() > 62
                 {
                     return Err(self.unsupported("Integer#pow with this exponent or modulus"));
                 }
@@ -231,7 +231,6 @@ impl Interp {
                 self.step(exponent.bits().saturating_mul(limbs.saturating_mul(limbs)) / 32)?;
                 Value::big(to_big(receiver).modpow(&exponent, &modulus))
             }
-            "hash" => this,
             "dup" | "clone" => this,
             "coerce" => match self.arg(args, 0)? {
                 other @ (Value::Int(_) | Value::Big(_)) => Value::array(vec![other, this]),
@@ -342,6 +341,13 @@ impl Interp {
         }
         if name == "remainder" && to_f64(b).is_infinite() && (to_f64(a) < 0.0) != (to_f64(b) < 0.0) {
             return Ok(Some(a.clone()));
+        }
+        // Ruby truncates this quotient of an integer beyond 62 bits.
+        if let (Value::Int(_) | Value::Big(_), Value::Float(divisor), "div") = (a, b, name)
+            && *divisor != 0.0
+            && !is_fixnum(&to_big(a))
+        {
+            return self.float_to_int((to_f64(a) / divisor).trunc()).map(Some);
         }
         if matches!(a, Value::Float(_)) || matches!(b, Value::Float(_)) {
             return self.float_operator(to_f64(a), name, to_f64(b)).map(Some);
@@ -475,6 +481,11 @@ fn small_operator(a: i64, b: i64, name: &str) -> Option<Value> {
         "^" => Value::Int(a ^ b),
         _ => return None,
     })
+}
+
+/// Returns true for an integer of 62 bits and a sign, a Fixnum in Ruby. Ruby calculates differently with others.
+fn is_fixnum(number: &BigInt) -> bool {
+    i64::try_from(number).is_ok_and(|number| (-(1 << 62)..1 << 62).contains(&number))
 }
 
 /// Divides and rounds towards negative infinity, as Ruby does.

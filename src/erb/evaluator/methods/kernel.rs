@@ -332,6 +332,9 @@ impl Interp {
             Value::Int(_) | Value::Big(_) => super::compare::to_f64(value),
             Value::Str(text) => match stdlib::number::float_strict(&text.get()) {
                 Some(float) => float,
+                None if text.get().contains(['x', 'X']) && text.get().contains('_') => {
+                    return Err(self.unsupported("Float() of hexadecimal digits with '_'"));
+                }
                 None => {
                     let shown = self.inspect(value)?;
                     return self.argument_error(format!("invalid value for Float(): {shown}"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::ProcKind;
-use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility};
+use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility, hash_code};
 
 impl Interp {
     pub(super) fn object_method(
@@ -123,7 +123,13 @@ impl Interp {
                 _ => true,
             }),
             "dup" | "clone" => self.copy(receiver, name, args)?,
-            "hash" | "object_id" | "__id__" => Value::Int(match receiver {
+            "hash" => match receiver {
+                Value::Match(_) | Value::Proc(_) => {
+                    return Err(self.unsupported("hash, whose result differs between runs"));
+                }
+                _ => Value::Int(hash_code(receiver)),
+            },
+            "object_id" | "__id__" => Value::Int(match receiver {
                 Value::Nil => 8,
                 Value::Bool(true) => 20,
                 Value::Bool(false) => 0,

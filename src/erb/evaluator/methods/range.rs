@@ -11,7 +11,7 @@ use super::steps::float_step_count;
 use super::{to_big, to_f64};
 
 use crate::evaluator::eval::{Args, EvalResult, Interp};
-use crate::evaluator::value::{RRange, Value, hash_code};
+use crate::evaluator::value::{RRange, Value};
 
 impl Interp {
     /// Returns the first index and the number of elements that a range selects from `length` elements.
@@ -52,6 +52,29 @@ impl Interp {
         })
     }
 
+    /// Implements `cover?` with a range.
+    fn covers_range(&mut self, range: &RRange, inner: &Rc<RRange>) -> EvalResult<bool> {
+        let is_wider = |end: &Value, of: &Value| end.is_nil() && !of.is_nil();
+        if is_wider(&inner.from, &range.from) || is_wider(&inner.to, &range.to) {
+            return Ok(false);
+        }
+        let is_empty = !inner.from.is_nil() && !self.range_covers(inner, &inner.from)?;
+        if is_empty || !inner.from.is_nil() && !self.range_covers(range, &inner.from)? {
+            return Ok(false);
+        }
+        match self.compare(&range.to, &inner.to)? {
+            Some(Ordering::Less) if inner.exclusive && !range.exclusive => {}
+            Some(Ordering::Less) => return Ok(false),
+            Some(Ordering::Equal) => return Ok(inner.exclusive || !range.exclusive),
+            _ => return Ok(true),
+        }
+        // The ends differ, but the range may have the last element.
+        match self.call(&Value::Range(Rc::clone(inner)), "max", Vec::new()) {
+            Err(flow) if self.raised(&flow, "TypeError") => Ok(false),
+            last => self.range_covers(range, &last?),
+        }
+    }
+
     /// Visits the elements of a range in order until `visit` breaks.
     pub(super) fn each_in_range(
         &mut self,
@@ -61,29 +84,15 @@ impl Interp {
         match (&range.from, &range.to) {
             (Value::Int(from), to) => {
                 let mut at = *from;
-                let last = match to {
-                    Value::Nil => i64::MAX,
-                    Value::Float(to) => {
-                        let floor = to.floor();
-                        if range.exclusive && floor == *to {
-                            (floor as i64).saturating_sub(1)
-                        } else {
-                            floor as i64
-                        }
-                    }
-                    Value::Big(to) => {
-                        if to.sign() == Sign::Minus {
-                            i64::MIN
-                        } else {
-                            i64::MAX
-                        }
-                    }
-                    to => {
-                        let to = self.int_arg(&to.clone())?;
-                        if range.exclusive { to.saturating_sub(1) } else { to }
-                    }
+                let (last, is_whole) = match to {
+                    Value::Nil => (i128::MAX, false),
+                    Value::Float(to) => (to.floor() as i128, to.floor() == *to),
+                    Value::Big(to) if to.sign() == Sign::Minus => (i128::MIN, false),
+                    Value::Big(_) => (i128::MAX, false),
+                    to => (i128::from(self.int_arg(&to.clone())?), true),
                 };
-                while at <= last {
+                let last = last.saturating_sub(i128::from(range.exclusive && is_whole));
+                while i128::from(at) <= last {
                     self.step(1)?;
                     if visit(self, Value::Int(at))?.is_break() {
                         break;
@@ -367,10 +376,7 @@ impl Interp {
             "include?" | "member?" | "===" | "cover?" => {
                 let value = self.arg(args, 0)?;
                 if let (Value::Range(inner), "cover?") = (&value, name) {
-                    let covered = self.range_covers(range, &inner.from)?
-                        && (self.range_covers(range, &inner.to)?
-                            || (inner.exclusive && self.equal(&inner.to, &range.to)?));
-                    return Ok(Some(Value::Bool(covered)));
+                    return Ok(Some(Value::Bool(self.covers_range(range, inner)?)));
                 }
                 if let (Value::Str(_), "include?" | "member?") = (&range.from, name) {
                     return self.enumerable_method(&this, name, args);
@@ -395,7 +401,6 @@ impl Interp {
                 }
                 _ => return self.enumerable_method(&this, name, args),
             },
-            "hash" => Value::Int(hash_code(&this)),
             "inspect" => Value::str(self.inspect(&this)?),
             _ => return self.enumerable_method(&this, name, args),
         }))

@@ -89,13 +89,17 @@ impl Interp {
             "to_a" => Value::array(keys(&set)),
             "to_set" if args.block.is_none() => this,
             "|" | "union" | "+" | "&" | "intersection" | "-" | "difference" | "^" => {
-                let other = self.arg(args, 0)?;
-                let other = self.collect(&other)?;
+                let argument = self.arg(args, 0)?;
+                let other = self.collect(&argument)?;
                 let right = RHash::from_pairs(other.iter().map(|item| (item.clone(), Value::Bool(true))));
                 let mut items = keys(&set);
+                let is_larger_set = right.len() > set.len() && self.class_of(&argument).label() == "Set";
                 match name {
                     "|" | "union" | "+" => items.extend(other),
-                    "&" | "intersection" => items.retain(|item| right.get(item).is_some()),
+                    "&" | "intersection" if is_larger_set => items.retain(|item| right.get(item).is_some()),
+                    "&" | "intersection" => {
+                        items = other.into_iter().filter(|item| set.get(item).is_some()).collect();
+                    }
                     "-" | "difference" => items.retain(|item| right.get(item).is_none()),
                     _ => {
                         let mut exclusive: Vec<Value> =
@@ -134,7 +138,6 @@ impl Interp {
                 if name.ends_with('!') && set.len() == before { Value::Nil } else { this }
             }
             "inspect" | "to_s" => Value::str(self.inspect(&this)?),
-            "hash" => Value::Int(set.len() as i64),
             _ => return self.enumerable_method(&this, name, args),
         }))
     }

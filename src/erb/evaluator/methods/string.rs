@@ -129,12 +129,16 @@ impl Interp {
             "to_sym" | "intern" => Value::symbol(&text),
             "to_i" => {
                 let radix = self.int_or(args, 0, 10)?;
+                // Ruby does not check the radix for blanks or a sign alone.
+                if radix >= 0 && !text.is_empty() && stdlib::number::has_no_digits(&text) {
+                    return Ok(Some(Value::Int(0)));
+                }
                 let radix = self.radix(radix)?;
-                stdlib::number::integer_prefix(&text, radix)
+                stdlib::number::integer_prefix(&text, radix, 10)
             }
             "to_f" => Value::Float(stdlib::number::float_prefix(&text)),
-            "hex" => stdlib::number::integer_prefix(&text, 16),
-            "oct" => stdlib::number::integer_prefix(&text, 0),
+            "hex" => stdlib::number::integer_prefix(&text, 16, 16),
+            "oct" => stdlib::number::integer_prefix(&text, 0, 8),
             "to_c" | "to_r" => return Err(self.unsupported(format!("String#{name}"))),
             "inspect" => Value::str(super::show::inspect_str(&text, string.binary.get())),
             "dump" => Value::str(dump(&text)),
@@ -271,9 +275,6 @@ impl Interp {
             "crypt" => return Err(self.unsupported("String#crypt")),
             "shellescape" => Value::str(stdlib::shellwords::escape(&text)),
             "shellsplit" => stdlib::shellwords::split(self, &text)?,
-            "hash" => {
-                Value::Int(text.bytes().fold(7i64, |hash, byte| hash.wrapping_mul(31) + i64::from(byte)))
-            }
             "clamp" | "<" | "<=" | ">" | ">=" | "between?" => {
                 return self.comparable_method(&Value::Str(Rc::clone(string)), name, args);
             }
@@ -351,9 +352,10 @@ impl Interp {
         }
         let mut parsed = Vec::new();
         for (number, set) in sets.iter().enumerate() {
-            // A replacement cannot be negated.
+            // A replacement cannot be negated. Ruby reads only as many of its characters as it needs.
             let replaces = number == 1 && name.starts_with("tr");
-            match CharSet::new(set, !replaces) {
+            let needed = parsed.first().filter(|from: &&CharSet| replaces && !from.negated);
+            match CharSet::new(set, !replaces, needed.map_or(u32::MAX, CharSet::len)) {
                 Ok(set) => parsed.push(set),
                 Err((first, last)) => {
                     let text = format!("invalid range \"{first}-{last}\" in string transliteration");
@@ -432,14 +434,14 @@ struct CharSet {
 }
 
 impl CharSet {
-    /// Reads a set. The error is a range that ends before it begins.
-    fn new(text: &str, negatable: bool) -> Result<Self, (char, char)> {
+    /// Reads a set until it has `needed` characters. The error is a range that ends before it begins.
+    fn new(text: &str, negatable: bool, needed: u32) -> Result<Self, (char, char)> {
         let mut characters: Vec<char> = text.chars().collect();
         let negated = negatable && characters.len() > 1 && characters[0] == '^';
         if negated {
             characters.remove(0);
         }
-        let mut ranges = Vec::new();
+        let mut set = CharSet { ranges: Vec::new(), negated };
         let mut rest = characters.as_slice();
         let next = |rest: &mut &[char]| match **rest {
             ['\\', escaped, ref after @ ..] | [escaped, ref after @ ..] => {
@@ -448,7 +450,9 @@ impl CharSet {
             }
             [] => None,
         };
-        while let Some(first) = next(&mut rest) {
+        while set.len() < needed
+            && let Some(first) = next(&mut rest)
+        {
             let mut last = first;
             if let ['-', _, ..] = rest {
                 rest = &rest[1..];
@@ -457,9 +461,14 @@ impl CharSet {
                     return Err((first, last));
                 }
             }
-            ranges.push((first as u32, last as u32));
+            set.ranges.push((first as u32, last as u32));
         }
-        Ok(CharSet { ranges, negated })
+        Ok(set)
+    }
+
+    /// Returns the number of characters in the notation.
+    fn len(&self) -> u32 {
+        self.ranges.iter().map(|(first, last)| last - first + 1).fold(0, u32::saturating_add)
     }
 
     fn contains(&self, character: char) -> bool {

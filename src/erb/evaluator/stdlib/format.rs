@@ -284,7 +284,7 @@ fn convert(
             }
             let (radix, prefix) = match conversion {
                 'x' | 'X' => (16, if conversion == 'x' { "0x" } else { "0X" }),
-                'o' => (8, "0"),
+                'o' => (8, ""),
                 _ => (2, if conversion == 'b' { "0b" } else { "0B" }),
             };
             let prefixed = directive.alternate && value != BigInt::from(0);
@@ -319,6 +319,9 @@ fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, p
     let mut digits = value.magnitude().to_str_radix(radix);
     if directive.precision == Some(0) && digits == "0" {
         digits.clear();
+    }
+    if radix == 8 && directive.alternate && !digits.starts_with('0') {
+        digits.insert(0, '0');
     }
     if let Some(precision) = directive.precision {
         while digits.len() < precision {

@@ -235,7 +235,11 @@ impl<'a> Reader<'a> {
         }
         let text = &rest[..end];
         self.at += end;
-        Ok(if float { Value::Float(number::float_prefix(text)) } else { number::integer_prefix(text, 10) })
+        Ok(if float {
+            Value::Float(number::float_prefix(text))
+        } else {
+            number::integer_prefix(text, 10, 10)
+        })
     }
 }
 

@@ -6,12 +6,17 @@ use crate::evaluator::meter;
 use crate::evaluator::value::Value;
 
 /// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. If the radix is 0, the
-/// prefix (`0x`, `0b`, `0`) determines it.
-pub(crate) fn integer_prefix(text: &str, radix: u32) -> Value {
+/// prefix (`0x`, `0b`, `0`) determines it, and without a prefix `default` applies.
+pub(crate) fn integer_prefix(text: &str, radix: u32, default: u32) -> Value {
     let (negative, rest) = sign(text.trim_start_matches(is_space));
-    let (radix, rest) = strip_radix(rest, radix, 8);
+    let (radix, rest) = strip_radix(rest, radix, default);
     let (digits, _) = digits_of(rest, radix);
     parse(negative, &digits, radix).unwrap_or(Value::Int(0))
+}
+
+/// Returns true if a text ends after its blanks and sign.
+pub(crate) fn has_no_digits(text: &str) -> bool {
+    sign(text.trim_start_matches(is_space)).1.is_empty()
 }
 
 /// Returns the integer if the whole text is one, as `Integer()` does. If the radix is 0, the prefix

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use num_bigint::BigInt;
 
 use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{RString, Value};
 
 /// One directive of a layout, with its count or `*`.
@@ -84,7 +85,9 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
             'C' | 'c' | 'N' | 'n' | 'U' => {
                 for _ in 0..repeat {
                     let number = match next.next() {
-                        Some(Value::Big(big)) if directive.kind != 'U' => low_bits(big),
+                        Some(value @ (Value::Big(_) | Value::Float(_))) if directive.kind != 'U' => {
+                            low_bits(&to_big(&interp.integer_of(value, 0)?))
+                        }
                         Some(value) => interp.int_arg(value)?,
                         None => return interp.argument_error("too few arguments"),
                     };

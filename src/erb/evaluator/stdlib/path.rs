@@ -5,20 +5,7 @@ use crate::evaluator::value::Value;
 
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
     Ok(Some(Value::str(match name {
-        "join" => {
-            let mut parts = Vec::new();
-            for part in &args.list {
-                match part {
-                    Value::Array(list) => {
-                        for part in list.to_vec() {
-                            parts.push(interp.string_arg(&part)?);
-                        }
-                    }
-                    other => parts.push(interp.string_arg(other)?),
-                }
-            }
-            join(&parts)
-        }
+        "join" => join(interp, &args.list)?,
         "basename" => {
             let path = interp.arg(args, 0)?;
             let path = interp.string_arg(&path)?;
@@ -68,25 +55,22 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     })))
 }
 
-/// Joins the parts of a path with one slash between them.
-fn join(parts: &[String]) -> String {
+/// Joins the parts of a path with one slash between them. The parts in an array are joined first.
+fn join(interp: &mut Interp, parts: &[Value]) -> EvalResult<String> {
+    interp.check_depth()?;
     let mut out = String::new();
     for (index, part) in parts.iter().enumerate() {
-        if index == 0 {
-            out.push_str(part);
-            continue;
-        }
+        let part = match part {
+            Value::Array(list) => join(interp, &list.to_vec())?,
+            other => interp.string_arg(other)?,
+        };
         match (out.ends_with('/'), part.starts_with('/')) {
-            (true, true) => {
-                out.truncate(out.trim_end_matches('/').len());
-                out.push_str(part);
-            }
-            (false, false) => {
-                out.push('/');
-                out.push_str(part);
-            }
-            _ => out.push_str(part),
+            _ if index == 0 => {}
+            (true, true) => out.truncate(out.trim_end_matches('/').len()),
+            (false, false) => out.push('/'),
+            _ => {}
         }
+        out.push_str(&part);
     }
-    out
+    Ok(out)
 }

@@ -174,7 +174,9 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     meter::work(1);
     match value {
         Value::Nil => state.write_u8(0),
-        Value::Bool(flag) => state.write_u8(1 + u8::from(*flag)),
+        // In Ruby, false has the hash code of 0.0.
+        Value::Bool(false) => hash_value(&Value::Float(0.0), state, depth),
+        Value::Bool(true) => state.write_u8(1),
         Value::Int(int) => {
             state.write_u8(3);
             state.write_i64(*int);
@@ -212,9 +214,10 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
             hash_value(&range.from, state, depth + 1);
             hash_value(&range.to, state, depth + 1);
         }
-        Value::Regexp(regexp) => regexp.source.hash(state),
+        Value::Regexp(regexp) => (&regexp.source, regexp.options).hash(state),
         Value::Object(object) => match &*object.data.borrow() {
             Data::Fields(fields) => {
+                Rc::as_ptr(&object.class).hash(state);
                 for field in fields {
                     hash_value(field, state, depth + 1);
                 }
@@ -223,7 +226,10 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
             Data::Time(moment) => moment.nanos().hash(state),
             Data::Uri(uri) => uri.hash(state),
             Data::DistinguishedName(name) => name.hash(state),
-            Data::Set(_) => state.write_u8(9),
+            Data::Set(set) => {
+                state.write_u8(9);
+                hash_value(&Value::Hash(Rc::clone(set)), state, depth + 1);
+            }
             _ => state.write_u64(object.id),
         },
         Value::Match(_) | Value::Proc(_) | Value::Class(_) => state.write_u8(10),
