@@ -15,7 +15,7 @@ pub struct Az {
     pub name: String,
     /// The name of its CPI; `None` for the CPI of `cloud_provider`.
     pub cpi: Option<String>,
-    /// Defaults for the cloud properties of VM, disk and networks in the zone.
+    /// Defaults for the cloud properties of a VM in the zone.
     pub cloud_properties: Map<String, Value>,
 }
 

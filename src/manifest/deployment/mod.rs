@@ -37,7 +37,7 @@ pub struct Deployment {
     /// The only instance group.
     pub group: InstanceGroup,
     /// The availability zone, if the group names one. Its cloud properties are already merged into those of
-    /// VM, disk and networks.
+    /// the VM.
     pub az: Option<Az>,
     /// Global properties of the manifest.
     pub properties: Map<String, Value>,

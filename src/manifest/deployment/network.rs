@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
-use super::az::Az;
 use crate::reader::{Field, Problems};
 
 /// The way a network assigns addresses.
@@ -76,7 +75,7 @@ impl Network {
     }
 
     /// Returns the VM's interface in this network, in the format of `create_vm`.
-    fn interface(&self, ip: Option<&str>, defaults: &[String], az: Option<&Az>) -> Value {
+    fn interface(&self, ip: Option<&str>, defaults: &[String]) -> Value {
         let mut interface = Map::new();
         let kind = match self.kind {
             NetworkKind::Manual => "manual",
@@ -91,19 +90,13 @@ impl Network {
                 if !subnet.dns.is_empty() {
                     interface.insert("dns".into(), json!(subnet.dns));
                 }
-                interface.insert(
-                    "cloud_properties".into(),
-                    Az::merge_cloud_properties(az, subnet.cloud_properties.clone()).into(),
-                );
+                interface.insert("cloud_properties".into(), subnet.cloud_properties.clone().into());
             }
             None => {
                 if self.kind == NetworkKind::Dynamic && !self.dns.is_empty() {
                     interface.insert("dns".into(), json!(self.dns));
                 }
-                interface.insert(
-                    "cloud_properties".into(),
-                    Az::merge_cloud_properties(az, self.cloud_properties.clone()).into(),
-                );
+                interface.insert("cloud_properties".into(), self.cloud_properties.clone().into());
             }
         }
         if let Some(ip) = ip {
@@ -164,7 +157,6 @@ pub(super) fn interfaces(
     group: &Field<'_>,
     networks: &[Network],
     names: &[String],
-    az: Option<&Az>,
     problems: &mut Problems,
 ) -> Map<String, Value> {
     let mut interfaces = Map::new();
@@ -211,7 +203,7 @@ pub(super) fn interfaces(
         if interfaces.contains_key(&name) {
             membership.problem(problems, format!("lists network '{name}' a second time"));
         }
-        interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults, az));
+        interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults));
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {

@@ -106,12 +106,8 @@ fn read(
     let network_names = names(root, "networks");
     let interfaces = group_field
         .as_ref()
-        .map(|field| network::interfaces(field, &networks, &network_names, az.as_ref(), problems));
-    let mut disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
-    if let Some(disk) = &mut disk {
-        disk.cloud_properties =
-            Az::merge_cloud_properties(az.as_ref(), std::mem::take(&mut disk.cloud_properties));
-    }
+        .map(|field| network::interfaces(field, &networks, &network_names, problems));
+    let disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
     let update_watch_time = watch_time(root, problems);
     let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
     let properties = root.object("properties", problems);
