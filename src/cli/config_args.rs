@@ -14,7 +14,7 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cpi_config: Option<PathBuf>,
 
-    /// Take the availability zones from this cloud config of a director [default: `azs` of the manifest]
+    /// Take zones, types and networks from this cloud config of a director [default: the manifest]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cloud_config: Option<PathBuf>,
 }

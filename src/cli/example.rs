@@ -51,7 +51,7 @@ macro_rules! files {
     };
 }
 
-const EXAMPLES: [Example; 6] = [
+const EXAMPLES: [Example; 7] = [
     Example {
         name: "hello",
         description: "An HTTP service with a counter on a persistent disk, on this machine",
@@ -89,6 +89,14 @@ const EXAMPLES: [Example; 6] = [
         next: "monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml \
             -v clouds=\"$PWD/clouds\" -v az=north",
         files: files!("two-clouds": "cpis.yml", "manifest.yml"),
+    },
+    Example {
+        name: "director-manifest",
+        description: "The same service as a manifest for a director, with its cloud config",
+        uses: Some("hello"),
+        next: "monopile create-env director-manifest/manifest.yml --cloud-config \
+            director-manifest/cloud-config.yml",
+        files: files!("director-manifest": "cloud-config.yml", "manifest.yml"),
     },
     Example {
         name: "director",

@@ -96,7 +96,8 @@ impl CpiConfig {
     }
 }
 
-fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+/// Lists names, or says `none`.
+pub(crate) fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

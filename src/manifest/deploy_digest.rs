@@ -1,15 +1,28 @@
 //! The manifest content that decides whether a deploy is needed.
 //!
 //! A CPI config is not part of it, because changed credentials and renamed CPIs need no deploy. The
-//! availability zone's CPI is compared with the state instead.
+//! availability zone's CPI is compared with the state instead. Of a cloud config, it has the entries in use.
 
-use super::{Deployment, LoadedManifest};
-use base::Result;
-use yaml::{self, Data, Node};
+use super::LoadedManifest;
+use super::cloud_config::SECTIONS;
+use super::deployment::BY_CPI;
+use yaml::{self, Data, Mapping, Node};
+
+/// The sections in which cloud properties may differ by CPI.
+const WITH_CLOUD_PROPERTIES: [&str; 6] =
+    ["disk_pools", "disk_types", "networks", "resource_pools", "vm_extensions", "vm_types"];
 
 /// Returns the text whose digest the state records.
-pub fn deploy_digest(loaded: &LoadedManifest) -> Result<String> {
+pub fn deploy_digest(loaded: &LoadedManifest) -> String {
     let mut root = loaded.root.clone();
+    let cpi = loaded.az().ok().flatten().and_then(|az| az.cpi);
+    for section in WITH_CLOUD_PROPERTIES {
+        if let Data::Map(map) = &mut root.data
+            && let Some(section) = map.get_mut(section)
+        {
+            apply_by_cpi(section, cpi.as_deref());
+        }
+    }
     if loaded.has_cpi_config()
         && let Data::Map(map) = &mut root.data
     {
@@ -19,15 +32,40 @@ pub fn deploy_digest(loaded: &LoadedManifest) -> Result<String> {
         }
     }
     let mut text = yaml::emit(&root);
-    if let Some(config) = &loaded.cloud_config
-        && let Some((_, zone)) = Deployment::parse_az(&loaded.root, Some(config))?
-    {
-        let mut zone = zone.clone();
-        without_cpi(&mut zone);
-        text += "--- # the availability zone\n";
-        text += &yaml::emit(&zone);
+    for section in SECTIONS {
+        let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section)?.as_seq());
+        for entry in config.unwrap_or_default() {
+            let mut entry = entry.clone();
+            match section {
+                "azs" => without_cpi(&mut entry),
+                _ => apply_by_cpi(&mut entry, cpi.as_deref()),
+            }
+            text += &format!("--- # {section}\n{}", yaml::emit(&entry));
+        }
     }
-    Ok(text)
+    text
+}
+
+/// Merges the cloud properties of one CPI into the general ones, and removes those of all other CPIs.
+fn apply_by_cpi(node: &mut Node, cpi: Option<&str>) {
+    match &mut node.data {
+        Data::Seq(items) => items.iter_mut().for_each(|item| apply_by_cpi(item, cpi)),
+        Data::Map(map) => {
+            let own = map.remove(BY_CPI).and_then(|by_cpi| by_cpi.get(cpi?).cloned());
+            if let Some(Node { data: Data::Map(own), .. }) = own {
+                if !map.contains_key("cloud_properties") {
+                    map.insert(Node::string("cloud_properties"), Data::Map(Mapping::new()).into());
+                }
+                if let Some(Node { data: Data::Map(general), .. }) = map.get_mut("cloud_properties") {
+                    own.iter().for_each(|(key, value)| {
+                        general.insert(key.clone(), value.clone());
+                    });
+                }
+            }
+            map.iter_mut().for_each(|(_, value)| apply_by_cpi(value, cpi));
+        }
+        _ => {}
+    }
 }
 
 fn without_cpi(zone: &mut Node) {
@@ -39,6 +77,7 @@ fn without_cpi(zone: &mut Node) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CloudConfig;
     use std::path::Path;
 
     fn text(manifest: &str, cpi_config: Option<&str>, cloud_config: Option<&str>) -> String {
@@ -46,7 +85,7 @@ mod tests {
         let loaded = LoadedManifest {
             root: node(manifest),
             cpi_config: cpi_config.map(node),
-            cloud_config: cloud_config.map(node),
+            cloud_config: cloud_config.map(|text| CloudConfig::reduce(node(text), &node(manifest)).0),
             redactor: base::redact::Redactor::default(),
             notes: Vec::new(),
             warnings: Vec::new(),
@@ -56,7 +95,7 @@ mod tests {
             values: Vec::new(),
             previous_mbus: Vec::new(),
         };
-        deploy_digest(&loaded).unwrap()
+        deploy_digest(&loaded)
     }
 
     const GROUP: &str = "instance_groups: [{name: g, azs: [z1]}]\n";
@@ -76,7 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn digest_covers_only_the_zone_in_use() {
+    fn digest_ignores_cloud_properties_of_other_cpis() {
+        let manifest = |east: u32, west: u32| {
+            let by_cpi = format!("cloud_properties_by_cpi: {{east: {{a: {east}}}, west: {{a: {west}}}}}");
+            let azs = "azs: [{name: z1, cpi: east}]\n";
+            text(&format!("{GROUP}{azs}networks: [{{name: n, subnets: [{{{by_cpi}}}]}}]\n"), None, None)
+        };
+        assert_eq!(manifest(1, 1), manifest(1, 2));
+        assert_ne!(manifest(1, 1), manifest(2, 1));
+    }
+
+    #[test]
+    fn digest_covers_only_what_is_used_of_a_cloud_config() {
         let config = |zone: &str, other: &str| {
             let zones = format!(
                 "azs: [{{name: z1, cpi: a, cloud_properties: {{zone: {zone}}}}}, {{name: z2{other}}}]\n"
@@ -85,6 +135,13 @@ mod tests {
         };
         assert_eq!(config("k", ""), config("k", ", cpi: b"));
         assert_ne!(config("k", ""), config("other", ""));
+        let typed = "instance_groups: [{name: g, vm_type: t}]\n";
+        let types = |own: &str, other: &str| {
+            let types = format!("vm_types: [{{name: t, x: {own}}}, {{name: u, x: {other}}}]");
+            text(typed, None, Some(&types))
+        };
+        assert_eq!(types("1", "1"), types("1", "2"));
+        assert_ne!(types("1", "1"), types("2", "1"));
         let unused = text("instance_groups: [{name: g}]\n", None, Some("azs: [{name: z1}]"));
         assert_eq!(unused, text("instance_groups: [{name: g}]\n", None, None));
     }

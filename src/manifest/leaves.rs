@@ -14,7 +14,7 @@ pub struct Leaf {
 }
 
 /// Returns the leaves of a tree in document order.
-pub fn leaves(root: &Node) -> Vec<Leaf> {
+pub(crate) fn leaves(root: &Node) -> Vec<Leaf> {
     let mut found = Vec::new();
     collect(root, &mut Vec::new(), &mut found);
     found

@@ -7,6 +7,7 @@
 //! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for
 //! operations on a vars store.
 
+mod cloud_config;
 pub mod cpi_config;
 mod deploy_digest;
 pub mod deployment;
@@ -24,12 +25,13 @@ pub mod vars;
 pub mod vars_program;
 pub mod vars_store;
 
+pub use cloud_config::CloudConfig;
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
 pub use deploy_digest::deploy_digest;
 pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{EnvFileVariables, Inputs};
-pub use leaves::{Leaf, leaves};
+pub use leaves::Leaf;
 pub use load::{
     LoadOptions, LoadedManifest, certificates, interpolate, load, load_checked, load_with, outline,
     register_secrets,

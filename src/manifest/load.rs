@@ -6,13 +6,14 @@ use std::thread;
 use time::OffsetDateTime;
 
 use super::deployment::{Az, CloudProvider, PreviousAgent};
+use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, Ops};
 use super::secrets::KnownInputs;
 use super::variables::Declared;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
 use super::vars_store::{VarsStore, expiry, previous};
-use super::{CpiConfig, Deployment, Inputs, files, secrets};
+use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::redact::Redactor;
@@ -34,8 +35,8 @@ pub struct LoadedManifest {
     pub root: Node,
     /// The CPI config of `--cpi-config`, interpolated. `None` without the flag.
     pub cpi_config: Option<Node>,
-    /// The `azs` of the cloud config.
-    pub cloud_config: Option<Node>,
+    /// The cloud config of `--cloud-config`.
+    pub cloud_config: Option<CloudConfig>,
     /// The redactor, which knows all secrets of the manifest.
     pub(crate) redactor: Redactor,
     /// Notes for the operator: a created vars store, regenerated values.
@@ -79,7 +80,11 @@ impl LoadedManifest {
 
     /// Parses and validates the deployment.
     pub fn deployment(&self) -> Result<Deployment> {
-        let mut deployment = Deployment::parse(&self.root, self.cloud_config.as_ref(), &self.redactor)?;
+        // An invalid CPI config is an error of [`Self::cpis`].
+        let cpis = self.cpis().ok().flatten();
+        let cpis: Option<Vec<String>> = cpis.map(|config| config.names().map(str::to_owned).collect());
+        let config = self.cloud_config.as_ref();
+        let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)?;
         deployment.cloud_provider.previous = self.previous_mbus();
         Ok(deployment)
     }
@@ -102,7 +107,13 @@ impl LoadedManifest {
 
     /// Returns the availability zone of the instance group.
     pub fn az(&self) -> Result<Option<Az>> {
-        Ok(Deployment::parse_az(&self.root, self.cloud_config.as_ref())?.map(|(az, _)| az))
+        Deployment::parse_az(&self.root, self.cloud_config.as_ref())
+    }
+
+    /// Returns the leaves of the manifest, and of what it uses of the cloud config.
+    pub fn leaves(&self) -> Vec<Leaf> {
+        let config = self.cloud_config.iter().map(|config| &config.node);
+        std::iter::once(&self.root).chain(config).flat_map(leaves).collect()
     }
 
     /// Returns the vars store, and the variable in it that holds this certificate.
@@ -208,7 +219,8 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     partial.urls = secrets::literal_urls(&partial.root);
     partial.definitions = Definitions::of(&partial.root).unwrap_or_default();
     partial.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
-    partial.cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
+    let cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
+    partial.cloud_config = cloud_config.map(CloudConfig::whole);
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
     partial.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
     partial.interpolate_known();
@@ -224,7 +236,7 @@ struct PartialInputs {
     /// Artifact URLs in the manifest that contain no variable.
     urls: Vec<String>,
     cpi_config: Option<Node>,
-    cloud_config: Option<Node>,
+    cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
     previous_mbus: Vec<PreviousMbus>,
 }
@@ -279,9 +291,9 @@ impl PartialInputs {
             resolver.interpolate(self.cpi_config.insert(read_config(path, CPI_CONFIG)?))?;
         }
         if let Some(path) = &inputs.cloud_config {
-            let config = self.cloud_config.insert(read_config(path, CLOUD_CONFIG)?);
-            self.notes.extend(keep_only_azs(config));
-            resolver.interpolate(config)?;
+            let (config, notes) = CloudConfig::reduce(read_config(path, CLOUD_CONFIG)?, &self.root);
+            self.notes.extend(notes);
+            resolver.interpolate(&mut self.cloud_config.insert(config).node)?;
         }
         self.notes.extend(resolver.take_notes());
         let missing = resolver.missing_error(options.all_found);
@@ -307,7 +319,8 @@ impl PartialInputs {
         let now = OffsetDateTime::UNIX_EPOCH;
         let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
-        for root in [&mut self.root].into_iter().chain(&mut self.cpi_config).chain(&mut self.cloud_config) {
+        let cloud_config = self.cloud_config.iter_mut().map(|config| &mut config.node);
+        for root in [&mut self.root].into_iter().chain(&mut self.cpi_config).chain(cloud_config) {
             // After an error, the other references stay as they are.
             let _ = resolver.interpolate(root);
         }
@@ -317,7 +330,8 @@ impl PartialInputs {
     fn register_secrets(&self, redactor: &Redactor) {
         let passwords =
             self.definitions.iter().filter(|definition| definition.kind.as_deref() == Some("password"));
-        let configs = self.cpi_config.iter().chain(&self.cloud_config);
+        let cloud_config = self.cloud_config.iter().map(|config| &config.node);
+        let configs = self.cpi_config.iter().chain(cloud_config);
         let variables = self.sources.iter().chain(self.store.iter().flat_map(VarsStore::iter));
         let previous =
             self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.sources.previous());
@@ -405,24 +419,6 @@ fn read_config(path: &Path, what: &str) -> Result<Node> {
             kind_with_article(&config)
         ))),
     }
-}
-
-/// Removes everything but `azs` from a cloud config, and returns a note about the removed keys.
-fn keep_only_azs(config: &mut Node) -> Option<String> {
-    let Data::Map(map) = &mut config.data else { return None };
-    let others: Vec<String> = map
-        .iter()
-        .filter_map(|(key, _)| key.as_str())
-        .filter(|key| *key != "azs")
-        .map(str::to_owned)
-        .collect();
-    for key in &others {
-        map.remove(key);
-    }
-    (!others.is_empty()).then(|| {
-        let them = others.join(", ");
-        format!("monopile uses only `azs` of the cloud config; ignored: {them}")
-    })
 }
 
 /// Reads the manifest and applies its ops files, without interpolation.

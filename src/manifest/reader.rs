@@ -12,7 +12,14 @@ pub(super) struct Problems(Vec<String>);
 impl Problems {
     /// Adds a problem with the node at `path`.
     pub(super) fn add(&mut self, node: &Node, path: &str, problem: impl std::fmt::Display) {
-        self.0.push(format!("{}: `{path}` {problem}", node.position.describe()));
+        self.push(format!("{}: `{path}` {problem}", node.position.describe()));
+    }
+
+    /// Adds a problem once, because an entry may be read more than once.
+    fn push(&mut self, problem: String) {
+        if !self.0.contains(&problem) {
+            self.0.push(problem);
+        }
     }
 
     /// Returns `value`, or one error with all problems of the manifest.
@@ -65,7 +72,7 @@ impl<'a> Field<'a> {
     /// Adds a problem with this field.
     pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
         match self.path.as_str() {
-            "" => problems.0.push(format!("{}: the manifest {problem}", self.node.position.describe())),
+            "" => problems.push(format!("{}: the manifest {problem}", self.node.position.describe())),
             path => problems.add(self.node, path, problem),
         }
     }

@@ -8,7 +8,8 @@
 //! - values that the operator declares secret (`--redact`), and all that programs print (`--vars-exec`).
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
-//! - is the name of the environment, or of a CPI, release, stemcell, job, network or availability zone;
+//! - is the name of the environment, or of a CPI, release, stemcell, job, network, availability zone, or of a
+//!   type or extension of VMs or disks;
 //! - has fewer than [`SHORTEST`] characters, and stands in the manifest under a key that is not named like a
 //!   secret;
 //! - is the path of a key.
@@ -232,8 +233,13 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomState>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
-    for key in ["releases", "networks", "azs", "cpis", "stemcells"] {
+    let named =
+        ["releases", "networks", "azs", "cpis", "stemcells", "vm_types", "vm_extensions", "disk_types"];
+    for key in named {
         names.extend(list(document, key).iter().filter_map(|item| text(item, "name")));
+    }
+    for stemcell in list(document, "stemcells") {
+        names.extend(["alias", "os"].into_iter().filter_map(|key| text(stemcell, key)));
     }
     names.extend(list(document, "cpis").iter().filter_map(|cpi| text(cpi, "type")));
     let pools = list(document, "resource_pools").iter();
@@ -255,7 +261,8 @@ fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomSt
 pub(crate) fn literal_urls(manifest: &Node) -> Vec<String> {
     let releases = list(manifest, "releases").iter();
     let pools = list(manifest, "resource_pools").iter().filter_map(|pool| pool.get("stemcell"));
-    let urls = releases.chain(pools).filter_map(|artifact| artifact.get("url")?.as_str());
+    let artifacts = releases.chain(pools).chain(list(manifest, "stemcells"));
+    let urls = artifacts.filter_map(|artifact| artifact.get("url")?.as_str());
     urls.filter(|url| url.contains("://") && !url.contains("((") && !url.contains('@'))
         .map(|url| url.split(['?', '#']).next().unwrap_or(url).to_owned())
         .collect()
@@ -351,11 +358,12 @@ mod tests {
             "networks": [{"name": "privately"}], "azs": [{"name": "zone-east"}],
             "cpis": [{"name": "east-cloud", "type": "openstack"}],
             "resource_pools": [{"stemcell": {"name": "jammy-stemcell"}}],
+            "stemcells": [{"alias": "the-default", "os": "ubuntu-noble"}], "vm_types": [{"name": "very-small"}],
             "instance_groups": [{"name": "directors", "azs": ["zone-west"], "jobs": [{"name": "blackbox"}]}],
             "cloud_provider": {"template": {"name": "the-cpi-job"}},
         });
         let names = "production openstack-cpi privately zone-east east-cloud openstack jammy-stemcell \
-                     directors zone-west blackbox the-cpi-job";
+                     the-default ubuntu-noble very-small directors zone-west blackbox the-cpi-job";
         let variables: Map<String, Value> =
             names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
         let variables = Value::Object(variables);

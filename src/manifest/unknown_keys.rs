@@ -7,8 +7,37 @@ use yaml::Node;
 const CLOUD_PROVIDER: &[&str] = &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates"];
 const CPI: &[&str] = &["args", "arguments", "builtin", "path", "properties"];
 const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type"];
+/// Keys of entries by their section in the manifest or the cloud config.
+const ENTRIES: [(&str, &[&str]); 5] = [
+    ("azs", &["cloud_properties", "cpi", "name"]),
+    ("vm_types", &["cloud_properties", "cloud_properties_by_cpi", "name"]),
+    ("vm_extensions", &["cloud_properties", "cloud_properties_by_cpi", "name"]),
+    ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
+    ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
+];
+/// Keys of an instance group. Those that only a director knows are missing, so only typing errors are
+/// reported.
+const INSTANCE_GROUP: &[&str] = &[
+    "azs",
+    "env",
+    "instances",
+    "jobs",
+    "lifecycle",
+    "name",
+    "networks",
+    "persistent_disk",
+    "persistent_disk_pool",
+    "persistent_disk_type",
+    "properties",
+    "resource_pool",
+    "stemcell",
+    "templates",
+    "vm_extensions",
+    "vm_type",
+];
 
-/// Returns a warning for each unknown key of `cloud_provider`, its `cpi` and the CPIs of the CPI config.
+/// Returns a warning for each unknown key of `cloud_provider`, its `cpi`, the CPIs of the CPI config, types,
+/// extensions and stemcells, and for each misspelt key of the instance group.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     let provider = loaded.root.get("cloud_provider");
@@ -22,6 +51,19 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let cpis = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
     for (index, cpi) in cpis.iter().enumerate() {
         check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY, &mut warnings);
+    }
+    for (section, known) in ENTRIES {
+        let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section));
+        for entry in config.or(loaded.root.get(section)).and_then(Node::as_seq).unwrap_or_default() {
+            let name = ["name", "alias"].into_iter().find_map(|key| entry.get(key)?.as_str());
+            check(entry, &format!("{section}[{}]", name.unwrap_or("?")), known, &mut warnings);
+        }
+    }
+    let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| loaded.root.get(key)?.as_seq());
+    for (index, group) in groups.unwrap_or_default().iter().enumerate() {
+        let mut found = Vec::new();
+        check(group, &format!("instance_groups[{index}]"), INSTANCE_GROUP, &mut found);
+        warnings.extend(found.into_iter().filter(|warning| warning.contains("; did you mean")));
     }
     warnings
 }

@@ -38,7 +38,9 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
         "slips.yml",
         "- {type: replace, path: /cloud_provider/propertis?, value: {}}\n\
          - {type: replace, path: /cloud_provider/cpi/argumets?, value: []}\n\
-         - {type: replace, path: /cloud_provider/cpi/xyzzy?, value: []}\n",
+         - {type: replace, path: /cloud_provider/cpi/xyzzy?, value: []}\n\
+         - {type: replace, path: /instance_groups/0/vm_extensoins?, value: []}\n\
+         - {type: replace, path: /vm_types?, value: [{name: a, cloud_propertys: {}}]}\n",
     );
     hello.world.write("cpis.yml", "cpis:\n- {name: a, type: local, exec_pathh: b}\n");
     warns(
@@ -48,6 +50,10 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
             "`cloud_provider.cpi` has the unknown key 'argumets', which is ignored; did you mean \
                 'arguments'?",
             "`cloud_provider.cpi` has the unknown key 'xyzzy', which is ignored\n",
+            "`instance_groups[0]` has the unknown key 'vm_extensoins', which is ignored; did you mean \
+                'vm_extensions'?",
+            "`vm_types[a]` has the unknown key 'cloud_propertys', which is ignored; did you mean \
+                'cloud_properties'?",
             "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \
                 'exec_path'?",
         ],

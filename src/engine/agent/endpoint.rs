@@ -46,7 +46,7 @@ impl AgentEndpoint {
             )
             .with_hint(
                 "set `cloud_provider.cert` to the certificate variable that \
-                    `resource_pools[].env.bosh.mbus.cert` uses",
+                    `env.bosh.mbus.cert` uses",
             )
             .with_hint(
                 "--insecure-agent skips the verification: use it only where no other server can answer at \

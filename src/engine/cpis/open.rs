@@ -88,7 +88,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
                 Some(path) => open_stemcell(run, path, &opening)?,
                 None => {
                     let directory = manifest.parent().unwrap_or(std::path::Path::new("."));
-                    prepare::open_stemcell(run, &deployment.stemcell, directory, &opening)?
+                    prepare::open_stemcell(run, &deployment, directory, &opening)?
                 }
             };
             Some(VmAndDiskInputs { deployment, stemcell })

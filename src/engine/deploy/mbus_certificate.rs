@@ -38,11 +38,9 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
         Refused::NotValidYetContext { not_before, .. } => {
             error(&format!("is not valid before {}", minute(*not_before))).with_hint(clock).with_hint(rotate)
         }
-        Refused::UnknownIssuer | Refused::BadSignature => {
-            error("is not signed by `cloud_provider.cert.ca`").with_hint(rotate).with_hint(
-                "`cloud_provider.cert` and `resource_pools[].env.bosh.mbus.cert` must be the same variable",
-            )
-        }
+        Refused::UnknownIssuer | Refused::BadSignature => error("is not signed by `cloud_provider.cert.ca`")
+            .with_hint(rotate)
+            .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable"),
         Refused::NotValidForName => of_other_host(error, host, "", certificate, &rotate),
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {

@@ -48,5 +48,5 @@ fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> R
     let (state, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
-    Ok(!moves && prepare::manifest_sha(&loaded)? == state.current_manifest_sha)
+    Ok(!moves && prepare::manifest_sha(&loaded) == state.current_manifest_sha)
 }

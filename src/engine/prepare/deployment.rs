@@ -17,7 +17,7 @@ use artifact::{Identity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
-use manifest::deployment::{ArtifactRef, Deployment, ReleaseRef};
+use manifest::deployment::{Deployment, ReleaseRef};
 use manifest::vars_store::VarsStore;
 use manifest::{self, CpiConfig, Inputs, LoadedManifest};
 
@@ -49,7 +49,7 @@ pub(crate) struct PreparedDeployment {
 /// The certificate of the agent's HTTPS server.
 pub(crate) struct MbusCertificate {
     /// The property that holds it.
-    pub(crate) location: &'static str,
+    pub(crate) location: String,
     pub(crate) pem: String,
     /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
@@ -124,7 +124,7 @@ pub(crate) fn prepare(
     let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
     let cpis = loaded.cpis()?;
-    let manifest_sha = manifest_sha(&loaded)?;
+    let manifest_sha = manifest_sha(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let obtain = || {
         let identify_by = IdentifyBy::beside(state);
@@ -137,7 +137,7 @@ pub(crate) fn prepare(
     if let Some(untracked) = untracked {
         return Err(untracked.error(run, &endpoint, inputs, &stemcell.identity));
     }
-    let (leaves, vm_spec) = (leaves(run, &loaded.root), vm_spec(&deployment));
+    let (leaves, vm_spec) = (leaves(run, &loaded), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment);
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
@@ -167,16 +167,17 @@ fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
     let (location, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
-        Some(pem) => ("resource_pools[].env.bosh.mbus.cert", pem),
-        None => ("cloud_provider.cert", of_cpi.filter(|pem| !pem.trim().is_empty())?),
+        Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem),
+        None => ("cloud_provider.cert".to_owned(), of_cpi.filter(|pem| !pem.trim().is_empty())?),
     };
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
     Some(MbusCertificate { location, pem: pem.to_owned(), stored })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
-fn leaves(run: &RunContext, root: &yaml::Node) -> Vec<Leaf> {
-    manifest::leaves(root)
+fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<Leaf> {
+    loaded
+        .leaves()
         .into_iter()
         .map(|leaf| {
             let secret = run.redactor.redact(&leaf.value) != leaf.value;
@@ -229,8 +230,15 @@ fn without_ca(cert: &mut Value) {
 }
 
 /// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
-pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> Result<String> {
-    Ok(hex::encode(Sha512::digest(manifest::deploy_digest(loaded)?)))
+pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> String {
+    hex::encode(Sha512::digest(manifest::deploy_digest(loaded)))
+}
+
+/// Checks that the stemcell is the one that the manifest describes.
+fn check_stemcell(deployment: &Deployment, stemcell: &Stemcell) -> Result<()> {
+    let Stemcell { name, operating_system, version, .. } = stemcell;
+    let spec = deployment.stemcell_spec.as_ref();
+    spec.map_or(Ok(()), |spec| spec.check(name, operating_system, version))
 }
 
 /// Obtains and opens only these releases.
@@ -247,14 +255,18 @@ pub(crate) fn open_releases(
         .collect()
 }
 
-/// Obtains and opens only this stemcell.
+/// Obtains and opens only the stemcell of the manifest.
 pub(crate) fn open_stemcell(
     run: &RunContext,
-    wanted: &ArtifactRef,
+    deployment: &Deployment,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    obtain::stemcell(run, wanted, IdentifyBy::Unpacking, directory, stage)?.stemcell(run, stage)
+    let wanted = &deployment.stemcell;
+    let obtained = obtain::stemcell(run, wanted, IdentifyBy::Unpacking, directory, stage)?;
+    let stemcell = obtained.stemcell(run, stage)?;
+    check_stemcell(deployment, &stemcell)?;
+    Ok(stemcell)
 }
 
 fn open_release(run: &RunContext, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
@@ -312,6 +324,7 @@ impl PreparedDeployment {
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.location))?;
         }
         let stemcell = self.stemcell.stemcell(run, stage)?;
+        check_stemcell(&self.deployment, &stemcell)?;
         Ok(OpenedArtifacts { stemcell, releases })
     }
 }

@@ -6,9 +6,13 @@
 //! `cli-env-deps.md` and `manifest-v2.md` of the documentation.
 
 mod az;
+mod disk;
 mod network;
 mod parse;
 mod registry;
+mod sections;
+mod stemcell;
+mod vm;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +24,8 @@ use base::secret::Secret;
 pub use network::{Network, NetworkKind};
 pub(crate) use parse::did_you_mean;
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
+pub(crate) use sections::BY_CPI;
+pub use stemcell::StemcellSpec;
 
 /// A validated deployment manifest.
 #[derive(Debug, Clone)]
@@ -30,6 +36,8 @@ pub struct Deployment {
     pub releases: Vec<ReleaseRef>,
     /// The VM's stemcell.
     pub stemcell: ArtifactRef,
+    /// The name and version that the stemcell must have, if `stemcells` describes it.
+    pub stemcell_spec: Option<StemcellSpec>,
     /// The VM.
     pub vm: VmSpec,
     /// The persistent disk, if the VM has one.
@@ -70,10 +78,12 @@ pub struct ReleaseRef {
 /// The arguments of `create_vm` that come from the manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmSpec {
-    /// The resource pool's cloud properties.
+    /// The cloud properties of zone, resource pool or VM type, and VM extensions. Later ones take precedence.
     pub cloud_properties: Map<String, Value>,
     /// The agent's environment, including tags.
     pub env: Map<String, Value>,
+    /// The path of `env` in the manifest, for messages.
+    pub env_path: &'static str,
     /// The networks in the format of `create_vm`.
     pub networks: Map<String, Value>,
 }
@@ -83,7 +93,7 @@ pub struct VmSpec {
 pub struct DiskSpec {
     /// Size in MiB.
     pub size: u64,
-    /// The disk pool's cloud properties.
+    /// The cloud properties of the disk pool or disk type.
     pub cloud_properties: Map<String, Value>,
 }
 

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
+use super::az::Az;
+use super::sections::{AZS, BY_CPI, Sections};
 use crate::reader::{Field, Problems};
 
 /// The way a network assigns addresses.
@@ -18,28 +20,29 @@ pub enum NetworkKind {
     Vip,
 }
 
-/// A network of the manifest.
+/// A network of the manifest or the cloud config.
 #[derive(Debug, Clone)]
 pub struct Network {
     /// The name that instance groups refer to.
     pub name: String,
     /// The way it assigns addresses.
     pub kind: NetworkKind,
-    cloud_properties: Map<String, Value>,
-    dns: Vec<String>,
-    subnet: Option<Subnet>,
+    /// Its subnets. A dynamic network without `subnets` and a floating network have one for all zones.
+    subnets: Vec<Subnet>,
 }
 
 #[derive(Debug, Clone)]
 struct Subnet {
-    range: IpNet,
-    gateway: IpAddr,
+    /// The addresses and the gateway of a manual network.
+    range: Option<(IpNet, IpAddr)>,
     dns: Vec<String>,
     cloud_properties: Map<String, Value>,
+    /// The names of its zones; empty for all zones.
+    zones: Vec<String>,
 }
 
 impl Network {
-    pub(super) fn parse(field: &Field<'_>, problems: &mut Problems) -> Option<Self> {
+    pub(super) fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Option<Self> {
         let name = field.required_text("name", problems);
         let kind = match field.required_text("type", problems).as_deref() {
             Some("manual") => Some(NetworkKind::Manual),
@@ -53,29 +56,80 @@ impl Network {
             }
             None => None,
         };
-        let subnet = if kind == Some(NetworkKind::Manual) {
-            let subnets = field.list("subnets", problems);
-            match subnets.as_slice() {
-                [subnet] => Subnet::parse(subnet, problems),
-                _ => {
-                    field.problem(problems, "must have exactly one subnet in `subnets`");
-                    None
-                }
-            }
-        } else {
-            None
-        };
-        let cloud_properties = field.object("cloud_properties", problems);
-        let dns = field.texts("dns", problems);
         let (name, kind) = (name?, kind?);
-        if kind == NetworkKind::Manual && subnet.is_none() {
+        let subnets = match kind {
+            NetworkKind::Manual => {
+                let fields = field.list("subnets", problems);
+                if fields.is_empty() {
+                    field.problem(problems, "must have a subnet in `subnets`");
+                }
+                fields.iter().map(|subnet| Subnet::manual(subnet, sections, problems)).collect()
+            }
+            NetworkKind::Dynamic if field.get("subnets").is_some() => {
+                for key in ["cloud_properties", BY_CPI, "dns"] {
+                    if let Some(own) = field.get(key) {
+                        own.problem(problems, "and `subnets` cannot both be given");
+                    }
+                }
+                let fields = field.list("subnets", problems);
+                fields.iter().map(|subnet| Some(Subnet::parse(subnet, sections, problems))).collect()
+            }
+            NetworkKind::Dynamic | NetworkKind::Vip => {
+                Some(vec![Subnet { zones: Vec::new(), ..Subnet::parse(field, sections, problems) }])
+            }
+        };
+        Some(Network { name, kind, subnets: subnets? })
+    }
+
+    /// Returns the subnet of a member's address, among the subnets of its zone. A group without a zone can be
+    /// in any subnet.
+    fn subnet(
+        &self,
+        membership: &Field<'_>,
+        ips: &[String],
+        az: Option<&Az>,
+        problems: &mut Problems,
+    ) -> Option<&Subnet> {
+        let in_zone =
+            |subnet: &&Subnet| az.is_none_or(|az| subnet.zones.is_empty() || subnet.zones.contains(&az.name));
+        let candidates: Vec<&Subnet> = self.subnets.iter().filter(in_zone).collect();
+        if let (Some(az), []) = (az, candidates.as_slice()) {
+            let zones: Vec<&str> =
+                self.subnets.iter().flat_map(|subnet| &subnet.zones).map(String::as_str).collect();
+            let (name, az, zones) = (&self.name, &az.name, zones.join(", "));
+            let problem =
+                format!("names network '{name}', which has no subnet in AZ '{az}', only in {zones}");
+            membership.problem(problems, problem);
             return None;
         }
-        Some(Network { name, kind, cloud_properties, dns, subnet })
+        let ranges: Vec<IpNet> =
+            candidates.iter().filter_map(|subnet| Some(subnet.range.as_ref()?.0)).collect();
+        let mut found = None;
+        for ip in ips {
+            let Ok(address) = ip.parse::<IpAddr>() else {
+                membership.problem(problems, format!("static IP '{ip}' is not an IP address"));
+                continue;
+            };
+            let has =
+                |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
+            match (candidates.iter().find(has), ranges.as_slice()) {
+                (Some(subnet), _) => found = found.or(Some(*subnet)),
+                (None, [range]) => {
+                    membership.problem(problems, format!("static IP '{ip}' is not in its `range` {range}"))
+                }
+                (None, ranges) => {
+                    let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                    let problem =
+                        format!("static IP '{ip}' is in no `range` of its zone: {}", ranges.join(", "));
+                    membership.problem(problems, problem);
+                }
+            }
+        }
+        found.or(candidates.first().copied())
     }
 
     /// Returns the VM's interface in this network, in the format of `create_vm`.
-    fn interface(&self, ip: Option<&str>, defaults: &[String]) -> Value {
+    fn interface(&self, subnet: &Subnet, ip: Option<&str>, defaults: &[String]) -> Value {
         let mut interface = Map::new();
         let kind = match self.kind {
             NetworkKind::Manual => "manual",
@@ -83,22 +137,14 @@ impl Network {
             NetworkKind::Vip => "vip",
         };
         interface.insert("type".into(), kind.into());
-        match &self.subnet {
-            Some(subnet) => {
-                interface.insert("netmask".into(), netmask(&subnet.range).into());
-                interface.insert("gateway".into(), subnet.gateway.to_string().into());
-                if !subnet.dns.is_empty() {
-                    interface.insert("dns".into(), json!(subnet.dns));
-                }
-                interface.insert("cloud_properties".into(), subnet.cloud_properties.clone().into());
-            }
-            None => {
-                if self.kind == NetworkKind::Dynamic && !self.dns.is_empty() {
-                    interface.insert("dns".into(), json!(self.dns));
-                }
-                interface.insert("cloud_properties".into(), self.cloud_properties.clone().into());
-            }
+        if let Some((range, gateway)) = &subnet.range {
+            interface.insert("netmask".into(), netmask(range).into());
+            interface.insert("gateway".into(), gateway.to_string().into());
         }
+        if self.kind != NetworkKind::Vip && !subnet.dns.is_empty() {
+            interface.insert("dns".into(), json!(subnet.dns));
+        }
+        interface.insert("cloud_properties".into(), subnet.cloud_properties.clone().into());
         if let Some(ip) = ip {
             interface.insert("ip".into(), ip.into());
         }
@@ -110,7 +156,15 @@ impl Network {
 }
 
 impl Subnet {
-    fn parse(field: &Field<'_>, problems: &mut Problems) -> Option<Self> {
+    /// Reads what the subnets of all kinds of network have, or a network without subnets.
+    fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Self {
+        let dns = field.texts("dns", problems);
+        let cloud_properties = sections.cloud_properties(field, problems);
+        Subnet { range: None, dns, cloud_properties, zones: zones(field, sections, problems) }
+    }
+
+    /// Reads a subnet of a manual network.
+    fn manual(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Option<Self> {
         let range = field.required_text("range", problems).and_then(|text| match text.parse::<IpNet>() {
             Ok(range) => Some(range),
             Err(_) => {
@@ -126,8 +180,7 @@ impl Subnet {
                     None
                 }
             });
-        let dns = field.texts("dns", problems);
-        let cloud_properties = field.object("cloud_properties", problems);
+        let subnet = Subnet::parse(field, sections, problems);
         let (range, gateway) = (range?, gateway?);
         if !range.contains(&gateway) {
             field.problem(problems, format!("`gateway` {gateway} is not in its `range` {range}"));
@@ -139,8 +192,32 @@ impl Subnet {
                 format!("`gateway` {gateway} is the broadcast address of `range` {range}"),
             );
         }
-        Some(Subnet { range, gateway, dns, cloud_properties })
+        Some(Subnet { range: Some((range, gateway)), ..subnet })
     }
+}
+
+/// Reads the zones of a subnet: `az` or `azs`. Their names are checked if zones are defined at all, because a
+/// manifest for create-env may have zones of a director.
+fn zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Vec<String> {
+    let fields = match (subnet.get("az"), subnet.get("azs")) {
+        (Some(_), Some(azs)) => {
+            azs.problem(problems, "and `az` cannot both be given");
+            return Vec::new();
+        }
+        (Some(az), None) => vec![az],
+        (None, _) => subnet.list("azs", problems),
+    };
+    let known = sections.names(AZS.key);
+    let mut zones = Vec::new();
+    for field in fields {
+        let Some(name) = field.text(problems) else { continue };
+        if !known.is_empty() && !known.contains(&name) {
+            let hint = sections.suggest(AZS, &name);
+            field.problem(problems, format!("names AZ '{name}', which is not in `azs`{hint}"));
+        }
+        zones.push(name);
+    }
+    zones
 }
 
 /// Returns the netmask in BOSH's notation: dotted for IPv4, eight groups of hex digits for IPv6.
@@ -157,6 +234,7 @@ pub(super) fn interfaces(
     group: &Field<'_>,
     networks: &[Network],
     names: &[String],
+    az: Option<&Az>,
     problems: &mut Problems,
 ) -> Map<String, Value> {
     let mut interfaces = Map::new();
@@ -186,14 +264,6 @@ pub(super) fn interfaces(
             continue;
         };
         let ips = membership.texts("static_ips", problems);
-        for ip in &ips {
-            match (ip.parse::<IpAddr>(), &network.subnet) {
-                (Err(_), _) => membership.problem(problems, format!("static IP '{ip}' is not an IP address")),
-                (Ok(address), Some(subnet)) if !subnet.range.contains(&address) => membership
-                    .problem(problems, format!("static IP '{ip}' is not in its `range` {}", subnet.range)),
-                _ => {}
-            }
-        }
         if network.kind == NetworkKind::Manual && ips.is_empty() {
             membership.problem(problems, format!("needs `static_ips`, because network '{name}' is manual"));
         }
@@ -203,7 +273,10 @@ pub(super) fn interfaces(
         if interfaces.contains_key(&name) {
             membership.problem(problems, format!("lists network '{name}' a second time"));
         }
-        interfaces.insert(name, network.interface(ips.first().map(String::as_str), &defaults));
+        if let Some(subnet) = network.subnet(membership, &ips, az, problems) {
+            let ip = ips.first().map(String::as_str);
+            interfaces.insert(name, network.interface(subnet, ip, &defaults));
+        }
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::az::{self, Az};
 use super::network::{self, Network};
-use super::registry;
+use super::sections::{Sections, names};
 use super::{
-    ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, DiskSpec, InstanceGroup, JobRef,
-    ReleaseRef, VmSpec, WatchTime,
+    ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup, JobRef, ReleaseRef,
+    VmSpec, WatchTime,
 };
+use super::{disk, registry, vm};
+use crate::CloudConfig;
 use crate::reader::{Field, Problems};
 use base::Result;
 use base::redact::Redactor;
@@ -22,27 +24,31 @@ use yaml::Node;
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
 
 impl Deployment {
-    /// Parses and validates an interpolated manifest. If there is a cloud config, the `azs` are read from it.
-    pub fn parse(manifest: &Node, cloud_config: Option<&Node>, redactor: &Redactor) -> Result<Self> {
+    /// Parses and validates an interpolated manifest, with the sections of a cloud config. `cpis` are the names
+    /// in the CPI config, if there is one.
+    pub fn parse(
+        manifest: &Node,
+        cloud_config: Option<&CloudConfig>,
+        cpis: Option<&[String]>,
+        redactor: &Redactor,
+    ) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         if !root.is_mapping(&mut problems) {
             return problems.into_result(None);
         }
-        let deployment = read(&root, &zones(&root, cloud_config, &mut problems), redactor, &mut problems);
+        let sections = Sections::new(root, cloud_config, cpis, &mut problems);
+        let deployment = read(sections, redactor, &mut problems);
         problems.into_result(deployment)
     }
 
-    /// Parses only the availability zone of the instance group, and returns it with its node.
-    pub fn parse_az<'n>(
-        manifest: &'n Node,
-        cloud_config: Option<&'n Node>,
-    ) -> Result<Option<(Az, &'n Node)>> {
+    /// Parses only the availability zone of the instance group.
+    pub fn parse_az(manifest: &Node, cloud_config: Option<&CloudConfig>) -> Result<Option<Az>> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         let group = instance_group(&root, &mut Problems::default());
-        let defines = zones(&root, cloud_config, &mut problems);
-        let az = group.and_then(|group| az::of_group(&defines, &group, &mut problems));
+        let sections = Sections::new(root, cloud_config, None, &mut problems);
+        let az = group.and_then(|group| az::of_group(&sections, &group, &mut problems));
         problems.into_result(Some(az))
     }
 
@@ -71,59 +77,48 @@ impl Deployment {
     }
 }
 
-/// Returns the names in a list of the manifest, including those of entries with problems, so that a reference
-/// to such an entry causes no second problem.
-pub(super) fn names(root: &Field<'_>, list: &str) -> Vec<String> {
-    let ignored = &mut Problems::default();
-    root.list(list, ignored).iter().filter_map(|field| field.optional_text("name", ignored)).collect()
-}
-
-/// Returns the document with the `azs`: the cloud config or the manifest.
-fn zones<'n>(root: &Field<'n>, cloud_config: Option<&'n Node>, problems: &mut Problems) -> Field<'n> {
-    let Some(config) = cloud_config else { return root.clone() };
-    if let Some(own) = root.get("azs") {
-        own.problem(problems, "and a --cloud-config cannot both be given");
-    }
-    Field::root(config)
-}
-
-fn read(
-    root: &Field<'_>,
-    zones: &Field<'_>,
-    redactor: &Redactor,
-    problems: &mut Problems,
-) -> Option<Deployment> {
+fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<Deployment> {
+    let group_field = instance_group(&sections.root, problems);
+    let az = group_field.as_ref().and_then(|field| az::of_group(&sections, field, problems));
+    sections.cpi = az.as_ref().and_then(|az| az.cpi.clone());
+    let (sections, root) = (&sections, &sections.root);
     let name = root.required_text("name", problems);
     let releases = releases(root, problems);
-    let networks: Vec<Network> =
-        root.list("networks", problems).iter().filter_map(|field| Network::parse(field, problems)).collect();
+    let networks: Vec<Network> = sections
+        .list("networks", problems)
+        .iter()
+        .filter_map(|field| Network::parse(field, sections, problems))
+        .collect();
     let tags = tags(root, problems);
-    let group_field = instance_group(root, problems);
     let release_names = names(root, "releases");
     let group = group_field.as_ref().and_then(|field| group(field, &release_names, problems));
-    let az = group_field.as_ref().and_then(|field| az::of_group(zones, field, problems)).map(|(az, _)| az);
-    let pool = group_field.as_ref().and_then(|field| resource_pool(root, field, problems));
-    let network_names = names(root, "networks");
+    let vm = group_field.as_ref().and_then(|field| vm::read(sections, field, az.as_ref(), problems));
+    let network_names = sections.names("networks");
     let interfaces = group_field
         .as_ref()
-        .map(|field| network::interfaces(field, &networks, &network_names, problems));
-    let disk = group_field.as_ref().and_then(|field| disk(root, field, problems));
+        .map(|field| network::interfaces(field, &networks, &network_names, az.as_ref(), problems));
+    let disk = group_field.as_ref().and_then(|field| disk::read(sections, field, problems));
     let update_watch_time = watch_time(root, problems);
     let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
     let properties = root.object("properties", problems);
 
-    let (stemcell, cloud_properties, mut env) = pool?;
-    let cloud_properties = Az::merge_cloud_properties(az.as_ref(), cloud_properties);
+    let mut vm = vm?;
     if !tags.is_empty()
-        && let Value::Object(bosh) = env.entry("bosh").or_insert_with(|| json!({}))
+        && let Value::Object(bosh) = vm.env.entry("bosh").or_insert_with(|| json!({}))
     {
         bosh.insert("tags".into(), json!(tags));
     }
     Some(Deployment {
         name: name?,
         releases,
-        stemcell,
-        vm: VmSpec { cloud_properties, env, networks: interfaces? },
+        stemcell: vm.stemcell,
+        stemcell_spec: vm.stemcell_spec,
+        vm: VmSpec {
+            cloud_properties: vm.cloud_properties,
+            env: vm.env,
+            env_path: vm.env_path,
+            networks: interfaces?,
+        },
         disk,
         group: group?,
         az,
@@ -139,7 +134,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>)
     base::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
 
-fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
+pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
     let url = field.required_text("url", problems);
     let sha1 = field.optional_text("sha1", problems);
     let url = url?;
@@ -243,92 +238,15 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     Some(InstanceGroup { name: name?, jobs, properties })
 }
 
-type Pool = (ArtifactRef, Map<String, Value>, Map<String, Value>);
-
-fn resource_pool(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Pool> {
-    let wanted = group.required_text("resource_pool", problems);
-    let mut found = None;
-    let networks = names(root, "networks");
-    for pool in root.list("resource_pools", problems) {
-        let name = pool.required_text("name", problems);
-        let stemcell = match pool.get("stemcell") {
-            Some(stemcell) => artifact(&stemcell, problems),
-            None => {
-                pool.problem(problems, "needs a `stemcell`");
-                None
-            }
-        };
-        if let Some(network) = pool.required_text("network", problems)
-            && !networks.contains(&network)
-        {
-            let hint = did_you_mean(&network, networks.iter().map(String::as_str));
-            pool.problem(problems, format!("names network '{network}', which is not in `networks`{hint}"));
-        }
-        let cloud_properties = pool.object("cloud_properties", problems);
-        let env = pool.object("env", problems);
-        if let (Some(name), Some(stemcell)) = (name, stemcell)
-            && wanted.as_ref() == Some(&name)
-        {
-            found = Some((stemcell, cloud_properties, env));
-        }
-    }
-    let known = names(root, "resource_pools");
-    if let (Some(wanted), None) = (&wanted, &found)
-        && !known.contains(wanted)
-    {
-        let hint = did_you_mean(wanted, known.iter().map(String::as_str));
-        group.problem(
-            problems,
-            format!("names resource pool '{wanted}', which is not in `resource_pools`{hint}"),
-        );
-    }
-    found
-}
-
-fn disk(root: &Field<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
-    let size = group.optional_number("persistent_disk", 0, problems);
-    let wanted = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
-    let mut pools = Vec::new();
-    for pool in root.list("disk_pools", problems) {
-        let name = pool.required_text("name", problems);
-        let size = pool.optional_number("disk_size", 1, problems);
-        if pool.get("disk_size").is_none() {
-            pool.problem(problems, "needs a `disk_size` in MiB");
-        }
-        let cloud_properties = pool.object("cloud_properties", problems);
-        // A pool with an invalid size keeps its name, so that references to it cause no second error.
-        if let Some(name) = name {
-            let size = size.unwrap_or_default().unsigned_abs();
-            pools.push((name, DiskSpec { size, cloud_properties }));
-        }
-    }
-    match wanted {
-        Some(wanted) => match pools.iter().position(|(name, _)| *name == wanted) {
-            Some(index) => Some(pools.swap_remove(index).1),
-            None => {
-                let hint = did_you_mean(&wanted, pools.iter().map(|(name, _)| name.as_str()));
-                group.problem(
-                    problems,
-                    format!("names disk pool '{wanted}', which is not in `disk_pools`{hint}"),
-                );
-                None
-            }
-        },
-        None => size
-            .filter(|size| *size > 0)
-            .map(|size| DiskSpec { size: size.unsigned_abs(), cloud_properties: Map::new() }),
-    }
-}
-
 fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
     let Some(field) = root.get("update").and_then(|update| update.get("update_watch_time")) else {
         return Some(DEFAULT_WATCH_TIME);
     };
     let text = field.text(problems)?;
-    let parsed = text.split_once('-').and_then(|(start, end)| {
-        let milliseconds = |text: &str| text.trim().parse::<u64>().ok().map(Duration::from_millis);
-        Some(WatchTime { start: milliseconds(start)?, end: milliseconds(end)? })
-    });
+    // A director also takes a single time, after which it checks once.
+    let (start, end) = text.split_once('-').unwrap_or((&text, &text));
+    let milliseconds = |text: &str| text.trim().parse::<u64>().ok().map(Duration::from_millis);
+    let parsed = milliseconds(start).zip(milliseconds(end)).map(|(start, end)| WatchTime { start, end });
     match parsed {
         Some(time) if time.start <= time.end => Some(time),
         Some(_) => {
@@ -438,7 +356,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
 
     fn problems(from: &str, to: &str) -> String {
         let manifest = yaml::load(&MANIFEST.replace(from, to), Path::new("m.yml")).unwrap();
-        let error = Deployment::parse(&manifest, None, &Redactor::default()).unwrap_err();
+        let error = Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap_err();
         error.chain().join(": ")
     }
 
@@ -454,6 +372,232 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             assert!(problems.ends_with(problem), "{problems}");
             assert_eq!(problems.lines().count(), 1, "{problems}");
         }
+    }
+
+    /// A manifest as a director takes it, with the sections of a cloud config.
+    const V2: &str = "\
+name: x
+releases: [{name: r, url: r.tgz, version: latest}]
+stemcells: [{alias: default, os: jammy, version: latest, url: s.tgz}]
+azs: [{name: z1, cloud_properties: {zone: a, more: az, most: az}}, {name: z2}]
+vm_types: [{name: small, cloud_properties: {cpu: 1, more: type}}]
+vm_extensions: [{name: fast, cloud_properties: {more: ext, ssd: true}}]
+disk_types: [{name: big, disk_size: 2048, cloud_properties: {type: ssd}}]
+networks:
+- name: net
+  type: manual
+  subnets:
+  - {range: 10.0.0.0/24, gateway: 10.0.0.1, az: z2, cloud_properties: {id: b}}
+  - {range: 10.0.1.0/24, gateway: 10.0.1.1, azs: [z1, z2], cloud_properties: {id: a}}
+instance_groups:
+- {name: g, instances: 1, azs: [z1], vm_type: small, vm_extensions: [fast], persistent_disk_type: big,
+   stemcell: default, env: {bosh: {a: 1}}, networks: [{name: net, static_ips: [10.0.1.2]}],
+   jobs: [{name: j, release: r}], update: {}}
+update: {canaries: 1, update_watch_time: 5000}
+cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6868}
+";
+
+    fn parse(text: &str, config: Option<&str>) -> Result<Deployment> {
+        let manifest = yaml::load(text, Path::new("m.yml")).unwrap();
+        let config = config.map(|config| yaml::load(config, Path::new("c.yml")).unwrap());
+        let config = config.map(|config| CloudConfig::reduce(config, &manifest).0);
+        let cpis = ["east", "west"].map(str::to_owned);
+        Deployment::parse(&manifest, config.as_ref(), Some(&cpis), &Redactor::default())
+    }
+
+    #[test]
+    fn reads_a_manifest_for_a_director() {
+        let (start, rest) = V2.split_once("azs:").unwrap();
+        let (config, end) = rest.split_once("instance_groups:").unwrap();
+        let (config, rest) = (format!("azs:{config}"), format!("{start}instance_groups:{end}"));
+        for (manifest, config) in [(V2, None), (rest.as_str(), Some(config.as_str()))] {
+            let deployment = parse(manifest, config).unwrap();
+            let VmSpec { cloud_properties, env, networks, .. } = &deployment.vm;
+            let merged = json!({"zone": "a", "most": "az", "cpu": 1, "more": "ext", "ssd": true});
+            assert_eq!(Value::Object(cloud_properties.clone()), merged);
+            assert_eq!(Value::Object(env.clone()), json!({"bosh": {"a": 1}}));
+            assert_eq!(networks["net"]["cloud_properties"], json!({"id": "a"}));
+            assert_eq!(networks["net"]["gateway"], "10.0.1.1");
+            assert_eq!(deployment.stemcell.url, "s.tgz");
+            let disk = deployment.disk.unwrap();
+            assert_eq!((disk.size, disk.cloud_properties["type"].as_str()), (2048, Some("ssd")));
+            assert_eq!(deployment.update_watch_time.end, Duration::from_secs(5));
+        }
+    }
+
+    #[test]
+    fn problems_of_types_are_reported_with_position_and_suggestion() {
+        for (from, to, problem) in [
+            (
+                "vm_type: small",
+                "vm_type: smal",
+                "m.yml:15:47: `instance_groups[0].vm_type` names VM type 'smal', which \
+                is not in `vm_types`; did you mean 'small'?",
+            ),
+            (
+                "vm_type: small",
+                "vm_type: [small]",
+                "`instance_groups[0].vm_type` must be a string, not a list",
+            ),
+            (
+                "vm_type: small",
+                "vm_typ: small",
+                "needs a `vm_type` or a `resource_pool`; did you mean 'vm_type'?",
+            ),
+            (
+                "vm_type: small",
+                "vm_type: small, resource_pool: p",
+                "`instance_groups[0].vm_type` and `resource_pool` \
+                cannot both be given",
+            ),
+            (
+                "vm_types: [{",
+                "vm_types: [{name: small}, {",
+                "`vm_types[1]` defines VM type 'small' a second time",
+            ),
+            ("vm_types: [", "vm_types: 7 #", "`vm_types` must be a list, not an integer"),
+            ("vm_types:", "vm_typs:", "neither the manifest nor a --cloud-config defines `vm_types`"),
+            (
+                "[fast]",
+                "[fsat]",
+                "`instance_groups[0].vm_extensions[0]` names VM extension 'fsat', which is not in \
+                `vm_extensions`; did you mean 'fast'?",
+            ),
+            ("[fast]", "fast", "`instance_groups[0].vm_extensions` must be a list, not a string"),
+            ("[fast]", "[other]", "; the VM extensions are fast"),
+            (
+                "disk_type: big",
+                "disk_type: bigg",
+                "names disk type 'bigg', which is not in `disk_types`; did you mean",
+            ),
+            (
+                "disk_type: big",
+                "disk_type: big, persistent_disk: 1",
+                "`instance_groups[0].persistent_disk_type` and \
+                `persistent_disk` cannot both be given",
+            ),
+            (
+                "disk_size: 2048",
+                "disk_size: 2 GB",
+                "`disk_types[0].disk_size` must be a whole number, not a string",
+            ),
+            (", disk_size: 2048", "", "m.yml:7:14: `disk_types[0]` needs a `disk_size` in MiB"),
+            (
+                "stemcell: default",
+                "stemcell: defualt",
+                "names the alias 'defualt', which no entry of `stemcells` has; \
+                did you mean 'default'?",
+            ),
+            ("stemcell: default,", "", "`instance_groups[0].stemcell` must be provided"),
+            (
+                ", url: s.tgz",
+                "",
+                "`stemcells[0]` needs a `url` (and its `sha1`), because there is no director",
+            ),
+            ("os: jammy", "os: jammy, name: n", "`stemcells[0].os` and `name` cannot both be given"),
+            ("jammy, version: latest", "jammy, version: 1.10", "`stemcells[0].version` must be in quotes"),
+            ("cloud_properties: {cpu", "cloud_properties: [cpu, {x", "m.yml:"),
+            ("[z1, z2]", "[z2]", "names network 'net', which has no subnet in AZ 'z1', only in z2, z2"),
+            ("[z1, z2]", "[z1, z3]", "`networks[0].subnets[1].azs[1]` names AZ 'z3', which is not in `azs`"),
+            ("az: z2", "az: z2, azs: [z2]", "`networks[0].subnets[0].azs` and `az` cannot both be given"),
+            ("10.0.1.2", "10.0.2.2", "static IP '10.0.2.2' is not in its `range` 10.0.1.0/24"),
+            ("5000", "soon", "'soon' is not a range of milliseconds, such as 0-300000"),
+        ] {
+            assert!(V2.contains(from), "{from}");
+            let error = match yaml::load(&V2.replacen(from, to, 1), Path::new("m.yml")) {
+                Ok(_) => parse(&V2.replacen(from, to, 1), None).unwrap_err().chain().join(": "),
+                Err(error) => error.to_string(),
+            };
+            assert!(error.contains(problem), "{to}: {error}");
+            assert!(error.contains("m.yml:"), "{error}");
+        }
+    }
+
+    #[test]
+    fn cloud_properties_of_the_cpi_come_before_general_ones() {
+        let by_cpi =
+            "cloud_properties_by_cpi: {east: {more: east}, west: {more: west, own: 1}}, cloud_properties";
+        let text = V2.replace("cloud_properties: {cpu", &format!("{by_cpi}: {{cpu"));
+        let text = text.replace("cloud_properties: {type", &format!("{by_cpi}: {{type"));
+        let text = text.replace("cloud_properties: {id", &format!("{by_cpi}: {{id")).replace("[fast]", "[]");
+        for (cpi, own) in [
+            ("", json!({})),
+            (", cpi: east", json!({"more": "east"})),
+            (", cpi: west", json!({"more": "west", "own": 1})),
+        ] {
+            let deployment = parse(&text.replace("{name: z1", &format!("{{name: z1{cpi}")), None).unwrap();
+            let own = own.as_object().unwrap();
+            let with = |general: Value| {
+                let mut merged = general.as_object().unwrap().clone();
+                merged.extend(own.clone());
+                merged
+            };
+            let vm = json!({"zone": "a", "most": "az", "cpu": 1, "more": "type"});
+            assert_eq!(deployment.vm.cloud_properties, with(vm), "{cpi}");
+            let network = &deployment.vm.networks["net"]["cloud_properties"];
+            assert_eq!(*network, Value::Object(with(json!({"id": "a"}))), "{cpi}");
+            assert_eq!(deployment.disk.unwrap().cloud_properties, with(json!({"type": "ssd"})), "{cpi}");
+        }
+        for (from, to, problem) in [
+            (
+                "{east:",
+                "{eats:",
+                "m.yml:5:51: `vm_types[0].cloud_properties_by_cpi` names CPI 'eats', which the CPI \
+                config does not have; did you mean 'east'?",
+            ),
+            ("{east:", "{saturn:", "which the CPI config does not have; its CPIs are: east, west"),
+            (
+                "{more: east}",
+                "7",
+                "`vm_types[0].cloud_properties_by_cpi.east` must be a mapping, not an integer",
+            ),
+            (
+                "{east: {more: east}, west: {more: west, own: 1}}",
+                "[]",
+                "_by_cpi` must be a mapping, not a list",
+            ),
+        ] {
+            let error = parse(&text.replacen(from, to, 1), None).unwrap_err().chain().join(": ");
+            assert!(error.contains(problem), "{to}: {error}");
+        }
+        // Without a CPI config, any CPI may be another one's.
+        let manifest = yaml::load(&text.replace("{east:", "{eats:"), Path::new("m.yml")).unwrap();
+        Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap();
+    }
+
+    #[test]
+    fn sections_must_not_be_in_manifest_and_cloud_config() {
+        let error = parse(V2, Some("vm_types: [{name: small}]")).unwrap_err().chain().join(": ");
+        let expected = "m.yml:5:11: `vm_types` and `vm_types` of the --cloud-config cannot both be given";
+        assert!(error.ends_with(expected), "{error}");
+    }
+
+    #[test]
+    fn group_without_a_zone_is_in_the_subnet_of_its_address() {
+        let text = V2.replace("azs: [z1], vm_type", "vm_type");
+        for (ip, id) in [("10.0.0.2", "b"), ("10.0.1.2", "a")] {
+            let deployment = parse(&text.replace("10.0.1.2", ip), None).unwrap();
+            assert_eq!(deployment.vm.networks["net"]["cloud_properties"]["id"], id);
+        }
+        let error = parse(&text.replace("10.0.1.2", "10.0.9.2"), None).unwrap_err().chain().join(": ");
+        assert!(error.ends_with("is in no `range` of its zone: 10.0.0.0/24, 10.0.1.0/24"), "{error}");
+    }
+
+    #[test]
+    fn dynamic_network_has_the_subnet_of_the_zone() {
+        let subnets =
+            "subnets: [{az: z2, dns: [1.1.1.1]}, {azs: [z1], dns: [8.8.8.8], cloud_properties: {id: d}}]";
+        let network = format!("networks: [{{name: net, type: dynamic, {subnets}}}]\ninstance_groups:");
+        let (before, rest) = V2.split_once("networks:\n").unwrap();
+        let after = rest.split_once("instance_groups:").unwrap().1;
+        let text = format!("{before}{network}{after}").replace(", static_ips: [10.0.1.2]", "");
+        let deployment = parse(&text, None).unwrap();
+        let expected = json!({"type": "dynamic", "dns": ["8.8.8.8"], "cloud_properties": {"id": "d"},
+            "default": ["dns", "gateway"]});
+        assert_eq!(deployment.vm.networks["net"], expected);
+        let both = text.replace("type: dynamic", "type: dynamic, dns: [1.1.1.1]");
+        let error = parse(&both, None).unwrap_err().chain().join(": ");
+        assert!(error.ends_with("`networks[0].dns` and `subnets` cannot both be given"), "{error}");
     }
 
     #[test]

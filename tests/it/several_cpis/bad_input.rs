@@ -89,7 +89,7 @@ fn rejects_configs_given_twice() {
     let mut clouds = Clouds::new();
     clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).failure(3);
-    assert_said(&run, "`azs` and a --cloud-config cannot both be given");
+    assert_said(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
     clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
     both_refuse(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
 }

@@ -1,0 +1,56 @@
+//! The persistent disk: of a size, of a disk pool, or of a disk type.
+
+use serde_json::Map;
+
+use super::DiskSpec;
+use super::parse::did_you_mean;
+use super::sections::{DISK_TYPES, Sections};
+use crate::reader::{Field, Problems};
+
+/// Reads the persistent disk of the instance group. Checks all disk pools.
+pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
+    let size = group.optional_number("persistent_disk", 0, problems);
+    let wanted = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
+    let mut pools = Vec::new();
+    for pool in sections.root.list("disk_pools", problems) {
+        let name = pool.required_text("name", problems);
+        // A pool with an invalid size keeps its name, so that references to it cause no second error.
+        let spec = spec(sections, &pool, problems);
+        pools.extend(name.map(|name| (name, spec)));
+    }
+    if let Some(disk_type) = group.get("persistent_disk_type") {
+        for other in ["persistent_disk", "persistent_disk_pool"] {
+            if group.get(other).is_some() {
+                disk_type.problem(problems, format!("and `{other}` cannot both be given"));
+            }
+        }
+        let found = sections.find(DISK_TYPES, &disk_type, problems)?;
+        return spec(sections, &found, problems);
+    }
+    match wanted {
+        Some(wanted) => match pools.iter().position(|(name, _)| *name == wanted) {
+            Some(index) => pools.swap_remove(index).1,
+            None => {
+                let hint = did_you_mean(&wanted, pools.iter().map(|(name, _)| name.as_str()));
+                group.problem(
+                    problems,
+                    format!("names disk pool '{wanted}', which is not in `disk_pools`{hint}"),
+                );
+                None
+            }
+        },
+        None => size
+            .filter(|size| *size > 0)
+            .map(|size| DiskSpec { size: size.unsigned_abs(), cloud_properties: Map::new() }),
+    }
+}
+
+/// Reads a disk pool or a disk type.
+fn spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
+    let size = field.optional_number("disk_size", 1, problems);
+    if field.get("disk_size").is_none() {
+        field.problem(problems, "needs a `disk_size` in MiB");
+    }
+    let cloud_properties = sections.cloud_properties(field, problems);
+    Some(DiskSpec { size: size?.unsigned_abs(), cloud_properties })
+}

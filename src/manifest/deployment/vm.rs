@@ -1,0 +1,131 @@
+//! Stemcell, cloud properties and environment of the VM. They come from a resource pool, as in manifests for
+//! create-env, or from a VM type and VM extensions, as in manifests for a director.
+
+use serde_json::{Map, Value};
+
+use super::ArtifactRef;
+use super::az::Az;
+use super::parse::{artifact, did_you_mean};
+use super::sections::{Sections, VM_EXTENSIONS, VM_TYPES, names};
+use super::stemcell::{self, StemcellSpec};
+use crate::reader::{Field, Problems};
+
+/// The keys of an instance group that size its VM.
+const SIZES: [&str; 2] = ["resource_pool", "vm_type"];
+
+/// The parts of the VM.
+pub(super) struct VmParts {
+    pub(super) stemcell: ArtifactRef,
+    pub(super) stemcell_spec: Option<StemcellSpec>,
+    pub(super) cloud_properties: Map<String, Value>,
+    pub(super) env: Map<String, Value>,
+    /// The path of `env` in the manifest.
+    pub(super) env_path: &'static str,
+}
+
+/// Reads the VM of the instance group.
+pub(super) fn read(
+    sections: &Sections<'_>,
+    group: &Field<'_>,
+    az: Option<&Az>,
+    problems: &mut Problems,
+) -> Option<VmParts> {
+    let given: Vec<(&str, Field<'_>)> =
+        SIZES.into_iter().filter_map(|key| Some((key, group.get(key)?))).collect();
+    let pool = resource_pool(sections, group, problems);
+    let mut vm = match given.as_slice() {
+        [] => {
+            let keys = group.node.as_map().into_iter().flat_map(|map| map.iter());
+            let slips = keys.filter_map(|(key, _)| key.as_str());
+            let hint = slips.map(|slip| did_you_mean(slip, SIZES.into_iter())).find(|hint| !hint.is_empty());
+            let hint = hint.unwrap_or_default();
+            group.problem(problems, format!("needs a `vm_type` or a `resource_pool`{hint}"));
+            return None;
+        }
+        [("resource_pool", _)] => {
+            for key in ["stemcell", "vm_extensions"] {
+                if let Some(field) = group.get(key) {
+                    field.problem(problems, "and `resource_pool` cannot both be given");
+                }
+            }
+            pool?
+        }
+        [(_, vm_type)] => {
+            let own = sections.find(VM_TYPES, vm_type, problems);
+            let own = own.map(|own| sections.cloud_properties(&own, problems));
+            of_type(sections, group, own, problems)?
+        }
+        [(first, _), .., (_, last)] => {
+            last.problem(problems, format!("and `{first}` cannot both be given"));
+            return None;
+        }
+    };
+    let mut merged = az.map(|az| az.cloud_properties.clone()).unwrap_or_default();
+    merged.append(&mut vm.cloud_properties);
+    Some(VmParts { cloud_properties: merged, ..vm })
+}
+
+/// Reads the VM of a group with a VM type, whose cloud properties are `own`.
+fn of_type(
+    sections: &Sections<'_>,
+    group: &Field<'_>,
+    own: Option<Map<String, Value>>,
+    problems: &mut Problems,
+) -> Option<VmParts> {
+    let stemcell = stemcell::of_group(sections, group, problems);
+    let mut extensions = Map::new();
+    for wanted in group.list("vm_extensions", problems) {
+        if let Some(extension) = sections.find(VM_EXTENSIONS, &wanted, problems) {
+            extensions.extend(sections.cloud_properties(&extension, problems));
+        }
+    }
+    let env = group.object("env", problems);
+    let (stemcell, stemcell_spec) = stemcell?;
+    let mut cloud_properties = own?;
+    cloud_properties.extend(extensions);
+    let stemcell_spec = Some(stemcell_spec);
+    Some(VmParts { stemcell, stemcell_spec, cloud_properties, env, env_path: "instance_groups[].env" })
+}
+
+/// Checks all resource pools, and returns the one that the instance group names.
+fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<VmParts> {
+    let root = &sections.root;
+    let wanted = group.get("resource_pool").and_then(|_| group.required_text("resource_pool", problems));
+    let mut found = None;
+    let networks = sections.names("networks");
+    for pool in root.list("resource_pools", problems) {
+        let name = pool.required_text("name", problems);
+        let stemcell = match pool.get("stemcell") {
+            Some(stemcell) => artifact(&stemcell, problems),
+            None => {
+                pool.problem(problems, "needs a `stemcell`");
+                None
+            }
+        };
+        if let Some(network) = pool.required_text("network", problems)
+            && !networks.contains(&network)
+        {
+            let hint = did_you_mean(&network, networks.iter().map(String::as_str));
+            pool.problem(problems, format!("names network '{network}', which is not in `networks`{hint}"));
+        }
+        let cloud_properties = sections.cloud_properties(&pool, problems);
+        let env = pool.object("env", problems);
+        if let (Some(name), Some(stemcell)) = (name, stemcell)
+            && wanted.as_ref() == Some(&name)
+        {
+            let env_path = "resource_pools[].env";
+            found = Some(VmParts { stemcell, stemcell_spec: None, cloud_properties, env, env_path });
+        }
+    }
+    let known = names(root, "resource_pools");
+    if let (Some(wanted), None) = (&wanted, &found)
+        && !known.contains(wanted)
+    {
+        let hint = did_you_mean(wanted, known.iter().map(String::as_str));
+        group.problem(
+            problems,
+            format!("names resource pool '{wanted}', which is not in `resource_pools`{hint}"),
+        );
+    }
+    found
+}
