@@ -47,7 +47,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let renderer = templates::renderer_of(run, request.templates)?;
     let cpi_jobs = match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.as_slice(),
-        CpiSource::Builtin(_) | CpiSource::Path { .. } => &[],
+        CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => &[],
     };
     let reference = deployment.group.jobs.iter().find(|job| job.name == request.job);
     let owner = match reference {

@@ -28,7 +28,7 @@ pub struct ListedCpi {
     pub problem: Option<String>,
 }
 
-/// Asks every CPI of the manifest for `info`, the default CPI first.
+/// Asks every CPI of the manifest for `info`. The default CPI comes first, if there is one.
 pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load(run, &target_environment.inputs)?;
@@ -42,11 +42,11 @@ pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<
     let state = State::read(&run.paths.state)?.unwrap_or_else(State::new);
     let cpis = Cpis::find(run, cpi_parts.parts(), &state, target_environment.cpi_api_version)?;
     validating.finish();
-    let default = (None, default_kind(&cpi_parts.provider.cpi));
+    let default = default_kind(&cpi_parts.provider.cpi).map(|kind| (None, kind));
     let named = cpi_parts.config.iter().flat_map(|config| &config.cpis);
     let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
-    for (name, kind) in std::iter::once(default).chain(named) {
+    for (name, kind) in default.into_iter().chain(named) {
         let stage = run.reporter.stage(info_stage_name(name));
         let name = name.map(str::to_owned);
         listed.push(match cpis.connect(name.as_deref(), &stage) {
@@ -79,10 +79,14 @@ pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<
     Ok(listed)
 }
 
-fn default_kind(cpi: &CpiSource) -> String {
+/// Returns the kind of the default CPI, if there is one.
+fn default_kind(cpi: &CpiSource) -> Option<String> {
     match cpi {
-        CpiSource::Builtin(name) => name.clone(),
-        CpiSource::Path { path, .. } => path.clone(),
-        CpiSource::Jobs(jobs) => jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>().join(", "),
+        CpiSource::Builtin(name) => Some(name.clone()),
+        CpiSource::Path { path, .. } => Some(path.clone()),
+        CpiSource::Jobs(jobs) => {
+            Some(jobs.iter().map(|(job, _)| job.as_str()).collect::<Vec<_>>().join(", "))
+        }
+        CpiSource::None => None,
     }
 }

@@ -203,6 +203,8 @@ pub enum CpiSource {
     },
     /// Jobs of releases as pairs of job and release. One of them has `bin/cpi`.
     Jobs(Vec<(String, String)>),
+    /// No default CPI, because none is given or because of `cpi: none`. The zone names the CPI.
+    None,
 }
 
 impl Deployment {

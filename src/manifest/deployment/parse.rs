@@ -100,6 +100,9 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
     let disk = group_field.as_ref().and_then(|field| disk::read(sections, field, problems));
     let update_watch_time = watch_time(root, problems);
     let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
+    if let Some(provider) = &cloud_provider {
+        check_cpi(sections, group_field.as_ref(), az.as_ref(), &provider.cpi, problems);
+    }
     let properties = root.object("properties", problems);
 
     let mut vm = vm?;
@@ -290,6 +293,36 @@ fn cloud_provider(
     Some(CloudProvider { cpi: cpi?, mbus, previous, cert, properties, registry, ssh_tunnel })
 }
 
+/// Checks that the VM has a CPI: that of its zone, or the default one.
+fn check_cpi(
+    sections: &Sections<'_>,
+    group: Option<&Field<'_>>,
+    az: Option<&Az>,
+    default: &CpiSource,
+    problems: &mut Problems,
+) {
+    // A zone with a problem may name a CPI.
+    let is_known = az.is_some() || group.is_some_and(|group| group.get("azs").is_none());
+    if sections.cpi.is_some() || *default != CpiSource::None || !is_known {
+        return;
+    }
+    let Some(provider) = sections.root.get("cloud_provider") else { return };
+    let zone = match az {
+        Some(az) => format!("a `cpi` in AZ '{}'", az.name),
+        None => "an AZ (`azs`) whose `cpi` names one".to_owned(),
+    };
+    match provider.get("cpi") {
+        Some(cpi) => cpi.problem(problems, format!("is `none`, so the instance group needs {zone}")),
+        None => provider.problem(
+            problems,
+            format!(
+                "must name a CPI (`template: {{name, release}}`, `templates` or `cpi`), or the instance group \
+                 needs {zone}"
+            ),
+        ),
+    }
+}
+
 /// Returns the arguments of an executable. `args` is another name for `arguments`.
 fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     match (cpi.get("arguments"), cpi.get("args")) {
@@ -304,11 +337,14 @@ fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
 
 fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
     if let Some(cpi) = field.get("cpi") {
+        if cpi.node.as_str() == Some("none") {
+            return Some(CpiSource::None);
+        }
         return match (cpi.optional_text("builtin", problems), cpi.optional_text("path", problems)) {
             (Some(name), None) => Some(CpiSource::Builtin(name)),
             (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
-                cpi.problem(problems, "must have either `builtin: NAME` or `path: EXECUTABLE`");
+                cpi.problem(problems, "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`");
                 None
             }
         };
@@ -318,8 +354,7 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
         None => field.get("template").into_iter().collect(),
     };
     if templates.is_empty() {
-        field.problem(problems, "must name a CPI: `template: {name, release}`, `templates` or `cpi`");
-        return None;
+        return Some(CpiSource::None);
     }
     let mut jobs = Vec::new();
     for template in templates {
@@ -563,6 +598,32 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         // Without a CPI config, any CPI may be another one's.
         let manifest = yaml::load(&text.replace("{east:", "{eats:"), Path::new("m.yml")).unwrap();
         Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap();
+    }
+
+    #[test]
+    fn default_cpi_is_needed_only_if_the_zone_names_none() {
+        let template = "{template: {name: cpi, release: r}, mbus";
+        for (provider, problem) in [
+            ("{cpi: none, mbus", "`cloud_provider.cpi` is `none`, so the instance group needs "),
+            (
+                "{mbus",
+                "`cloud_provider` must name a CPI (`template: {name, release}`, `templates` or `cpi`), or ",
+            ),
+        ] {
+            let text = V2.replace(template, provider);
+            let error = parse(&text, None).unwrap_err().chain().join(": ");
+            assert!(error.contains(problem) && error.contains("a `cpi` in AZ 'z1'"), "{error}");
+            let zoneless = text.replace("azs: [z1], vm_type", "vm_type");
+            let error = parse(&zoneless, None).unwrap_err().chain().join(": ");
+            assert!(
+                error.contains(problem) && error.ends_with("an AZ (`azs`) whose `cpi` names one"),
+                "{error}"
+            );
+            let east = parse(&text.replace("{name: z1", "{name: z1, cpi: east"), None).unwrap();
+            assert_eq!((east.cpi(), east.cloud_provider.cpi), (Some("east"), CpiSource::None));
+        }
+        let error = parse(&V2.replace(template, "{cpi: nnoe, mbus"), None).unwrap_err().chain().join(": ");
+        assert!(error.contains("`cloud_provider.cpi` must have either `builtin: NAME`"), "{error}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn releases(
 ) -> Result<Vec<Release>> {
     let named = |name: &str| match &provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
-        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+        CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     let open = |wanted: &[ReleaseRef]| prepare::open_releases(run, wanted, &inputs.manifest, stage);
     let mut releases = open(&Deployment::parse_releases(&loaded.root, &named)?)?;

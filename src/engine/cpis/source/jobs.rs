@@ -40,7 +40,7 @@ pub(super) type JobName = (String, String);
 pub(super) fn find_type(kind: &str, inputs: &CpiInputs<'_>) -> Option<JobName> {
     let named = |release: &Release| match &inputs.provider.cpi {
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, name)| *name == release.name),
-        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+        CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     let (first, others): (Vec<&Release>, Vec<&Release>) =
         inputs.releases.iter().partition(|release| named(release));
@@ -78,7 +78,7 @@ pub(super) fn of_default_cpi(wanted: &[JobName], inputs: &CpiInputs<'_>) -> Resu
 pub(super) fn of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     match &inputs.provider.cpi {
         CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, inputs.releases)?)),
-        CpiSource::Builtin(_) | CpiSource::Path { .. } => Ok(vec![job.clone()]),
+        CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => Ok(vec![job.clone()]),
     }
 }
 
@@ -166,7 +166,7 @@ fn packages(
         found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
     let is_default = match &sources.inputs.provider.cpi {
         CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.inputs)? == wanted,
-        CpiSource::Builtin(_) | CpiSource::Path { .. } => false,
+        CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
     let package_dir = env_vars.paths.package_dir.as_ref().map(|directory| match wanted {

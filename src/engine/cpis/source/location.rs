@@ -59,7 +59,7 @@ impl CpiSources<'_> {
                 let provider = self.inputs.provider;
                 let builtin = match &provider.cpi {
                     CpiSource::Builtin(name) => BuiltinCpi::named(name),
-                    CpiSource::Path { .. } | CpiSource::Jobs(_) => None,
+                    CpiSource::Path { .. } | CpiSource::Jobs(_) | CpiSource::None => None,
                 };
                 (builtin, &provider.properties)
             }

@@ -58,9 +58,10 @@ impl<'a> CpiSources<'a> {
         Ok(CpiSources { run, inputs, entries, installed: RefCell::default() })
     }
 
-    /// Returns the names of all CPIs, the default one first.
+    /// Returns the names of all CPIs. The default one comes first, if there is one.
     pub(crate) fn names(&self) -> impl Iterator<Item = Option<&str>> {
-        std::iter::once(None).chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
+        let default = (self.inputs.provider.cpi != CpiSource::None).then_some(None);
+        default.into_iter().chain(self.entries.iter().map(|entry| Some(entry.cpi.name.as_str())))
     }
 
     /// Installs a CPI if needed. No name means the default CPI.
@@ -86,7 +87,9 @@ impl<'a> CpiSources<'a> {
                 let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
                 jobs::check(self, &wanted, &provider.properties, &self.default_root(), stage)
             }
-            (None, CpiSource::Builtin(_) | CpiSource::Path { .. }) => self.locate(None, stage).map(drop),
+            (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => {
+                self.locate(None, stage).map(drop)
+            }
         }
     }
 
@@ -127,6 +130,14 @@ impl<'a> CpiSources<'a> {
                 let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
                 jobs::install(self, &wanted, &provider.properties, root, stage)
             }
+            CpiSource::None => Err(Error::invalid(
+                "the default CPI is needed, but `cloud_provider` names none",
+            )
+            .with_hint("name it in `cloud_provider`: `template: {name, release}` or `cpi: {builtin: NAME}`")
+            .with_hint(
+                "if a CPI of the CPI config takes its place, name that in the `cpi` of the AZ, and add \
+                     `migrated_from: [{name: \"\"}]` to it",
+            )),
         }
     }
 
