@@ -1,6 +1,6 @@
 //! Warns of unknown keys. They are ignored as in the bosh CLI, but most of them are misspelt.
 
-use crate::deployment::did_you_mean;
+use crate::deployment::{RESOURCES, did_you_mean};
 use crate::load::LoadedManifest;
 use yaml::Node;
 
@@ -33,6 +33,7 @@ const INSTANCE_GROUP: &[&str] = &[
     "stemcell",
     "templates",
     "vm_extensions",
+    "vm_resources",
     "vm_type",
 ];
 
@@ -62,8 +63,12 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| loaded.root.get(key)?.as_seq());
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let mut found = Vec::new();
-        check(group, &format!("instance_groups[{index}]"), INSTANCE_GROUP, &mut found);
+        let path = format!("instance_groups[{index}]");
+        check(group, &path, INSTANCE_GROUP, &mut found);
         warnings.extend(found.into_iter().filter(|warning| warning.contains("; did you mean")));
+        if let Some(resources) = group.get("vm_resources") {
+            check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);
+        }
     }
     warnings
 }

@@ -162,6 +162,14 @@ impl CheckArgs {
         };
         let vm = vm_and_disk.map(|vm_and_disk| &vm_and_disk.deployment.vm);
         let disk = vm_and_disk.and_then(|vm_and_disk| vm_and_disk.deployment.disk.as_ref());
+        if let Some(resources) = vm.and_then(|vm| vm.resources.as_ref())
+            && self.cloud_properties.is_none()
+        {
+            let problem = format!("{} leaves the cloud properties of the VM to the CPI", resources.location);
+            return Err(
+                Error::invalid(problem).with_hint("pass those of the VM to check: --cloud-properties JSON")
+            );
+        }
         let given = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
             Some(text) => hash(flag, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),

@@ -66,6 +66,10 @@ pub fn create_env(
     check_formats(context, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = connection.contract();
     connecting.finish();
+    // The VM may turn out to be gone.
+    if draft.plan.creates_vm() || unreachable.is_some() {
+        run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, context)?;
+    }
     cpis.get_all_of(store.state())?;
     let mut executor = Executor::new(context, cpis, store);
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
@@ -28,6 +30,8 @@ pub(super) struct DeployRun<'a> {
     /// The boot timeout of a new VM.
     pub(super) agent_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
+    /// The cloud properties of a new VM.
+    pub(super) vm_cloud_properties: Map<String, Value>,
     rendered: Option<RenderedJobs>,
     step_timer: StepTimer,
 }
@@ -69,6 +73,7 @@ impl<'a> DeployRun<'a> {
             packages,
             agent_timeout,
             teardown,
+            vm_cloud_properties: Map::new(),
             rendered,
             step_timer,
         })
@@ -88,11 +93,7 @@ impl<'a> DeployRun<'a> {
         Ok(())
     }
 
-    fn render(
-        &self,
-        state: &State,
-        networks: &serde_json::Map<String, serde_json::Value>,
-    ) -> Result<RenderedJobs> {
+    fn render(&self, state: &State, networks: &Map<String, Value>) -> Result<RenderedJobs> {
         render::render(
             self.renderer,
             &self.prepared.deployment,
@@ -230,7 +231,7 @@ impl<'a> DeployRun<'a> {
     fn take_rendered(
         &mut self,
         state: &State,
-        networks: &serde_json::Map<String, serde_json::Value>,
+        networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<RenderedJobs> {
         if let Some(rendered) = self.rendered.take() {

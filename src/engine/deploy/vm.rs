@@ -4,9 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::run::{DeployRun, Teardown};
 use crate::agent::{Agent, AgentError, ForeignAgent};
+use crate::cpi::{Answer, Method};
+use crate::cpis::CpiConnection;
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};
+use crate::run_context::RunContext;
 use crate::state::{Change, StemcellRecord, VmHandle, VmPropertiesDigests, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
@@ -59,6 +62,33 @@ pub(crate) fn upload(
     (Effect::CreateStemcell { record }, arguments)
 }
 
+/// Returns the cloud properties of the VM. For `vm_resources`, asks the CPI, which calculates them.
+pub(super) fn cloud_properties(
+    connection: &CpiConnection<'_>,
+    deployment: &Deployment,
+    run: &RunContext,
+) -> Result<Map<String, Value>> {
+    let spec = &deployment.vm;
+    let Some(resources) = &spec.resources else { return Ok(spec.cloud_properties.clone()) };
+    let asking = run.reporter.stage("Asking the CPI for the cloud properties of `vm_resources`");
+    let method = Method::CalculateVmCloudProperties;
+    let calculated = match connection.ask(&asking, method, vec![json!(resources.size)])? {
+        Ok(Answer::Hash(calculated)) => calculated,
+        Ok(other) => return Err(Error::environment(format!("{other:?} is not an answer to `{method}`"))),
+        Err(error) => {
+            return Err(connection
+                .with_cpi_name(error)
+                .context(format!("{} has no cloud properties", resources.location))
+                .with_note("nothing was changed")
+                .with_hint(
+                    "change the size, or give the instance group a `vm_type` in place of `vm_resources`",
+                ));
+        }
+    };
+    asking.finish();
+    Ok(spec.cloud_properties_with(calculated))
+}
+
 /// Creates the VM and waits until its own agent answers.
 pub(super) fn create(
     run: &DeployRun<'_>,
@@ -92,7 +122,7 @@ pub(super) fn create(
     let arguments = vec![
         json!(agent_id),
         json!(stemcell.cid),
-        json!(deployment.vm.cloud_properties),
+        json!(run.vm_cloud_properties),
         json!(deployment.vm.networks),
         json!(disks),
         json!(deployment.vm.env),

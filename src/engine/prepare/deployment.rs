@@ -207,7 +207,7 @@ fn vm_spec(deployment: &Deployment) -> VmProperties {
     without_ca(&mut cert);
     VmProperties {
         az: json!(deployment.az_name()),
-        cloud_properties: Value::Object(deployment.vm.cloud_properties.clone()),
+        cloud_properties: deployment.vm.described_cloud_properties(),
         networks: Value::Object(deployment.vm.networks.clone()),
         env: Value::Object(env),
         // Other CPI properties do not reach the VM's agent.

@@ -26,6 +26,7 @@ pub(crate) use parse::did_you_mean;
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;
+pub(crate) use vm::RESOURCES;
 
 /// A validated deployment manifest.
 #[derive(Debug, Clone)]
@@ -79,13 +80,49 @@ pub struct ReleaseRef {
 #[derive(Debug, Clone, PartialEq)]
 pub struct VmSpec {
     /// The cloud properties of zone, resource pool or VM type, and VM extensions. Later ones take precedence.
+    /// With `vm_resources`, only those of the zone.
     pub cloud_properties: Map<String, Value>,
+    /// The size from which the CPI calculates further cloud properties: `vm_resources`.
+    pub resources: Option<VmResources>,
     /// The agent's environment, including tags.
     pub env: Map<String, Value>,
     /// The path of `env` in the manifest, for messages.
     pub env_path: &'static str,
     /// The networks in the format of `create_vm`.
     pub networks: Map<String, Value>,
+}
+
+/// The size of a VM, in place of a VM type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmResources {
+    /// The argument of `calculate_vm_cloud_properties`.
+    pub size: Map<String, Value>,
+    /// The cloud properties of VM extensions, which take precedence over calculated ones.
+    pub extensions: Map<String, Value>,
+    /// Position and path in the manifest, for messages.
+    pub location: String,
+}
+
+impl VmSpec {
+    /// Returns all cloud properties, with those that the CPI calculated from `vm_resources`.
+    pub fn cloud_properties_with(&self, calculated: Map<String, Value>) -> Map<String, Value> {
+        let mut merged = self.cloud_properties.clone();
+        merged.extend(calculated);
+        merged.extend(self.resources.iter().flat_map(|resources| resources.extensions.clone()));
+        merged
+    }
+
+    /// Returns what the manifest says about cloud properties: these, and the size if the CPI calculates
+    /// further ones.
+    pub fn described_cloud_properties(&self) -> Value {
+        let own = Value::Object(self.cloud_properties.clone());
+        match &self.resources {
+            None => own,
+            Some(VmResources { size, extensions, .. }) => {
+                serde_json::json!({"azs": own, "vm_resources": size, "vm_extensions": extensions})
+            }
+        }
+    }
 }
 
 /// The persistent disk.

@@ -118,6 +118,7 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
         stemcell_spec: vm.stemcell_spec,
         vm: VmSpec {
             cloud_properties: vm.cloud_properties,
+            resources: vm.resources,
             env: vm.env,
             env_path: vm.env_path,
             networks: interfaces?,
@@ -477,7 +478,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "vm_type: small",
                 "vm_typ: small",
-                "needs a `vm_type` or a `resource_pool`; did you mean 'vm_type'?",
+                "needs a `vm_type`, `vm_resources` or a `resource_pool`; did you mean 'vm_type'?",
             ),
             (
                 "vm_type: small",
@@ -624,6 +625,42 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         }
         let error = parse(&V2.replace(template, "{cpi: nnoe, mbus"), None).unwrap_err().chain().join(": ");
         assert!(error.contains("`cloud_provider.cpi` must have either `builtin: NAME`"), "{error}");
+    }
+
+    #[test]
+    fn calculated_cloud_properties_are_between_zone_and_extensions() {
+        let sized = "vm_resources: {cpu: 2, ram: 1024, ephemeral_disk_size: 2048}";
+        let text = V2.replace("vm_type: small", sized);
+        let vm = parse(&text, None).unwrap().vm;
+        let size = &vm.resources.as_ref().unwrap().size;
+        assert_eq!(Value::Object(size.clone()), json!({"cpu": 2, "ram": 1024, "ephemeral_disk_size": 2048}));
+        let Value::Object(calculated) = json!({"cpu": 2, "more": "cpi", "most": "cpi"}) else { panic!() };
+        let all = json!({"zone": "a", "most": "cpi", "cpu": 2, "more": "ext", "ssd": true});
+        assert_eq!(Value::Object(vm.cloud_properties_with(calculated)), all);
+        let other = parse(&text.replace("cpu: 2", "cpu: 3"), None).unwrap().vm;
+        assert_ne!(vm.described_cloud_properties(), other.described_cloud_properties());
+        for (to, problem) in [
+            (
+                "vm_resources: {cpu: 2, ram: 1024}",
+                "m.yml:15:52: `instance_groups[0].vm_resources` needs \
+                `ephemeral_disk_size` in MiB",
+            ),
+            (
+                "vm_resources: {cpu: two, ram: 1, ephemeral_disk_size: 1}",
+                "`instance_groups[0].vm_resources.cpu` must \
+                be a whole number, not a string",
+            ),
+            ("vm_resources: {cpu: 0, ram: 1, ephemeral_disk_size: 1}", "`.cpu` must be at least 1, not 0"),
+            ("vm_resources: small", "`instance_groups[0].vm_resources` must be a mapping, not a string"),
+            (
+                "vm_type: small, vm_resources: {cpu: 2}",
+                "`instance_groups[0].vm_resources` and `vm_type` cannot both \
+                be given",
+            ),
+        ] {
+            let error = parse(&V2.replace("vm_type: small", to), None).unwrap_err().chain().join(": ");
+            assert!(error.contains(&problem.replace("`.cpu`", "vm_resources.cpu`")), "{to}: {error}");
+        }
     }
 
     #[test]

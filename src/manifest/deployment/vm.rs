@@ -3,21 +3,24 @@
 
 use serde_json::{Map, Value};
 
-use super::ArtifactRef;
 use super::az::Az;
 use super::parse::{artifact, did_you_mean};
 use super::sections::{Sections, VM_EXTENSIONS, VM_TYPES, names};
 use super::stemcell::{self, StemcellSpec};
+use super::{ArtifactRef, VmResources};
 use crate::reader::{Field, Problems};
 
 /// The keys of an instance group that size its VM.
-const SIZES: [&str; 2] = ["resource_pool", "vm_type"];
+const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
+/// The keys of `vm_resources`.
+pub(crate) const RESOURCES: [&str; 3] = ["cpu", "ram", "ephemeral_disk_size"];
 
 /// The parts of the VM.
 pub(super) struct VmParts {
     pub(super) stemcell: ArtifactRef,
     pub(super) stemcell_spec: Option<StemcellSpec>,
     pub(super) cloud_properties: Map<String, Value>,
+    pub(super) resources: Option<VmResources>,
     pub(super) env: Map<String, Value>,
     /// The path of `env` in the manifest.
     pub(super) env_path: &'static str,
@@ -39,7 +42,7 @@ pub(super) fn read(
             let slips = keys.filter_map(|(key, _)| key.as_str());
             let hint = slips.map(|slip| did_you_mean(slip, SIZES.into_iter())).find(|hint| !hint.is_empty());
             let hint = hint.unwrap_or_default();
-            group.problem(problems, format!("needs a `vm_type` or a `resource_pool`{hint}"));
+            group.problem(problems, format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"));
             return None;
         }
         [("resource_pool", _)] => {
@@ -49,6 +52,13 @@ pub(super) fn read(
                 }
             }
             pool?
+        }
+        [("vm_resources", size)] => {
+            let resources = vm_resources(size, problems);
+            let vm = of_type(sections, group, Some(Map::new()), problems)?;
+            let (extensions, cloud_properties) = (vm.cloud_properties, Map::new());
+            let resources = Some(VmResources { extensions, ..resources? });
+            VmParts { cloud_properties, resources, ..vm }
         }
         [(_, vm_type)] => {
             let own = sections.find(VM_TYPES, vm_type, problems);
@@ -65,7 +75,7 @@ pub(super) fn read(
     Some(VmParts { cloud_properties: merged, ..vm })
 }
 
-/// Reads the VM of a group with a VM type, whose cloud properties are `own`.
+/// Reads the VM of a group with a VM type, whose cloud properties are `own`, or with `vm_resources`.
 fn of_type(
     sections: &Sections<'_>,
     group: &Field<'_>,
@@ -84,7 +94,26 @@ fn of_type(
     let mut cloud_properties = own?;
     cloud_properties.extend(extensions);
     let stemcell_spec = Some(stemcell_spec);
-    Some(VmParts { stemcell, stemcell_spec, cloud_properties, env, env_path: "instance_groups[].env" })
+    let (resources, env_path) = (None, "instance_groups[].env");
+    Some(VmParts { stemcell, stemcell_spec, cloud_properties, resources, env, env_path })
+}
+
+/// Reads `vm_resources`, without VM extensions.
+fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResources> {
+    if !field.is_mapping(problems) {
+        return None;
+    }
+    let mut size = Map::new();
+    for key in RESOURCES {
+        if field.get(key).is_none() {
+            let unit = if key == "cpu" { "" } else { " in MiB" };
+            field.problem(problems, format!("needs `{key}`{unit}"));
+        }
+        if let Some(number) = field.optional_number(key, 1, problems) {
+            size.insert(key.to_owned(), number.into());
+        }
+    }
+    Some(VmResources { size, extensions: Map::new(), location: field.location() })
 }
 
 /// Checks all resource pools, and returns the one that the instance group names.
@@ -114,7 +143,8 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
             && wanted.as_ref() == Some(&name)
         {
             let env_path = "resource_pools[].env";
-            found = Some(VmParts { stemcell, stemcell_spec: None, cloud_properties, env, env_path });
+            let (stemcell_spec, resources) = (None, None);
+            found = Some(VmParts { stemcell, stemcell_spec, cloud_properties, resources, env, env_path });
         }
     }
     let known = names(root, "resource_pools");

@@ -10,6 +10,7 @@ mod names;
 mod operating;
 mod releases;
 mod routing;
+mod types;
 
 use crate::support::process::prepare;
 use std::collections::BTreeSet;

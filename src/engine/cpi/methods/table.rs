@@ -122,7 +122,7 @@ pub(super) static TABLE: [MethodFacts; 25] = [
         v1: ResultShape::Hash,
         v2: ResultShape::Hash,
         absence: MissingMethodPolicy::Feature,
-        callers: "a director, for instance groups with `vm_resources`",
+        callers: "create-env and a director, for instance groups with `vm_resources`",
         ..COMMON
     },
     MethodFacts {
