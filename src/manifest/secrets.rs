@@ -358,7 +358,8 @@ mod tests {
             "networks": [{"name": "privately"}], "azs": [{"name": "zone-east"}],
             "cpis": [{"name": "east-cloud", "type": "openstack"}],
             "resource_pools": [{"stemcell": {"name": "jammy-stemcell"}}],
-            "stemcells": [{"alias": "the-default", "os": "ubuntu-noble"}], "vm_types": [{"name": "very-small"}],
+            "stemcells": [{"alias": "the-default", "os": "ubuntu-noble"}],
+            "vm_types": [{"name": "very-small"}],
             "instance_groups": [{"name": "directors", "azs": ["zone-west"], "jobs": [{"name": "blackbox"}]}],
             "cloud_provider": {"template": {"name": "the-cpi-job"}},
         });

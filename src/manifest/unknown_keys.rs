@@ -15,8 +15,27 @@ const ENTRIES: [(&str, &[&str]); 5] = [
     ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
     ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
 ];
-/// Keys of an instance group. Those that only a director knows are missing, so only typing errors are
-/// reported.
+/// Keys of pools, networks and instance groups. Those that only `bosh` or a director knows are missing, so
+/// only typing errors are reported.
+const POOLS: [(&str, &[&str]); 2] = [
+    (
+        "resource_pools",
+        &["cloud_properties", "cloud_properties_by_cpi", "env", "name", "network", "stemcell"],
+    ),
+    ("disk_pools", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
+];
+const NETWORK: &[&str] = &["cloud_properties", "cloud_properties_by_cpi", "dns", "name", "subnets", "type"];
+const SUBNET: &[&str] = &[
+    "az",
+    "azs",
+    "cloud_properties",
+    "cloud_properties_by_cpi",
+    "dns",
+    "gateway",
+    "range",
+    "reserved",
+    "static",
+];
 const INSTANCE_GROUP: &[&str] = &[
     "azs",
     "env",
@@ -38,7 +57,7 @@ const INSTANCE_GROUP: &[&str] = &[
 ];
 
 /// Returns a warning for each unknown key of `cloud_provider`, its `cpi`, the CPIs of the CPI config, types,
-/// extensions and stemcells, and for each misspelt key of the instance group.
+/// extensions and stemcells, and for each misspelt key of pools, networks and the instance group.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     let provider = loaded.root.get("cloud_provider");
@@ -54,18 +73,26 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
         check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY, &mut warnings);
     }
     for (section, known) in ENTRIES {
-        let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section));
-        for entry in config.or(loaded.root.get(section)).and_then(Node::as_seq).unwrap_or_default() {
-            let name = ["name", "alias"].into_iter().find_map(|key| entry.get(key)?.as_str());
-            check(entry, &format!("{section}[{}]", name.unwrap_or("?")), known, &mut warnings);
+        for (path, entry) in entries(loaded, section) {
+            check(entry, &path, known, &mut warnings);
+        }
+    }
+    for (section, known) in POOLS {
+        for (path, entry) in entries(loaded, section) {
+            check_spelling(entry, &path, known, &mut warnings);
+        }
+    }
+    for (path, network) in entries(loaded, "networks") {
+        check_spelling(network, &path, NETWORK, &mut warnings);
+        let subnets = network.get("subnets").and_then(Node::as_seq).unwrap_or_default();
+        for (index, subnet) in subnets.iter().enumerate() {
+            check_spelling(subnet, &format!("{path}.subnets[{index}]"), SUBNET, &mut warnings);
         }
     }
     let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| loaded.root.get(key)?.as_seq());
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
-        let mut found = Vec::new();
         let path = format!("instance_groups[{index}]");
-        check(group, &path, INSTANCE_GROUP, &mut found);
-        warnings.extend(found.into_iter().filter(|warning| warning.contains("; did you mean")));
+        check_spelling(group, &path, INSTANCE_GROUP, &mut warnings);
         if let Some(resources) = group.get("vm_resources") {
             check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);
         }
@@ -73,11 +100,31 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     warnings
 }
 
+/// Returns the entries of a section of the manifest or the cloud config with their paths.
+fn entries<'l>(loaded: &'l LoadedManifest, section: &str) -> Vec<(String, &'l Node)> {
+    let config = loaded.cloud_config.as_ref().and_then(|config| config.node.get(section));
+    let entries = config.or(loaded.root.get(section)).and_then(Node::as_seq).unwrap_or_default();
+    let name = |entry: &'l Node| ["name", "alias"].into_iter().find_map(|key| entry.get(key)?.as_str());
+    entries.iter().map(|entry| (format!("{section}[{}]", name(entry).unwrap_or("?")), entry)).collect()
+}
+
 fn check(node: &Node, path: &str, known: &[&str], warnings: &mut Vec<String>) {
+    add_warnings(node, path, known, false, warnings);
+}
+
+/// Warns only of unknown keys that resemble a known one.
+fn check_spelling(node: &Node, path: &str, known: &[&str], warnings: &mut Vec<String>) {
+    add_warnings(node, path, known, true, warnings);
+}
+
+fn add_warnings(node: &Node, path: &str, known: &[&str], only_similar: bool, warnings: &mut Vec<String>) {
     let Some(map) = node.as_map() else { return };
     for (key, _) in map.iter() {
         let Some(name) = key.as_str().filter(|name| !known.contains(name)) else { continue };
         let hint = did_you_mean(name, known.iter().copied());
+        if only_similar && hint.is_empty() {
+            continue;
+        }
         // A key that the path of an operation created has no position.
         let location =
             key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();

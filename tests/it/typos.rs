@@ -40,7 +40,8 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
          - {type: replace, path: /cloud_provider/cpi/argumets?, value: []}\n\
          - {type: replace, path: /cloud_provider/cpi/xyzzy?, value: []}\n\
          - {type: replace, path: /instance_groups/0/vm_extensoins?, value: []}\n\
-         - {type: replace, path: /vm_types?, value: [{name: a, cloud_propertys: {}}]}\n",
+         - {type: replace, path: /vm_types?, value: [{name: a, cloud_propertys: {}}]}\n\
+         - {type: replace, path: /networks/0/subnets/0/cloud_properties_by_cpis?, value: {}}\n",
     );
     hello.world.write("cpis.yml", "cpis:\n- {name: a, type: local, exec_pathh: b}\n");
     warns(
@@ -54,6 +55,8 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
                 'vm_extensions'?",
             "`vm_types[a]` has the unknown key 'cloud_propertys', which is ignored; did you mean \
                 'cloud_properties'?",
+            "`networks[default].subnets[0]` has the unknown key 'cloud_properties_by_cpis', which is \
+                ignored; did you mean 'cloud_properties_by_cpi'?",
             "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \
                 'exec_path'?",
         ],
