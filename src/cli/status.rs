@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::Value;
 
 use super::choices::RendererArgs;
+use super::cpi::describe_versions;
 use super::finish::CommandResult;
 use super::manifest_args::ManifestFlags;
 use super::session::{PreparedRun, Session};
@@ -17,7 +18,7 @@ use base::events::Reporter;
 use base::{Error, Result};
 use engine::history::RecordFile;
 use engine::inspection::{
-    AgentAnswers, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
+    AgentAnswers, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
 use engine::state::{State, Storage};
 
@@ -166,6 +167,13 @@ fn text(session: &Session, status: &Status) -> String {
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;
+    for CpiStatus { name, version, release, api_version } in &status.cpis {
+        let mut parts = vec![name.clone().unwrap_or_else(|| "default".to_owned())];
+        parts.push(describe_versions(version.as_deref(), release.as_deref()));
+        parts.push(format!("API\u{a0}version\u{a0}{api_version}"));
+        parts.retain(|part| !part.is_empty());
+        facts.push(("CPI", parts.join("  ")));
+    }
     for stemcell in record.stemcells.iter().filter(|stemcell| stemcell.in_use) {
         let cpi = of(stemcell.cpi.as_deref());
         facts.push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));

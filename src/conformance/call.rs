@@ -104,7 +104,7 @@ fn finish_call(
             // A CPI without `info` has API version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
                 success = true;
-                info = Some(Info { api_version: 1, stemcell_formats: None });
+                info = Some(Info { api_version: 1, stemcell_formats: None, version: None });
             }
             error = Some(refusal.text());
         }

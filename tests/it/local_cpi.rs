@@ -210,7 +210,8 @@ fn life(cloud: &Cloud) {
     let host_vcap = fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok();
     assert_eq!(
         cloud.call("info", json!([])),
-        json!({"stemcell_formats": ["local-directory", "local"], "api_version": 2})
+        json!({"stemcell_formats": ["local-directory", "local"], "api_version": 2,
+            "version": env!("CARGO_PKG_VERSION")})
     );
     let stemcell = cloud.stemcell();
     let created = cloud.call("create_vm", cloud.create_vm_arguments(&stemcell));

@@ -290,6 +290,7 @@ fn mask_report(report: &str) -> String {
         // A duration of two digits moves the last column.
         (r"(?m)^ {40,}", "                                                "),
         (r"(?s)\nLoad .*?\n(\S)", "\nLoad  <load>\n$1"),
+        (r"(\nCPI  \S+)  \S+  API", "$1  <version>  API"),
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, mask).into_owned();
     }

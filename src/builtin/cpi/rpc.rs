@@ -130,6 +130,9 @@ fn read(request: impl Read) -> Outcome<Request> {
         .map_err(|_| CpiFailure::invalid_call("the request must have 'method', a string"))
 }
 
+/// The version of the built-in CPIs, which `info` reports.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
 /// CPIs.
 pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {

@@ -14,7 +14,7 @@ use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
-use crate::cpi::rpc::{Log, Request, api_version, exchange};
+use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
 use ironic::Client;
@@ -76,7 +76,8 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     // `info` must work without a configuration.
     if method == "info" {
         let version = api_version(config, &context)?;
-        return Ok(json!({"stemcell_formats": ["openstack-raw", "raw"], "api_version": version}));
+        let formats = ["openstack-raw", "raw"];
+        return Ok(json!({"stemcell_formats": formats, "api_version": version, "version": VERSION}));
     }
 
     let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;

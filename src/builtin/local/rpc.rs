@@ -11,7 +11,7 @@ use super::store::Cloud;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
-use crate::cpi::rpc::{Log, Request, api_version, exchange};
+use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 
 /// The context of one request.
@@ -51,7 +51,8 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "info" => {
             take(0, 0)?;
             let formats = stemcell_formats(config, &context)?;
-            return Ok(json!({"stemcell_formats": formats, "api_version": api_version(config, &context)?}));
+            let api_version = api_version(config, &context)?;
+            return Ok(json!({"stemcell_formats": formats, "api_version": api_version, "version": VERSION}));
         }
         "calculate_vm_cloud_properties" => return vm::size(take(1, 1)?.hash("desired_instance_size")?),
         _ => {}

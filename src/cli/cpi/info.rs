@@ -37,6 +37,7 @@ impl InfoArgs {
                     "api_version": info.api_version,
                     "used_api_version": used,
                     "stemcell_formats": info.stemcell_formats,
+                    "version": info.version,
                 })
             });
             let document = json!({"cpi": prepared.name, "info": info, "call": called});
@@ -47,6 +48,7 @@ impl InfoArgs {
             let mut table = Table::new(["Property", "Value"]);
             let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
             row("CPI", prepared.name.clone());
+            row("Version", info.version.clone().unwrap_or_default());
             row("API version", info.api_version.to_string());
             row("API version used", used.map(|used| used.to_string()).unwrap_or_default());
             let formats = info.stemcell_formats.as_ref().map(|formats| formats.join("\n"));

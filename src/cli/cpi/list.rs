@@ -35,12 +35,18 @@ impl ListArgs {
     }
 }
 
+/// Formats the version of a CPI, as it reports it, and its release.
+pub(in crate::cli) fn describe_versions(version: Option<&str>, release: Option<&str>) -> String {
+    version.into_iter().chain(release).collect::<Vec<_>>().join(", ")
+}
+
 fn name(cpi: &ListedCpi) -> String {
     cpi.name.clone().unwrap_or_else(|| "the default CPI".to_owned())
 }
 
 fn cpis_table(listed: Vec<ListedCpi>, layout: &Layout) -> String {
-    let mut table = Table::new(["Name", "Type", "Version", "Stemcell formats", "Reachable", "Note"]);
+    let mut table =
+        Table::new(["Name", "Type", "Version", "API version", "Stemcell formats", "Reachable", "Note"]);
     for cpi in listed {
         let note = match (&cpi.name, cpi.problem) {
             (_, Some(problem)) => problem,
@@ -52,8 +58,10 @@ fn cpis_table(listed: Vec<ListedCpi>, layout: &Layout) -> String {
             (true, None) => "unknown".to_owned(),
             (false, None) => String::new(),
         };
-        let version = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
-        table.row([cpi.name.unwrap_or_default(), cpi.kind, version, formats, yes_or_no(cpi.reachable), note]);
+        let version = describe_versions(cpi.version.as_deref(), cpi.release.as_deref());
+        let api = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
+        let (name, reachable) = (cpi.name.unwrap_or_default(), yes_or_no(cpi.reachable));
+        table.row([name, cpi.kind, version, api, formats, reachable, note]);
     }
     table.print(layout)
 }

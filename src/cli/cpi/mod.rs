@@ -13,7 +13,7 @@ use super::finish::CommandResult;
 use super::session::Session;
 use base::Result;
 
-pub(super) use list::ListArgs;
+pub(super) use list::{ListArgs, describe_versions};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CpiCommandArgs {

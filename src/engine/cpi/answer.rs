@@ -80,7 +80,12 @@ pub struct Info {
     pub api_version: u32,
     /// The stemcell formats that it accepts; `None` if unknown.
     pub stemcell_formats: Option<Vec<String>>,
+    /// The version of the CPI itself, if it reports one.
+    pub version: Option<String>,
 }
+
+/// The maximum length of the version of a CPI, in bytes.
+const MAX_VERSION_BYTES: usize = 64;
 
 /// A checked answer, with a remark if it violates the contract.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,7 +199,11 @@ impl Info {
                 format!("`stemcell_formats` must be a list of strings, not {}", show_value(formats))
             })?),
         };
-        Ok(Info { api_version, stemcell_formats })
+        // The API does not define this key, so any other value is ignored.
+        let version = result.get("version").and_then(Value::as_str).map(str::trim);
+        let version = version.filter(|version| !version.is_empty());
+        let version = version.map(|version| shorten(version, MAX_VERSION_BYTES).into_owned());
+        Ok(Info { api_version, stemcell_formats, version })
     }
 }
 
@@ -354,5 +363,15 @@ mod tests {
             assert!(Info::from_result(&bad).is_err(), "{bad}");
         }
         assert!(Info::from_result(&json!({"stemcell_formats": "raw"})).is_err());
+    }
+
+    #[test]
+    fn info_may_have_the_version_of_the_cpi() {
+        let version = |version: Value| Info::from_result(&json!({"version": version})).unwrap().version;
+        assert_eq!(version(json!(" 54.1.0\n")), Some("54.1.0".to_owned()));
+        for none in [json!(null), json!(" "), json!(7), json!({})] {
+            assert_eq!(version(none), None);
+        }
+        assert!(version(json!("x".repeat(1 << 20))).unwrap().len() < 100);
     }
 }

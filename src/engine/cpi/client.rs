@@ -95,7 +95,7 @@ impl Cpi {
 
     /// Returns a CPI of API version 1 that is not asked for its `info`.
     pub(crate) fn without_info(settings: CpiSettings) -> Self {
-        Cpi { settings, info: Info { api_version: 1, stemcell_formats: None } }
+        Cpi { settings, info: Info { api_version: 1, stemcell_formats: None, version: None } }
     }
 
     /// Returns the CPI's `info`.
@@ -236,7 +236,7 @@ mod tests {
             highest_api_version: cap,
             builtin: false,
         };
-        Cpi { settings: setup, info: Info { api_version: said, stemcell_formats: None } }
+        Cpi { settings: setup, info: Info { api_version: said, stemcell_formats: None, version: None } }
     }
 
     #[test]

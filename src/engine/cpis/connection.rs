@@ -35,6 +35,8 @@ pub(crate) struct CpiConnection<'a> {
     /// The CPI's name; `None` for the default CPI.
     name: Option<String>,
     cpi: Cpi,
+    /// Its release as `NAME/VERSION`, if it is a job of one.
+    release: Option<String>,
     /// The API version of the stemcell that calls refer to.
     stemcell_api_version: u32,
     /// The place of its resources.
@@ -132,6 +134,7 @@ impl<'a> CpiConnection<'a> {
                 run,
                 name: name.map(str::to_owned),
                 cpi,
+                release: located.release,
                 stemcell_api_version,
                 location,
                 _installed: located.installed,
@@ -162,6 +165,11 @@ impl<'a> CpiConnection<'a> {
     /// Returns the version of the CPI API that is used with it.
     pub(crate) fn api_version(&self) -> u32 {
         self.cpi.api_version()
+    }
+
+    /// Returns the version of the CPI itself, as it answers to `info`, and its release as `NAME/VERSION`.
+    pub(crate) fn versions(&self) -> (Option<String>, Option<String>) {
+        (self.cpi.info().version.clone(), self.release.clone())
     }
 
     /// Returns the stemcell formats that the CPI accepts, if it declares them.

@@ -20,8 +20,8 @@ pub use gateway::{Gateway, SshRoute};
 pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};
 pub use status::{
-    AgentAnswers, AgentStatus, CertificateStatus, DiskStatus, NetworkStatus, PresenceStatus, ProcessStatus,
-    Status, StatusCollector, StatusRequest, StatusSources, VmStatus,
+    AgentAnswers, AgentStatus, CertificateStatus, CpiStatus, DiskStatus, NetworkStatus, PresenceStatus,
+    ProcessStatus, Status, StatusCollector, StatusRequest, StatusSources, VmStatus,
 };
 
 use std::time::Duration;

@@ -60,6 +60,9 @@ pub struct Status {
     pub processes: Vec<ProcessStatus>,
     /// Load, CPU, memory and disks, as the agent reports them.
     pub vitals: Option<Value>,
+    /// The CPIs of VM and disks, if they were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpis: Vec<CpiStatus>,
     /// The VM's networks.
     pub networks: Vec<NetworkStatus>,
     /// Persistent disks.
@@ -87,6 +90,19 @@ pub enum PresenceStatus {
     Unknown,
     /// The CPI was not asked.
     NotAsked,
+}
+
+/// A CPI that was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CpiStatus {
+    /// Its name; `None` for the default CPI.
+    pub name: Option<String>,
+    /// The version of the CPI itself, if it answers `info` with one.
+    pub version: Option<String>,
+    /// The release that it comes from: `NAME/VERSION`.
+    pub release: Option<String>,
+    /// The version of the CPI API that is used with it.
+    pub api_version: u32,
 }
 
 /// The VM on record.
@@ -219,6 +235,7 @@ struct CpiAnswers {
     /// The VM on record, with true if its agent answered.
     when: (Option<VmHandle>, bool),
     findings: Vec<(Resource, PresenceStatus)>,
+    cpis: Vec<CpiStatus>,
 }
 
 impl<'a> StatusSources<'a> {
@@ -321,6 +338,7 @@ impl StatusCollector<'_> {
             jobs: super::jobs(&agent_state),
             processes: processes(&agent_state),
             vitals,
+            cpis: self.asked.as_ref().map(|asked| asked.cpis.clone()).unwrap_or_default(),
             networks: self.networks(&agent_state, &state),
             disks,
             untracked_disks,
@@ -391,12 +409,18 @@ impl StatusCollector<'_> {
             }
         };
         let cpis = self.cpis.insert(cpis);
-        let mut findings = Vec::new();
+        let (mut findings, mut asked): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
             if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
             }
-            let there = match cpis.connect(resource.cpi(), &asking)?.presence(&asking, &resource)? {
+            let connection = cpis.connect(resource.cpi(), &asking)?;
+            if asked.iter().all(|known| known.name.as_deref() != connection.name()) {
+                let (version, release) = connection.versions();
+                let (name, api_version) = (connection.name().map(str::to_owned), connection.api_version());
+                asked.push(CpiStatus { name, version, release, api_version });
+            }
+            let there = match connection.presence(&asking, &resource)? {
                 Presence::Exists => PresenceStatus::Yes,
                 Presence::Gone => PresenceStatus::No,
                 Presence::Unknown(reason) => {
@@ -407,7 +431,7 @@ impl StatusCollector<'_> {
             findings.push((recorded, there));
         }
         asking.finish();
-        self.asked = Some(CpiAnswers { when, findings });
+        self.asked = Some(CpiAnswers { when, findings, cpis: asked });
         Ok(())
     }
 

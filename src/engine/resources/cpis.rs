@@ -20,6 +20,10 @@ pub struct ListedCpi {
     pub kind: String,
     /// True if it answers `info`.
     pub reachable: bool,
+    /// The version of the CPI itself, if it answers `info` with one.
+    pub version: Option<String>,
+    /// The release that it comes from: `NAME/VERSION`.
+    pub release: Option<String>,
     /// The version of the CPI API that is used with it.
     pub api_version: Option<u32>,
     /// The stemcell formats that it accepts, if it declares them.
@@ -52,10 +56,13 @@ pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<
         listed.push(match cpis.connect(name.as_deref(), &stage) {
             Ok(connection) => {
                 stage.finish();
+                let (version, release) = connection.versions();
                 ListedCpi {
                     name,
                     kind,
                     reachable: true,
+                    version,
+                    release,
                     api_version: Some(connection.api_version()),
                     stemcell_formats: connection.stemcell_formats().map(<[String]>::to_vec),
                     problem: None,
@@ -69,6 +76,8 @@ pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<
                     name,
                     kind,
                     reachable: false,
+                    version: None,
+                    release: None,
                     api_version: None,
                     stemcell_formats: None,
                     problem: Some(problem),

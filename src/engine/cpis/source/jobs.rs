@@ -111,7 +111,7 @@ pub(super) fn install(
 ) -> Result<LocatedCpi> {
     let CpiSources { run: environment, inputs: parts, .. } = sources;
     let found = find_jobs(wanted, parts.releases)?;
-    let cpi = only_cpi_job(&found)?;
+    let FoundJob { release, job: cpi } = only_cpi_job(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_dir = root.join("jobs");
     render_jobs(parts, &found, properties, &jobs_dir, &installing)?;
@@ -127,6 +127,7 @@ pub(super) fn install(
         // Its configuration is in its rendered files.
         context: Map::new(),
         builtin: false,
+        release: Some(format!("{}/{}", release.name, release.version)),
         installed: Some(installed),
     })
 }
@@ -203,11 +204,11 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
 }
 
 /// Returns the only job with the template `bin/cpi`.
-fn only_cpi_job<'r>(found: &[FoundJob<'r>]) -> Result<&'r Job> {
-    let cpis: Vec<&FoundJob<'r>> = found.iter().filter(|found| provides_cpi(found.job)).collect();
+fn only_cpi_job<'f, 'r>(found: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'r>> {
+    let cpis: Vec<&'f FoundJob<'r>> = found.iter().filter(|found| provides_cpi(found.job)).collect();
     let name = |found: &&FoundJob<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
     match cpis.as_slice() {
-        [one] => Ok(one.job),
+        [one] => Ok(*one),
         [] => {
             let looked: Vec<String> = found
                 .iter()

@@ -37,6 +37,8 @@ pub(crate) struct LocatedCpi {
     pub(crate) context: Map<String, Value>,
     /// True if it ships inside this program.
     pub(crate) builtin: bool,
+    /// Its release as `NAME/VERSION`, if it is a job of one.
+    pub(crate) release: Option<String>,
     /// Keeps its packages in place.
     pub(crate) installed: Option<Arc<InstalledPackages>>,
 }
@@ -166,7 +168,7 @@ impl<'a> CpiSources<'a> {
     ) -> LocatedCpi {
         let env_vars = with_directories(self.run, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, env_vars };
-        LocatedCpi { executable, context, builtin: false, installed: None }
+        LocatedCpi { executable, context, builtin: false, release: None, installed: None }
     }
 }
 

@@ -11,8 +11,10 @@ fn list_shows_info_or_error_of_every_cpi() {
     let listed = |json: &str| serde_json::from_str::<Value>(json).unwrap();
     let run = clouds.on("cpis", &["--json"]).success();
     let both = json!(["local-directory", "local"]);
-    let expected = |name: Value, kind: &str, version: u32, formats: Value| {
-        json!({"name": name, "type": kind, "reachable": true, "api_version": version,
+    let expected = |name: Value, kind: &str, api: u32, formats: Value| {
+        let own = (kind == "local").then_some(env!("CARGO_PKG_VERSION"));
+        json!({"name": name, "type": kind, "reachable": true, "api_version": api,
+            "version": own, "release": null,
             "stemcell_formats": formats,
                "problem": null})
     };
@@ -30,7 +32,7 @@ fn list_shows_info_or_error_of_every_cpi() {
     // Unknown formats are not a problem. A failing CPI is.
     clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
-    assert!(run.stdout.contains("foreign\tanything\t1\tunknown\t"), "{}", run.stdout);
+    assert!(run.stdout.contains("foreign\tanything\t-\t1\tunknown\t"), "{}", run.stdout);
     clouds.hello.script(Script::speaking(Dialect::Local).fail(
         "info",
         9,
