@@ -24,6 +24,7 @@ use super::{
 pub(super) const ON_RECORD: &str = "each resource is on record, a suspect or of an open call";
 pub(super) const MADE_ONCE: &str = "no call is made again before its outcome is settled or a suspect";
 pub(super) const ONE_VM: &str = "no VM is made while a living one is on record";
+pub(super) const AS_RECORDED: &str = "no resource is on record as resized before it is";
 pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the state";
 
 /// The rules by which runs act.
@@ -57,6 +58,9 @@ pub(super) struct Model {
     pub(super) setting: Setting,
     /// The number of calls that the runs may make in all.
     pub(super) calls: usize,
+    /// True if a VM is on record at the start, as the result of the first call, and the runs resize it.
+    /// Otherwise they create and delete one.
+    pub(super) resizes: bool,
 }
 
 /// A transition. The numbers are those of the run and of the call.
@@ -204,7 +208,7 @@ impl Model {
         }
     }
 
-    /// Lists the next transitions of a run: it creates or deletes the VM, or ends.
+    /// Lists the next transitions of a run: it creates, deletes or resizes the VM, or ends.
     fn plan(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
         let view = state.runs[run].view;
         let mut ended = *state;
@@ -212,7 +216,11 @@ impl Model {
         transitions.push((Action::End { run }, ended));
         let calls = &state.calls[..self.calls];
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
-        let kind = view.vm.first().map_or(CallKind::Create, |vm| CallKind::Delete(small(vm)));
+        let kind = match view.vm.first() {
+            None => CallKind::Create,
+            Some(vm) if self.resizes => CallKind::Resize(small(vm)),
+            Some(vm) => CallKind::Delete(small(vm)),
+        };
         let mut next = *state;
         next.calls[call] = Call { kind, by: small(run), ..Call::default() };
         next.runs[run].phase = Phase::Preparing(small(call), 0);
@@ -434,9 +442,10 @@ impl Model {
                         if this.file == AnswerFile::Answer {
                             this.content = content;
                         }
-                        match this.kind.target() {
-                            None => this.is_alive = made,
-                            Some(target) => next.calls[target].is_alive &= !made,
+                        match this.kind {
+                            CallKind::Delete(target) => next.calls[usize::from(target)].is_alive &= !made,
+                            CallKind::Resize(target) => next.calls[usize::from(target)].is_resized |= made,
+                            CallKind::Create | CallKind::Unused | CallKind::Over => this.is_alive = made,
                         }
                         transitions.push((Action::CpiEnds { call, made, answer }, next));
                     }
@@ -528,7 +537,12 @@ impl System for Model {
     }
 
     fn start(&self) -> ModelState {
-        ModelState::default()
+        let mut start = ModelState::default();
+        if self.resizes {
+            start.calls[0] = Call { kind: CallKind::Create, is_alive: true, ..Call::default() };
+            start.record.vm = CallSet::default().with(0);
+        }
+        start
     }
 
     fn next(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
@@ -555,7 +569,9 @@ impl System for Model {
         let is_known =
             |(number, call): (usize, &Call)| !call.is_alive || call.intent || state.record.names(number);
         let is_lost = !state.calls.iter().enumerate().all(is_known);
-        state.violated.or(is_lost.then_some(ON_RECORD))
+        let vm = state.record.vm.first().map(|vm| state.calls[vm]);
+        let is_ahead = state.record.is_resized && vm.is_some_and(|vm| vm.is_alive && !vm.is_resized);
+        state.violated.or(is_lost.then_some(ON_RECORD)).or(is_ahead.then_some(AS_RECORDED))
     }
 
     fn is_settled(&self, state: &ModelState) -> bool {

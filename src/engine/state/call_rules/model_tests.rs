@@ -1,17 +1,29 @@
 //! Explores the model by the rules of the code, and by rules with one mistake each.
 
 use super::explorer::{Explored, NO_DEAD_END, explore};
-use super::model::{IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting};
+use super::model::{
+    AS_RECORDED, IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting,
+};
 use super::{Conclusion, Evidence, FileState, Outcome, Preparation, Progress, conclusions, progress};
 
 /// A limit with which an exploration visits every state.
 const ALL: usize = usize::MAX;
 
-/// Checks the rules of the code in a setting, and returns the number of states.
+/// Checks the rules of the code in a setting in which a VM is created and deleted, and returns the number of
+/// states.
 fn check(setting: Setting, calls: usize, limit: usize) -> usize {
+    check_model(&Model { table: IMPLEMENTED_RULES, setting, calls, resizes: false }, limit)
+}
+
+/// Like [`check`] for a VM that exists and is resized. The number of calls includes the one that created it.
+fn check_resize(setting: Setting, calls: usize, limit: usize) -> usize {
+    check_model(&Model { table: IMPLEMENTED_RULES, setting, calls, resizes: true }, limit)
+}
+
+fn check_model(model: &Model, limit: usize) -> usize {
+    let Model { setting, calls, .. } = *model;
     let started = std::time::Instant::now();
-    let Explored { is_complete, states, transitions, counterexample } =
-        explore(&Model { table: IMPLEMENTED_RULES, setting, calls }, limit);
+    let Explored { is_complete, states, transitions, counterexample } = explore(model, limit);
     let extent = if is_complete { "all" } else { "the first" };
     let took = started.elapsed();
     println!("{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {took:.1?}");
@@ -26,6 +38,20 @@ fn two_runs_keep_all_properties_in_every_order() {
     assert!(states > 1000, "the model covers too little: {states} states");
     check(Setting::OneMachine, 1, 5000);
     check(Setting::TwoMachines, 1, 5000);
+}
+
+#[test]
+fn resized_resource_is_never_smaller_than_its_record() {
+    let states = check_resize(Setting::Directory, 2, ALL);
+    assert!(states > 1000, "the model covers too little: {states} states");
+}
+
+#[test]
+#[ignore = "millions of states: see docs/architecture.md"]
+fn explores_resizing_twice_in_a_directory_and_once_in_a_bucket() {
+    check_resize(Setting::Directory, 3, ALL);
+    check_resize(Setting::OneMachine, 2, ALL);
+    check_resize(Setting::TwoMachines, 2, ALL);
 }
 
 #[test]
@@ -61,6 +87,7 @@ struct Mistake {
     table: RuleTable,
     setting: Setting,
     calls: usize,
+    resizes: bool,
     property: &'static str,
 }
 
@@ -78,6 +105,13 @@ fn forgets_unknown_outcomes(outcome: Outcome, creates: bool, _: bool) -> &'stati
 fn trusts_errors(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
     match outcome {
         Outcome::Failed { .. } => &[Conclusion::Settle],
+        outcome => conclusions(outcome, creates, forget),
+    }
+}
+
+fn believes_in_success(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+    match outcome {
+        Outcome::Unknown if !creates => &[Conclusion::Record, Conclusion::Settle],
         outcome => conclusions(outcome, creates, forget),
     }
 }
@@ -101,7 +135,7 @@ fn goes_on(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusio
 }
 
 /// Returns the mistakes that are found in few states.
-fn mistakes() -> [Mistake; 8] {
+fn mistakes() -> [Mistake; 9] {
     use Preparation::{Announce, ConfirmLock, PrepareAnswer};
 
     [
@@ -110,6 +144,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { conclusions: goes_on, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
+            resizes: false,
             property: MADE_ONCE,
         },
         Mistake {
@@ -117,6 +152,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { conclusions: settles_before_it_records, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
         },
         Mistake {
@@ -124,6 +160,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { preparations: &[ConfirmLock, Announce, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
         },
         Mistake {
@@ -131,6 +168,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { preparations: &[Announce, ConfirmLock, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
         },
         Mistake {
@@ -138,6 +176,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { conclusions: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
         },
         Mistake {
@@ -145,13 +184,23 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { conclusions: trusts_errors, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
+        },
+        Mistake {
+            name: "a resize without a usable answer counts as done",
+            table: RuleTable { conclusions: believes_in_success, ..IMPLEMENTED_RULES },
+            setting: Setting::Directory,
+            calls: 2,
+            resizes: true,
+            property: AS_RECORDED,
         },
         Mistake {
             name: "a lease that lapsed is taken over without a write",
             table: RuleTable { must_fence: |_| false, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
+            resizes: false,
             property: ONE_WRITER,
         },
         Mistake {
@@ -159,6 +208,7 @@ fn mistakes() -> [Mistake; 8] {
             table: RuleTable { conclusions: never_forgets, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
+            resizes: false,
             property: NO_DEAD_END,
         },
     ]
@@ -172,6 +222,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             table: RuleTable { progress: overlooks_a_process_about_to_start, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
             calls: 1,
+            resizes: false,
             property: ON_RECORD,
         },
         Mistake {
@@ -179,6 +230,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             table: RuleTable { may_give_back: |_| true, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
             calls: 1,
+            resizes: false,
             property: ONE_WRITER,
         },
     ]
@@ -196,8 +248,8 @@ fn every_rare_planted_mistake_has_a_counterexample() {
 }
 
 fn find(mistakes: &[Mistake]) {
-    for &Mistake { name, table, setting, calls, property } in mistakes {
-        let explored = explore(&Model { table, setting, calls }, ALL);
+    for &Mistake { name, table, setting, calls, resizes, property } in mistakes {
+        let explored = explore(&Model { table, setting, calls, resizes }, ALL);
         let found = explored.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
         println!("{name}: {} ({} states)", found.property, explored.states);
         found.trace.iter().for_each(|action| println!("    {action}"));

@@ -36,6 +36,8 @@ impl CallSet {
 pub(super) struct ModelRecord {
     /// The VM on record; at most one.
     pub(super) vm: CallSet,
+    /// True if the VM was resized.
+    pub(super) is_resized: bool,
     pub(super) suspects: CallSet,
 }
 
@@ -46,6 +48,8 @@ pub(super) enum CallKind {
     Unused,
     Create,
     Delete(u8),
+    /// Changes the resource and leaves it in its place, as `resize_disk` does.
+    Resize(u8),
     /// The call is over and left no trace.
     Over,
 }
@@ -96,6 +100,8 @@ pub(super) struct Call {
     pub(super) is_published: bool,
     /// True if the resource exists in the cloud.
     pub(super) is_alive: bool,
+    /// True if the resource was resized in the cloud.
+    pub(super) is_resized: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -168,13 +174,14 @@ impl CallKind {
     fn without_target(self) -> CallKind {
         match self {
             CallKind::Delete(_) => CallKind::Delete(0),
+            CallKind::Resize(_) => CallKind::Resize(0),
             kind => kind,
         }
     }
 
     pub(super) fn target(self) -> Option<usize> {
         match self {
-            CallKind::Delete(target) => Some(target.into()),
+            CallKind::Delete(target) | CallKind::Resize(target) => Some(target.into()),
             _ => None,
         }
     }
@@ -185,13 +192,17 @@ impl ModelRecord {
         self.vm.has(call) || self.suspects.has(call)
     }
 
-    /// Returns the record after a successful call. Returns `None` for a second VM, which the state rejects.
+    /// Returns the record after a successful call. Returns `None` if the state rejects it: a second VM, or a
+    /// change of a VM that is not on record.
     pub(super) fn after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
         let fits = |vm| self.vm == CallSet::default() || self.vm.has(vm);
         match kind {
             CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with(call), ..self }),
             CallKind::Delete(target) => {
-                fits(target.into()).then(|| ModelRecord { vm: CallSet::default(), ..self })
+                fits(target.into()).then(|| ModelRecord { vm: CallSet::default(), is_resized: false, ..self })
+            }
+            CallKind::Resize(target) => {
+                self.vm.has(target.into()).then_some(ModelRecord { is_resized: true, ..self })
             }
             CallKind::Unused | CallKind::Over => Some(self),
         }
@@ -233,11 +244,13 @@ impl Packed {
             CallKind::Create => 1,
             CallKind::Over => 2,
             CallKind::Delete(target) => 3 + target,
+            CallKind::Resize(target) => 3 + small(CALLS) + target,
         };
-        self.add(3, [kind]);
+        self.add(4, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
-        let facts = [call.intent, call.is_held, call.is_made, call.is_published, call.is_alive];
+        let facts = [call.intent, call.is_held, call.is_made, call.is_published];
         self.add(1, facts.map(u8::from));
+        self.add(1, [call.is_alive, call.is_resized].map(u8::from));
         self.add(1, [call.by]);
     }
 
@@ -265,7 +278,7 @@ impl Packed {
         };
         self.add(4, [phase]);
         self.add(3, [call, outcome, step, run.open.0, run.view.vm.0, run.view.suspects.0]);
-        self.add(1, [run.forgets, run.is_stale, run.is_checked].map(u8::from));
+        self.add(1, [run.forgets, run.is_stale, run.is_checked, run.view.is_resized].map(u8::from));
     }
 }
 
@@ -279,7 +292,8 @@ impl ModelState {
         self.runs.swap(0, 1);
         self.keepers.swap(0, 1);
         for (number, call) in self.calls.iter_mut().enumerate() {
-            let is_over = *call == Call { kind: call.kind, is_alive: call.is_alive, ..Call::default() };
+            let Call { kind, is_alive, is_resized, .. } = *call;
+            let is_over = *call == Call { kind, is_alive, is_resized, ..Call::default() };
             // A call that is over belongs to no run.
             if !is_over || self.runs.iter().any(|run| run.phase.call() == Some(number)) {
                 call.by = 1 - call.by;
@@ -323,7 +337,7 @@ impl ModelState {
         [&mut self.record.vm, &mut self.record.suspects].into_iter().for_each(set);
         self.keepers.iter_mut().flatten().for_each(set);
         for call in &mut self.calls {
-            if let CallKind::Delete(target) = &mut call.kind {
+            if let CallKind::Delete(target) | CallKind::Resize(target) = &mut call.kind {
                 number(target);
             }
         }
@@ -342,6 +356,7 @@ impl ModelState {
         self.calls.iter().for_each(|call| packed.add_call(call));
         self.runs.iter().for_each(|run| packed.add_run(run));
         packed.add(3, [self.record.vm.0, self.record.suspects.0]);
+        packed.add(1, [u8::from(self.record.is_resized)]);
         packed.add(4, self.keepers.map(|keeper| keeper.map_or(0, |calls| 8 | calls.0)));
         let owner = match self.owner {
             Owner::None => 0,
@@ -398,13 +413,14 @@ impl ModelState {
             if call.intent || call.process != Process::None || self.runs.iter().any(busy) {
                 continue;
             }
-            let Call { kind, is_alive, .. } = call;
+            let Call { kind, is_alive, is_resized, .. } = call;
             let is_target = |other: &Call| other.kind.target() == Some(number);
             let is_named = self.record.names(number) || self.runs.iter().any(|run| run.view.names(number));
             let matters =
                 is_alive || is_named || self.calls.iter().any(is_target) || kind == CallKind::Unused;
-            self.calls[number] =
-                Call { kind: if matters { kind } else { CallKind::Over }, is_alive, ..Call::default() };
+            let kind = if matters { kind } else { CallKind::Over };
+            let is_resized = is_resized && is_alive;
+            self.calls[number] = Call { kind, is_alive, is_resized, ..Call::default() };
         }
     }
 }
