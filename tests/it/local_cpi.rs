@@ -260,6 +260,18 @@ fn life(cloud: &Cloud) {
     cloud.call("detach_disk", json!([vm, disk]));
     cloud.call("resize_disk", json!([disk, 128]));
     assert_eq!(cloud.error("resize_disk", json!([disk, 127])).0, "Bosh::Clouds::NotSupported");
+    let document = || {
+        let disk = cloud.root().join("disks").join(disk.as_str().unwrap()).join("disk.json");
+        serde_json::from_slice::<Value>(&fs::read(disk).unwrap()).unwrap()
+    };
+    cloud.call("update_disk", json!([disk, 256, {"type": "ssd"}]));
+    assert_eq!(cloud.error("update_disk", json!([disk, 255, {}])).0, "Bosh::Clouds::NotSupported");
+    assert_eq!(
+        (&document()["size"], &document()["cloud_properties"]),
+        (&json!(256), &json!({"type": "ssd"}))
+    );
+    cloud.call("resize_disk", json!([disk, 257]));
+    assert_eq!(document()["cloud_properties"], json!({"type": "ssd"}));
     cloud.call("attach_disk", json!([vm, disk]));
 
     cloud.call("reboot_vm", json!([vm]));
@@ -363,6 +375,7 @@ fn wrong_requests_get_typed_errors() {
         typed("attach_disk", json!([vm, disk]), "VMNotFound");
         typed("detach_disk", json!([vm, disk]), "VMNotFound");
         typed("resize_disk", json!([disk, 1]), "DiskNotFound");
+        typed("update_disk", json!([disk, 1, {}]), "DiskNotFound");
         typed("set_disk_metadata", json!([disk, {}]), "DiskNotFound");
         typed("snapshot_disk", json!([disk, {}]), "DiskNotFound");
         typed("delete_disk", json!(["vol-1"]), "DiskNotFound");

@@ -87,19 +87,22 @@ pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<
     }
 }
 
-/// `resize_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so that the caller
-/// copies the data to a new disk.
-pub(super) fn resize(store: &Cloud, cid: &Cid, size: u64) -> Outcome<Value> {
+/// `resize_disk` and `update_disk`: grows a detached disk, and replaces its cloud properties if they are
+/// given. Rejects other requests with `NotSupported`, so that the caller copies the data to a new disk.
+pub(super) fn update(store: &Cloud, cid: &Cid, size: u64, cloud_properties: Option<Hash>) -> Outcome<Value> {
     let held = store.require(cid)?;
     let mut document = document(&held, cid)?;
     let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
     if let Some(vm) = attached_to(store, cid)? {
-        return refuse(format!("is attached to VM '{vm}': detach it to resize it"));
+        return refuse(format!("is attached to VM '{vm}': detach it to change it"));
     }
     if size < document.size {
         return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
     }
     document.size = size;
+    if let Some(cloud_properties) = cloud_properties {
+        document.cloud_properties = cloud_properties;
+    }
     write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
 }

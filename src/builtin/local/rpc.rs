@@ -108,10 +108,15 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
             deleting(call, |call, store| disk::delete(call, store, &cid))
         }
-        "resize_disk" => {
-            let mut arguments = take(2, 2)?;
+        "resize_disk" | "update_disk" => {
+            let count = if method == "update_disk" { 3 } else { 2 };
+            let mut arguments = take(count, count)?;
             let (cid, size) = (arguments.own_cid(ObjectKind::Disk)?, arguments.size("new_size")?);
-            disk::resize(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid, size)
+            let cloud_properties = match method {
+                "update_disk" => Some(arguments.hash("cloud_properties")?),
+                _ => None,
+            };
+            disk::update(&existing(call)?.ok_or_else(|| cid.not_found())?, &cid, size, cloud_properties)
         }
         "has_disk" => has(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
