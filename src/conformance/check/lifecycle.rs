@@ -287,8 +287,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
     /// Returns the disk after the checks, because an update may replace it.
     fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
-        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, |step, disk| {
+        let resize = |step: &mut Step<'_, '_>, disk: &CreatedResource| {
             step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
+        };
+        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
+        // A caller that got no answer repeats the call.
+        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK, |step, disk| {
+            step.expect_unpromised();
+            resize(step, disk)
         });
         let lost = self.lost();
         let (_, made) = self.run.check_making("update_disk", |step| {
