@@ -147,8 +147,8 @@ impl FailureLife {
     /// Changes the manifest as the stage requires.
     fn begin(&mut self, stage: usize) {
         if stage == 1 {
-            let larger = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
-            self.hello.ops("disk.yml", larger);
+            let smaller = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n";
+            self.hello.ops("disk.yml", smaller);
         }
     }
 

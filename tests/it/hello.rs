@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
+use crate::support::scripted::{Dialect, Reaction, Script};
 use crate::support::tarballs::{StemcellTarball, sha1, sha256};
 
 const GREETING: &str = "\
@@ -158,16 +159,42 @@ fn check_requests(requests: &[Value], state: &Value) {
 }
 
 #[test]
-fn resized_disk_keeps_its_data() {
+fn larger_disk_keeps_its_data() {
+    let size = |hello: &mut Hello, size: u64| {
+        let ops = format!("- {{type: replace, path: /disk_pools/name=disks/disk_size, value: {size}}}\n");
+        hello.ops("disk.yml", &ops);
+    };
     let mut hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    let old = hello.state()["disks"][0]["cid"].clone();
+    let old = hello.state()["disks"][0].clone();
     hello.requests();
 
-    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    size(&mut hello, 1536);
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
+    let resize = ["create_vm", "set_vm_metadata", "resize_disk", "attach_disk", "set_disk_metadata"];
+    assert_eq!(Hello::methods(&hello.requests()), [&["info", "has_vm", "delete_vm"], &resize[..]].concat());
+    let state = hello.state();
+    let disk = &state["disks"][0];
+    assert_eq!((&disk["cid"], &disk["id"], &disk["size"]), (&old["cid"], &old["id"], &json!(1536)));
+
+    // An error is no answer that the CPI cannot.
+    size(&mut hello, 2048);
+    let script = Script::speaking(Dialect::Local);
+    hello.script(script.clone().fail("resize_disk", 1, "Bosh::Clouds::CloudError", false));
+    let run = hello.create(&[]).failure(1);
+    assert!(run.stderr.contains("run the same command with --recreate-persistent-disks"), "{}", run.stderr);
+    assert_eq!((&hello.state()["disks"][0]["size"], hello.calls("create_disk")), (&json!(1536), 0));
+
+    // The outcome of the call is not known, so it is repeated, and then declined.
+    hello.script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
+    hello.create(&[]).failure(1);
+    hello.script(script.without("resize_disk", 1));
+    hello.requests();
+    let run = hello.create(&[]).success();
+    assert!(run.stdout.contains("the CPI cannot, so the data is copied to a new disk"), "{}", run.stdout);
+    assert_eq!(hello.ask().1, 3);
     assert_eq!(
         Hello::methods(&hello.requests()),
         [
@@ -176,6 +203,7 @@ fn resized_disk_keeps_its_data() {
             "delete_vm",
             "create_vm",
             "set_vm_metadata",
+            "resize_disk",
             "attach_disk",
             "set_disk_metadata",
             "create_disk",
@@ -187,12 +215,12 @@ fn resized_disk_keeps_its_data() {
     );
     let state = hello.state();
     assert_eq!(state["disks"].as_array().unwrap().len(), 1);
-    assert_ne!(state["disks"][0]["cid"], old);
+    assert_ne!(state["disks"][0]["cid"], old["cid"]);
     assert_eq!(state["disks"][0]["size"], 2048);
     assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
 
     hello.create(&["--recreate-persistent-disks"]).success();
-    assert_eq!(hello.ask().1, 3);
+    assert_eq!(hello.ask().1, 4);
     assert_ne!(hello.state()["disks"][0]["cid"], state["disks"][0]["cid"]);
 
     hello.delete(&[]).success();

@@ -179,9 +179,9 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     // With a new VM and a new disk, the agent queries the registry again.
     far.hello
         .world
-        .write("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+        .write("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     far.hello.requests();
-    far.create(&["-o", "grow.yml"]).success();
+    far.create(&["-o", "shrink.yml"]).success();
     assert_eq!(far.hello.ask().1, 3);
     let requests = far.hello.requests();
     let methods = Hello::methods(&requests);
@@ -532,7 +532,7 @@ fn v1_vm_without_registry_reads_settings_from_a_file() {
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
     assert_eq!(vm(&hello.state()).get("ssh_host_key"), None);
-    hello.ops("grow.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    hello.ops("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
     assert!(!hello.world.exists("state.json.journal"));

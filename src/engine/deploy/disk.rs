@@ -1,4 +1,4 @@
-//! Creates, attaches, migrates and detaches persistent disks.
+//! Creates, changes, attaches, migrates and detaches persistent disks.
 
 use std::time::Duration;
 
@@ -7,9 +7,11 @@ use serde_json::{Map, json};
 use super::run::DeployRun;
 use super::vm;
 use crate::agent::{Agent, ForeignAgent};
+use crate::cpis::Presence;
 use crate::effects::{Effect, Executor};
+use crate::plan::{DiskUpdate, Step};
 use crate::protocol::{Contract, Unnamed};
-use crate::state::{AgentTask, Change, DiskHandle, DiskRecord};
+use crate::state::{AgentTask, Change, DiskHandle, DiskRecord, Resource};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -44,6 +46,53 @@ pub(super) fn create(
     )?;
     creating.finish();
     Ok(made)
+}
+
+/// Changes the detached disk of the environment in place, and returns its handle, because the CPI may rename
+/// it. Returns `None` if the CPI cannot change it.
+pub(super) fn update(
+    executor: &mut Executor<'_>,
+    step: &Step,
+    DiskUpdate { disk, spec, .. }: &DiskUpdate,
+    reason: &str,
+    stage: &Stage,
+) -> Result<Option<DiskHandle>> {
+    let updating =
+        stage.reporter().timed(step.name(), format!("Changing disk {disk} in place ({} MiB)", spec.size));
+    let (disk, size, cloud_properties) = (disk.clone(), spec.size, spec.cloud_properties.clone());
+    let mut arguments = vec![json!(disk.cid), json!(size)];
+    let effect = match step {
+        Step::UpdateDisk(_) => {
+            arguments.push(json!(cloud_properties));
+            let left_id = uuid::Uuid::new_v4().to_string();
+            Effect::UpdateDisk { disk: disk.clone(), size, cloud_properties, left_id }
+        }
+        _ => Effect::ResizeDisk { disk: disk.clone(), size },
+    };
+    if let Err(error) = executor.perform_if_supported(&updating, reason, &effect, arguments)? {
+        updating.skip(format!("the CPI cannot, so the data is copied to a new disk: {error}"));
+        return Ok(None);
+    }
+    drop_replaced(executor, &disk, &updating)?;
+    updating.finish();
+    Ok(executor.state().current_disk().map(DiskRecord::handle))
+}
+
+/// Drops the record of a disk that the CPI replaced with another one, if the CPI has deleted it.
+fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) -> Result<()> {
+    if !executor.state().disk(disk).is_some_and(DiskRecord::is_kept) {
+        return Ok(());
+    }
+    match executor.presence(stage, &Resource::Disk(disk.clone()))? {
+        Presence::Gone => executor.commit(Change::DiskDeleted(disk.clone())),
+        Presence::Exists | Presence::Unknown(_) => {
+            stage.reporter().warn(format!(
+                "the CPI has replaced disk {disk}, which may still exist: it stays on record until \
+                 delete-disk"
+            ));
+            Ok(())
+        }
+    }
 }
 
 /// Attaches a disk to the VM and has the agent mount it. `timeout` limits the wait for the agent.

@@ -121,11 +121,13 @@ impl<'a> DeployRun<'a> {
             }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
-        let (mut new_stemcell, mut new_disk) = (None, None);
+        let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
         let agent = self.teardown.agent(executor.state());
-        for (number, planned) in plan.steps.iter().enumerate() {
+        let mut plan = plan.clone();
+        let mut number = 0;
+        while let Some(planned) = plan.steps.get(number).cloned() {
             signals::check(self.context)?;
-            self.context.reporter.emit(step_started_event(plan, number, planned, &instance));
+            self.context.reporter.emit(step_started_event(&plan, number, &planned, &instance));
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -143,18 +145,27 @@ impl<'a> DeployRun<'a> {
                     let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
                     new_disk = Some(disk::create(executor, spec, az, why, &deploying)?);
                 }
+                Step::ResizeDisk(update) | Step::UpdateDisk(update) => {
+                    updated_disk = disk::update(executor, &planned.step, update, why, &deploying)?;
+                    if updated_disk.is_none() {
+                        plan = plan.copying_disk(number);
+                        let headline = format!("Copy the data of disk {} to a new disk", update.disk);
+                        self.context.reporter.planned(headline, plan.announced(&instance));
+                    }
+                }
                 Step::AttachDisk(which) => {
-                    let disk = self.resolve(which, new_disk.as_ref())?;
+                    let disk = match which {
+                        DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
+                        DiskRef::New => created(new_disk.as_ref())?,
+                    };
                     let (deployment, timeout) = (&self.prepared.deployment, self.agent_timeout);
                     disk::attach(deployment, timeout, executor, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
-                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
-                    disk::migrate(executor, &agent, disk, &deploying)?;
+                    disk::migrate(executor, &agent, created(new_disk.as_ref())?, &deploying)?;
                 }
                 Step::UseDisk => {
-                    let disk = self.resolve(&DiskRef::New, new_disk.as_ref())?;
-                    executor.commit(Change::DiskUsed(disk.clone()))?;
+                    executor.commit(Change::DiskUsed(created(new_disk.as_ref())?.clone()))?;
                 }
                 Step::DetachDisk(disk) => disk::detach(&self, executor, &agent, disk, why, &deploying)?,
                 Step::DeployJobs => {
@@ -180,18 +191,10 @@ impl<'a> DeployRun<'a> {
                     }
                 }
             }
+            number += 1;
         }
         deploying.finish();
         Ok(())
-    }
-
-    fn resolve<'d>(&self, which: &'d DiskRef, new: Option<&'d DiskHandle>) -> Result<&'d DiskHandle> {
-        match which {
-            DiskRef::Existing(disk) => Ok(disk),
-            DiskRef::New => {
-                new.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
-            }
-        }
     }
 
     /// Deploys the jobs to a new VM and records the manifest as deployed. The remaining steps only clean up.
@@ -277,6 +280,11 @@ fn step_started_event(plan: &Plan, number: usize, planned: &PlannedStep, instanc
         what: planned.step.describe(instance),
         reason: planned.reason.clone(),
     }
+}
+
+/// Returns the disk that an earlier step created.
+fn created(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
+    disk.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
 }
 
 /// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.

@@ -4,6 +4,7 @@
 //! may read the answer.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::cpi::{Answer, CpiError, CreatedVm, Method};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
@@ -47,6 +48,24 @@ pub(crate) enum Effect {
         #[serde(flatten)]
         disk: DiskHandle,
     },
+    /// `resize_disk`.
+    ResizeDisk {
+        #[serde(flatten)]
+        disk: DiskHandle,
+        /// The new size in MiB.
+        size: u64,
+    },
+    /// `update_disk`.
+    UpdateDisk {
+        #[serde(flatten)]
+        disk: DiskHandle,
+        /// The new size in MiB.
+        size: u64,
+        /// The new cloud properties.
+        cloud_properties: Map<String, Value>,
+        /// The id of a record for the old CID, if the CPI answers with another CID.
+        left_id: String,
+    },
     /// `delete_disk`.
     DeleteDisk(DiskHandle),
     /// `snapshot_disk`.
@@ -78,9 +97,11 @@ impl Effect {
             Effect::CreateVm { record } => record.cpi.as_deref(),
             Effect::CreateDisk { record } => record.cpi.as_deref(),
             Effect::SnapshotDisk { record } => record.cpi.as_deref(),
-            Effect::AttachDisk { disk, .. } | Effect::DetachDisk { disk, .. } | Effect::DeleteDisk(disk) => {
-                disk.cpi()
-            }
+            Effect::AttachDisk { disk, .. }
+            | Effect::DetachDisk { disk, .. }
+            | Effect::ResizeDisk { disk, .. }
+            | Effect::UpdateDisk { disk, .. }
+            | Effect::DeleteDisk(disk) => disk.cpi(),
             Effect::DeleteVm(vm) => vm.cpi(),
             Effect::DeleteSnapshot(snapshot) => snapshot.cpi(),
             Effect::DeleteStemcell(stemcell) => stemcell.cpi(),
@@ -96,6 +117,8 @@ impl Effect {
             Effect::CreateDisk { .. } => Method::CreateDisk,
             Effect::AttachDisk { .. } => Method::AttachDisk,
             Effect::DetachDisk { .. } => Method::DetachDisk,
+            Effect::ResizeDisk { .. } => Method::ResizeDisk,
+            Effect::UpdateDisk { .. } => Method::UpdateDisk,
             Effect::DeleteDisk(_) => Method::DeleteDisk,
             Effect::SnapshotDisk { .. } => Method::SnapshotDisk,
             Effect::DeleteSnapshot(_) => Method::DeleteSnapshot,
@@ -104,13 +127,14 @@ impl Effect {
     }
 
     /// Returns true for a call that creates something, which would be untracked if the answer were lost.
-    /// Other effects are about recorded resources and can be repeated.
+    /// Other effects are about recorded resources and can be repeated. `update_disk` may replace the disk.
     pub(crate) fn creates(&self) -> bool {
         matches!(
             self,
             Effect::CreateStemcell { .. }
                 | Effect::CreateVm { .. }
                 | Effect::CreateDisk { .. }
+                | Effect::UpdateDisk { .. }
                 | Effect::SnapshotDisk { .. }
         )
     }
@@ -121,6 +145,9 @@ impl Effect {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
+            Effect::UpdateDisk { disk, size, .. } => {
+                format!("a disk of {size} MiB that replaces disk '{}'", disk.cid)
+            }
             Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
             other => format!("the resource of `{}`", other.method()),
         }
@@ -130,9 +157,11 @@ impl Effect {
     pub(crate) fn target(&self) -> String {
         match self {
             Effect::DeleteVm(vm) => format!("VM {vm}"),
-            Effect::AttachDisk { disk, .. } | Effect::DetachDisk { disk, .. } | Effect::DeleteDisk(disk) => {
-                format!("disk {disk}")
-            }
+            Effect::AttachDisk { disk, .. }
+            | Effect::DetachDisk { disk, .. }
+            | Effect::ResizeDisk { disk, .. }
+            | Effect::UpdateDisk { disk, .. }
+            | Effect::DeleteDisk(disk) => format!("disk {disk}"),
             Effect::DeleteSnapshot(snapshot) => format!("snapshot {snapshot}"),
             Effect::DeleteStemcell(stemcell) => format!("stemcell {stemcell}"),
             creating => creating.how_to_find(),
@@ -150,7 +179,7 @@ impl Effect {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let (what, agent_id) = match self {
             Effect::CreateVm { record } => (ResourceKind::Vm, Some(record.agent_id.clone())),
-            Effect::CreateDisk { .. } => (ResourceKind::Disk, None),
+            Effect::CreateDisk { .. } | Effect::UpdateDisk { .. } => (ResourceKind::Disk, None),
             Effect::CreateStemcell { .. } => (ResourceKind::Stemcell, None),
             Effect::SnapshotDisk { .. } => (ResourceKind::Snapshot, None),
             _ => return None,
@@ -189,6 +218,21 @@ impl Effect {
             // API version 1 has no hints.
             (Effect::AttachDisk { disk, .. }, Answer::Nothing) => {
                 vec![Change::DiskAttached { disk: disk.clone(), hint: None }]
+            }
+            (Effect::ResizeDisk { disk, size }, Answer::Nothing) => {
+                let (disk, size) = (disk.clone(), *size);
+                vec![Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }]
+            }
+            (
+                Effect::UpdateDisk { disk, size, cloud_properties, left_id },
+                answer @ (Answer::Nothing | Answer::Disk(_)),
+            ) => {
+                let renamed = match answer {
+                    Answer::Disk(cid) if *cid != disk.cid => Some((cid.clone(), left_id.clone())),
+                    _ => None,
+                };
+                let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
+                vec![Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }]
             }
             (effect, Answer::Nothing) => effect.deleted(),
             (effect, answer) => return Err(format!("{answer:?} is not an answer to `{}`", effect.method())),
@@ -254,6 +298,29 @@ mod tests {
         let [Change::DiskCreated(made)] = changes.as_slice() else { panic!("{changes:?}") };
         assert_eq!((made.id.as_str(), made.cid.as_str()), ("i", "disk-1"));
         assert!(effect.changes(&Answer::Snapshot("disk-1".parse().unwrap())).is_err());
+    }
+
+    #[test]
+    fn updated_disk_may_have_another_cid() {
+        let text =
+            r#"{"effect":"update_disk","cid":"disk-1","size":2,"cloud_properties":{"a":1},"left_id":"i"}"#;
+        let effect: Effect = serde_json::from_str(text).unwrap();
+        assert!(effect.creates(), "the answer may name a disk that nothing else knows");
+        let renamed = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {
+            [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed, .. }] => renamed.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(renamed(Answer::Nothing), None);
+        assert_eq!(renamed(Answer::Disk("disk-1".parse().unwrap())), None);
+        let other = || "disk-2".parse().unwrap();
+        assert_eq!(renamed(Answer::Disk(other())), Some((other(), "i".to_owned())));
+
+        let text = json!({"effect": "resize_disk", "cid": "disk-1", "cpi": "a", "size": 2});
+        let effect: Effect = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!((effect.method(), effect.cpi(), effect.creates()), (Method::ResizeDisk, Some("a"), false));
+        assert_eq!(serde_json::to_value(&effect).unwrap(), text);
+        let changes = effect.changes(&Answer::Nothing).unwrap();
+        assert!(matches!(changes.as_slice(), [Change::DiskUpdated { size: 2, .. }]), "{changes:?}");
     }
 
     #[test]

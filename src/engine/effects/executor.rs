@@ -101,6 +101,23 @@ impl<'a> Executor<'a> {
             .map_err(|error| failed_call::error(self.run, self.state(), effect, error))
     }
 
+    /// Like [`Self::perform`], but returns the error of a CPI that does not implement the method, or does not
+    /// support it for this resource.
+    pub(crate) fn perform_if_supported(
+        &mut self,
+        stage: &Stage,
+        reason: &str,
+        effect: &Effect,
+        arguments: Vec<Value>,
+    ) -> Result<Result<Answer, CpiError>> {
+        match self.attempt(effect.cpi(), stage, reason, effect, arguments)? {
+            Err(error) if !failed_call::declines(&error) => {
+                Err(failed_call::error(self.run, self.state(), effect, error))
+            }
+            answer => Ok(answer),
+        }
+    }
+
     /// Like [`Self::perform`] for several calls at once (`--parallel`), each as a stage of its own. A failed
     /// call does not stop the others.
     pub(crate) fn perform_in_parallel(

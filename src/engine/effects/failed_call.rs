@@ -11,13 +11,14 @@ use base::text::shell_word;
 use base::{Error, Result};
 
 /// Returns the outcome of a failed call. A call of an optional method that the CPI does not implement made
-/// nothing.
+/// nothing, if that was known before. An `update_disk` that the CPI declines made nothing.
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
             let absent = absent_method(effect, error);
             let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
-            Outcome::Failed { made_nothing: *made_nothing || is_known }
+            let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
+            Outcome::Failed { made_nothing: *made_nothing || is_known || is_declined }
         }
         CpiError::NoAnswer { .. } => Outcome::Unknown,
         CpiError::Abandoned { .. } => Outcome::AtWork,
@@ -43,6 +44,11 @@ pub(crate) fn record(
     }
 }
 
+/// Returns true if the CPI does not implement the method, or does not support it for this resource.
+pub(super) fn declines(error: &CpiError) -> bool {
+    matches!(error.kind(), Some(CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported))
+}
+
 /// Returns the optional method that the CPI does not implement, if the error says so.
 fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
     let method = effect.method();
@@ -61,6 +67,12 @@ pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: Cpi
         _ => None,
     };
     let failed = name_cpi(effect.cpi(), error);
+    let failed = match effect {
+        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => failed.with_hint(
+            "to copy the data to a new disk instead, run the same command with --recreate-persistent-disks",
+        ),
+        _ => failed,
+    };
     match suspect {
         Some(suspect) => failed
             .with_note(format!(

@@ -27,7 +27,15 @@ pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) ->
         }
         _ => unknown,
     };
-    unknown.with_hint(
-        "if it exists, delete it in the IaaS; then run the same command again with --forget-open-calls",
-    )
+    match effect {
+        // The new disk may have the only copy of the data.
+        Effect::UpdateDisk { disk, .. } => unknown.with_hint(format!(
+            "if disk {disk} is gone, the other disk has its data: `monopile attach-disk MANIFEST CID \
+             --forget-open-calls`. Otherwise delete the other disk, if there is one, then run the same \
+             command again with --forget-open-calls"
+        )),
+        _ => unknown.with_hint(
+            "if it exists, delete it in the IaaS; then run the same command again with --forget-open-calls",
+        ),
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::difference::Leaf;
 use super::reasons::{Reason, describe, disk_change, reasons, upload};
-use super::{DiskRef, Plan, StemcellRef, Step};
+use super::{DATA_IS_ON_NEW_DISK, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
     DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
 };
@@ -205,15 +205,29 @@ fn disk_steps(
         plan.push(Step::UseDisk, reason);
         return Ok(Some(format!("it cannot be moved: {away} (--recreate-persistent-disks)")));
     }
+    let update = DiskUpdate { disk: current.handle(), size: current.size, spec: spec.clone() };
+    let change = disk_change(state, desired);
+    let shrinks = spec.size < current.size;
+    let copied = match change {
+        _ if options.recreate_persistent_disks => Some("--recreate-persistent-disks".to_owned()),
+        Some(_) if shrinks => {
+            Some(format!("no disk can shrink from {} MiB to {} MiB", current.size, spec.size))
+        }
+        Some(reason) => {
+            let step = match current.cloud_properties == spec.cloud_properties {
+                true => Step::ResizeDisk(update.clone()),
+                false => Step::UpdateDisk(update.clone()),
+            };
+            plan.push(step, reason);
+            None
+        }
+        None => None,
+    };
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
-    let asked = options.recreate_persistent_disks.then(|| "--recreate-persistent-disks".to_owned());
-    let Some(reason) = asked.or_else(|| disk_change(state, desired)) else { return Ok(None) };
-    plan.push(Step::CreateDisk(spec.clone()), reason.clone());
-    plan.push(Step::AttachDisk(DiskRef::New), reason);
-    plan.push(Step::MigrateDisk, format!("from {} MiB to {} MiB", current.size, spec.size));
-    plan.push(Step::UseDisk, "it has the data");
-    plan.push(Step::DetachDisk(current.handle()), "its data is on the new disk");
-    Ok(Some("its data is on the new disk".to_owned()))
+    Ok(copied.map(|reason| {
+        plan.copy_disk(&update, &reason);
+        DATA_IS_ON_NEW_DISK.to_owned()
+    }))
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.

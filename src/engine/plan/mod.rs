@@ -25,6 +25,8 @@ use crate::state::{DiskHandle, Durations, Resource, VmHandle};
 pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
 /// The key in [`Durations`] for the time without running jobs while a VM was replaced.
 pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
+/// The reason to delete a disk whose data was copied.
+const DATA_IS_ON_NEW_DISK: &str = "its data is on the new disk";
 
 /// The steps in order. Empty if nothing changed.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,6 +62,17 @@ pub enum DiskRef {
     New,
 }
 
+/// A change of a disk on record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskUpdate {
+    /// The disk.
+    pub disk: DiskHandle,
+    /// Its size on record, in MiB.
+    pub size: u64,
+    /// The disk that the manifest describes.
+    pub spec: DiskSpec,
+}
+
 /// One action of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -82,6 +95,10 @@ pub enum Step {
     UpdateVm(VmHandle),
     /// Creates a persistent disk.
     CreateDisk(DiskSpec),
+    /// Grows a detached disk in place. If the CPI cannot, [`Plan::copying_disk`] has the steps that remain.
+    ResizeDisk(DiskUpdate),
+    /// Like `ResizeDisk`, and changes the cloud properties.
+    UpdateDisk(DiskUpdate),
     /// Attaches a disk to the VM and has the agent mount it.
     AttachDisk(DiskRef),
     /// Copies the data of the mounted disk to the new one.
@@ -105,6 +122,8 @@ impl Step {
             Step::SetMetadata(_) => "set_metadata",
             Step::UpdateVm(_) => "update_vm",
             Step::CreateDisk(_) => "create_disk",
+            Step::ResizeDisk(_) => "resize_disk",
+            Step::UpdateDisk(_) => "update_disk",
             Step::AttachDisk(_) => "attach_disk",
             Step::MigrateDisk => "migrate_disk",
             Step::UseDisk => "use_disk",
@@ -127,6 +146,15 @@ impl Step {
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
             Step::UpdateVm(vm) => format!("Update '{instance}' in place on VM {vm}"),
             Step::CreateDisk(spec) => format!("Create a disk of {} MiB", spec.size),
+            Step::ResizeDisk(DiskUpdate { disk, spec, .. }) => format!(
+                "Grow disk {disk} to {} MiB in place if the CPI can, otherwise copy its data to a new disk \
+                 and delete it",
+                spec.size
+            ),
+            Step::UpdateDisk(DiskUpdate { disk, .. }) => format!(
+                "Change disk {disk} in place if the CPI can, otherwise copy its data to a new disk and \
+                 delete it"
+            ),
             Step::AttachDisk(DiskRef::Existing(disk)) => format!("Attach disk {disk}"),
             Step::AttachDisk(DiskRef::New) => "Attach the new disk".to_owned(),
             Step::MigrateDisk => "Copy the data to the new disk".to_owned(),
@@ -183,6 +211,38 @@ impl Plan {
 
     fn delete(&mut self, resource: impl Into<Resource>, reason: impl Into<String>) {
         self.push(Step::Delete(resource.into()), reason);
+    }
+
+    /// Adds the steps that copy the data of the attached disk to a new one.
+    fn copy_disk(&mut self, DiskUpdate { disk, size, spec }: &DiskUpdate, reason: &str) {
+        self.push(Step::CreateDisk(spec.clone()), reason);
+        self.push(Step::AttachDisk(DiskRef::New), reason);
+        self.push(Step::MigrateDisk, format!("from {size} MiB to {} MiB", spec.size));
+        self.push(Step::UseDisk, "it has the data");
+        self.push(Step::DetachDisk(disk.clone()), DATA_IS_ON_NEW_DISK);
+    }
+
+    /// Returns the plan for a CPI that cannot take the step with this index, which changes a disk in place.
+    /// It copies the data to a new disk, and deletes the old one once the jobs run.
+    #[must_use]
+    pub fn copying_disk(&self, declined: usize) -> Plan {
+        let Some(Step::ResizeDisk(update) | Step::UpdateDisk(update)) =
+            self.steps.get(declined).map(|planned| &planned.step)
+        else {
+            return self.clone();
+        };
+        let attaches = Step::AttachDisk(DiskRef::Existing(update.disk.clone()));
+        let mut plan = Plan::default();
+        for planned in &self.steps {
+            plan.steps.push(planned.clone());
+            if planned.step == attaches {
+                plan.copy_disk(update, "the CPI cannot change the disk in place");
+            }
+            if planned.step == Step::DeployJobs {
+                plan.delete(update.disk.clone(), DATA_IS_ON_NEW_DISK);
+            }
+        }
+        plan
     }
 
     /// Returns true if the plan deploys jobs. A plan that only cleans up does not.

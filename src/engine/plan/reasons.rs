@@ -134,7 +134,7 @@ fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
     spec_digests.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
 }
 
-/// Returns the reason why the persistent disk on record must be replaced, if it must.
+/// Returns the reason why the persistent disk on record must change, if it must.
 pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, desired.disk?);
     if current.size != spec.size {

@@ -403,6 +403,15 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             if let Some(deleted) = at(&Step::Delete(Resource::Disk(data))) {
                 assert!(at(&Step::MigrateDisk).unwrap() < deleted, "{steps:?}");
             }
+            let declined = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
+            if let Some(declined) = declined {
+                let copied = super::tests::steps(&case.plan(&state).copying_disk(declined));
+                let at = |wanted: &Step| copied.iter().position(|step| step == wanted).unwrap();
+                let data = state.current_disk().unwrap().handle();
+                let order =
+                    [Step::MigrateDisk, Step::UseDisk, Step::DeployJobs, Step::Delete(Resource::Disk(data))];
+                assert!(order.iter().map(at).is_sorted(), "{copied:?}");
+            }
         }
     }
 }
@@ -417,14 +426,14 @@ fn new_stemcell_is_uploaded_first_and_old_one_deleted_last() {
     assert_eq!(steps.last(), Some(&Step::Delete(Resource::Stemcell(handle("sc-1")))));
 }
 
-#[test]
-fn resized_disk_is_migrated_and_old_one_deleted_last() {
-    let plan = Case { sha: "other", disk: Some(spec(2048)), ..Case::default() }.plan(&deployed());
+/// Returns the steps of a plan with a new VM and a copy of its disk, and those of a step in place before it.
+fn copies_disk(in_place: Option<Step>, new: &DiskSpec) -> Vec<Step> {
     let mut expected = stop_and_delete();
+    expected.push(create_vm());
+    expected.extend(in_place);
     expected.extend([
-        create_vm(),
         Step::AttachDisk(DiskRef::Existing(handle("disk-1"))),
-        Step::CreateDisk(spec(2048)),
+        Step::CreateDisk(new.clone()),
         Step::AttachDisk(DiskRef::New),
         Step::MigrateDisk,
         Step::UseDisk,
@@ -432,7 +441,47 @@ fn resized_disk_is_migrated_and_old_one_deleted_last() {
         Step::DeployJobs,
         Step::Delete(Resource::Disk(handle("disk-1"))),
     ]);
-    assert_eq!(steps(&plan), expected);
+    expected
+}
+
+#[test]
+fn shrunk_disk_is_migrated_and_old_one_deleted_last() {
+    let plan = Case { sha: "other", disk: Some(spec(512)), ..Case::default() }.plan(&deployed());
+    assert_eq!(steps(&plan), copies_disk(None, &spec(512)));
+    assert_eq!(plan.steps[4].reason, "no disk can shrink from 1024 MiB to 512 MiB");
+    let options = PlanOptions { recreate_persistent_disks: true, ..PlanOptions::default() };
+    let plan = Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() }.plan(&deployed());
+    assert_eq!(steps(&plan), copies_disk(None, &spec(2048)));
+}
+
+#[test]
+fn changed_disk_stays_unless_the_cpi_declines() {
+    let update = |spec: DiskSpec| DiskUpdate { disk: handle("disk-1"), size: 1024, spec };
+    let ssd =
+        |size| DiskSpec { cloud_properties: Map::from_iter([("type".into(), json!("ssd"))]), ..spec(size) };
+    for (wanted, step, reason) in [
+        (
+            spec(2048),
+            Step::ResizeDisk(update(spec(2048))),
+            "the size of its disk changes from 1024 MiB to 2048 MiB",
+        ),
+        (ssd(1024), Step::UpdateDisk(update(ssd(1024))), "the cloud properties of its disk change"),
+        (
+            ssd(2048),
+            Step::UpdateDisk(update(ssd(2048))),
+            "the size of its disk changes from 1024 MiB to 2048 MiB",
+        ),
+    ] {
+        let plan = Case { sha: "other", disk: Some(wanted.clone()), ..Case::default() }.plan(&deployed());
+        let mut expected = stop_and_delete();
+        let attach = Step::AttachDisk(DiskRef::Existing(handle("disk-1")));
+        expected.extend([create_vm(), step.clone(), attach, Step::DeployJobs]);
+        assert_eq!(steps(&plan), expected);
+        assert_eq!(plan.steps[3].reason, reason);
+        assert!(step.describe("bosh/0").contains("in place if the CPI can, otherwise copy its data"));
+        assert_eq!(steps(&plan.copying_disk(3)), copies_disk(Some(step), &wanted));
+        assert_eq!(plan.copying_disk(0), plan, "only a change of a disk can be declined");
+    }
 }
 
 #[test]

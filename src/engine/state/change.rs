@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::credentials::Credentials;
 use super::file::{
     AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, ReplacedOn, SnapshotRecord, State, StemcellRecord,
@@ -11,7 +13,7 @@ use super::file::{
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
 use super::location::CpiLocation;
 use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
-use crate::protocol::{DiskHint, RequestId, VmCid};
+use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
 
 /// One transition of the state. Applying a change twice has the same effect as applying it once, so a run
 /// that died between a write and its acknowledgement can repeat it.
@@ -53,6 +55,18 @@ pub enum Change {
         disk: DiskHandle,
         /// The disk hint, under contract v2 or if a CPI returns one anyway.
         hint: Option<DiskHint>,
+    },
+    /// The CPI changed a disk in place.
+    DiskUpdated {
+        /// The disk's handle.
+        disk: DiskHandle,
+        /// The new size in MiB.
+        size: u64,
+        /// The new cloud properties; `None` if they stay.
+        cloud_properties: Option<Map<String, Value>>,
+        /// The new CID, if the CPI returned another one, and the id of a record for the old one. The disk
+        /// with the old CID may still exist, so it stays on record until an operator deletes it.
+        renamed: Option<(DiskCid, String)>,
     },
     /// This disk record is now the one in use.
     DiskUsed(DiskHandle),
@@ -258,6 +272,18 @@ impl State {
                 let known = self.disks.iter_mut().find(|known| known.handle() == disk);
                 known.ok_or_else(|| not_recorded_error(&disk.into()))?.hint = hint;
             }
+            Change::DiskUpdated { disk, size, cloud_properties, renamed } => {
+                let disk = match renamed {
+                    Some((cid, left_id)) => self.rename_disk(&disk, cid, left_id)?,
+                    None => disk,
+                };
+                let known = self.disks.iter_mut().find(|known| known.handle() == disk);
+                let known = known.ok_or_else(|| not_recorded_error(&disk.into()))?;
+                known.size = size;
+                if let Some(cloud_properties) = cloud_properties {
+                    known.cloud_properties = cloud_properties;
+                }
+            }
             Change::DiskUsed(handle) => {
                 let disk = self.disks.iter_mut().find(|disk| disk.handle() == handle);
                 let disk = disk.ok_or_else(|| not_recorded_error(&handle.clone().into()))?;
@@ -440,6 +466,36 @@ impl State {
         }
         self.monopile.bare_vm =
             Some(handle).filter(|handle| self.monopile.vm.is_none() && handle.cpi.is_some());
+    }
+
+    /// Gives a disk another CID, keeps the old CID on record with the id `left_id`, and returns the new
+    /// handle. Without effect if that was done before.
+    fn rename_disk(
+        &mut self,
+        disk: &DiskHandle,
+        cid: DiskCid,
+        left_id: String,
+    ) -> Result<DiskHandle, Rejected> {
+        let renamed = Handle { cid, ..disk.clone() };
+        if self.disks.iter().any(|known| known.id == left_id) {
+            return Ok(renamed);
+        }
+        if self.disk(&renamed).is_some() {
+            return Err(Rejected::SameName(renamed.into()));
+        }
+        let known = self.disks.iter_mut().find(|known| known.handle() == *disk);
+        let known = known.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
+        let old = std::mem::replace(&mut known.cid, renamed.cid.clone());
+        let left = DiskRecord {
+            id: left_id,
+            cid: old,
+            hint: None,
+            replaced_on: Some(ReplacedOn(None)),
+            ..known.clone()
+        };
+        self.disks.push(left);
+        self.unmark(&renamed.clone().into());
+        Ok(renamed)
     }
 
     fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejected> {

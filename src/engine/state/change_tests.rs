@@ -83,6 +83,41 @@ fn suspects_stay_until_they_are_forgotten() {
     assert_eq!(state, before);
 }
 
+#[test]
+fn disk_with_another_cid_keeps_the_old_one_on_record() {
+    let mut state = State::new();
+    state.apply(Change::DiskCreated(disk("disk-1"))).unwrap();
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    let properties = serde_json::Map::from_iter([("type".to_owned(), "ssd".into())]);
+    let update = |cid: &str, renamed: Option<&str>| Change::DiskUpdated {
+        disk: handle(cid),
+        size: 2048,
+        cloud_properties: renamed.map(|_| properties.clone()),
+        renamed: renamed.map(|cid| (cid.parse().unwrap(), "id-of-left".to_owned())),
+    };
+    assert!(state.apply(update("disk-2", None)).is_err());
+    for _ in 0..2 {
+        state.apply(update("disk-1", None)).unwrap();
+    }
+    assert_eq!(state.disks, [DiskRecord { size: 2048, ..disk("disk-1") }]);
+
+    // The state must not have two records of one disk.
+    state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
+    assert_eq!(
+        state.apply(update("disk-1", Some("disk-2"))),
+        Err(Rejected::SameName(Resource::Disk(handle("disk-2"))))
+    );
+    for _ in 0..2 {
+        state.apply(update("disk-1", Some("disk-3"))).unwrap();
+        let used = state.current_disk().unwrap();
+        assert_eq!((used.cid.as_str(), &used.cloud_properties), ("disk-3", &properties));
+        let left = state.disk(&handle("disk-1")).unwrap();
+        assert!(left.is_kept() && left.id == "id-of-left", "{left:?}");
+        assert_eq!(state.disks.len(), 3);
+    }
+    assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
+}
+
 fn undeleted(resource: Resource, not_found: bool) -> Change {
     let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
     Change::DeletionFailed(Undeleted { resource, cpi_message: said, failed_at: since, not_found })

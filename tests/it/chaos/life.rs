@@ -270,7 +270,8 @@ impl ChaosLife {
             }
             Change::Disk => {
                 wanted.disk += 1;
-                let size = 1024 + 512 * wanted.disk;
+                // Every second change makes the disk smaller, and its data is copied.
+                let size = 1024 + wanted.disk + 512 * (wanted.disk % 2);
                 let ops =
                     format!("- {{type: replace, path: /disk_pools/name=disks/disk_size, value: {size}}}\n");
                 self.hello.world.write("disk.yml", ops);

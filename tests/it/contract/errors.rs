@@ -64,7 +64,7 @@ fn missing_required_method_is_named_with_its_caller() {
     hello.create(&[]).success();
     assert_eq!((hello.calls("set_vm_metadata"), hello.calls("set_disk_metadata")), (1, 1));
 
-    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     missing(&hello, "attach_disk", 0, "create-env");
     missing(&hello, "detach_disk", 1, "create-env");
     for (dialect, method) in ["delete_vm", "delete_disk", "delete_stemcell"].into_iter().enumerate() {

@@ -113,7 +113,7 @@ fn live(cell: &Expected) {
 
     hello.ops(
         "change.yml",
-        "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n\
+        "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n\
          - {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/changed?, value: \
          yes}\n",
     );

@@ -1,5 +1,7 @@
 //! Kills the program at every point of its life.
 
+use super::life::RECREATE;
+use super::sweep::is_default_sample;
 use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
 use crate::support::scripted::Interruption;
 
@@ -10,13 +12,17 @@ fn kill_at_a_cpi_call_loses_no_resource() {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [
-                Interruption::Before,
-                Interruption::Slow,
-                Interruption::During,
-                Interruption::After,
                 Interruption::Lost,
+                Interruption::Slow,
+                Interruption::After,
+                Interruption::During,
+                Interruption::Before,
             ];
-            let calls = 1..=reference.calls[stage];
+            // A sample must have the call that changes a disk in place.
+            let calls = match stage {
+                RECREATE if is_default_sample() => reference.resize..=reference.resize,
+                _ => 1..=reference.calls[stage],
+            };
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
         });
     }

@@ -18,10 +18,13 @@ use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{Dialect, Script, until};
 
 /// The stages of a life.
-pub(super) const STAGES: [&str; 5] = ["create", "redeploy", "disk migration", "recreate", "delete"];
+pub(super) const STAGES: [&str; 5] =
+    ["create", "redeploy", "disk migration", "recreate with a larger disk", "delete"];
+/// The stage that grows the disk in place.
+pub(super) const RECREATE: usize = 3;
 const DELETE: usize = 4;
 /// Stages that can be skipped.
-pub(super) const NEEDLESS: [usize; 2] = [1, 3];
+pub(super) const NEEDLESS: [usize; 2] = [1, RECREATE];
 
 /// The contract between program, CPI and stemcell, and the storage of the state. Under v1, a registry is
 /// configured.
@@ -142,7 +145,7 @@ impl<'t> CrashLife<'t> {
             if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
-            3 => ("create-env", Some("--recreate")),
+            RECREATE => ("create-env", Some("--recreate")),
             _ => ("create-env", None),
         };
         self.hello.command(command, &timeout_flags.iter().copied().chain(flag).collect::<Vec<_>>())
@@ -156,7 +159,11 @@ impl<'t> CrashLife<'t> {
                 "- type: replace\n  \
                  path: /instance_groups/name=hello/jobs/name=hello/properties/changed?\n  value: yes\n",
             ),
+            // No disk can shrink in place.
             2 => self
+                .hello
+                .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n"),
+            RECREATE => self
                 .hello
                 .ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n"),
             _ => {}
@@ -241,7 +248,7 @@ impl<'t> CrashLife<'t> {
             // The VM is deployed but switched off, so the operator must decide.
             assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.context, run.stderr);
             let mut command = self.command(stage);
-            if stage != 3 {
+            if stage != RECREATE {
                 command.arg("--recreate");
             }
             run = self.hello.world.finish(command);

@@ -1,4 +1,5 @@
-//! Nothing is lost, however a run ends. A real life (create, redeploy, disk migration, recreate, delete) is
+//! Nothing is lost, however a run ends. A real life (create, redeploy, disk migration, recreate with a larger
+//! disk, delete) is
 //! disturbed at a point, the same command runs again, and the cloud is compared with the state. This is done
 //! under contract v2 and both forms of v1, with a registry.
 //!

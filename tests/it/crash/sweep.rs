@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disturbance::{Disturbance, wrapped};
-use super::life::{Contract, CrashLife, NEEDLESS, STAGES};
+use super::life::{Contract, CrashLife, NEEDLESS, RECREATE, STAGES};
+use crate::support::hello::Hello;
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
@@ -43,6 +44,8 @@ pub(super) struct Reference {
     states: [Value; STAGES.len()],
     /// The number of CPI calls of each stage.
     pub calls: [usize; STAGES.len()],
+    /// The number of the call that grows the disk, among the CPI calls of its stage.
+    pub resize: usize,
     /// The number of messages to the agent in each stage. Repeated queries count once.
     pub messages: [usize; STAGES.len()],
     /// The file system calls of the main thread in each stage.
@@ -96,6 +99,7 @@ fn undisturbed(contract: Contract) -> Reference {
         |_| true,
         |life, stage| {
             life.speak();
+            life.hello.requests();
             let log = life.hello.world.path("trace");
             let mut strace = prepare("strace");
             let traced = if contract.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
@@ -105,6 +109,11 @@ fn undisturbed(contract: Contract) -> Reference {
             life.hello.world.finish(command).success();
             reference.times[stage] = started.elapsed();
             reference.calls[stage] = life.hello.calls("");
+            if stage == RECREATE {
+                let requests = life.hello.requests();
+                let methods = Hello::methods(&requests);
+                reference.resize = 1 + methods.iter().position(|name| *name == "resize_disk").unwrap();
+            }
             reference.messages[stage] = life.gate.count();
             let trace = std::fs::read_to_string(&log).unwrap();
             reference.syscalls[stage] =
@@ -165,6 +174,11 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 /// Returns true if every point is tried.
 pub(super) fn full() -> bool {
     wanted().is_some_and(|wanted| wanted == "full")
+}
+
+/// Returns true if only the default sample is tried.
+pub(super) fn is_default_sample() -> bool {
+    wanted().is_none()
 }
 
 /// Returns `full`, or the number of lives of each kind that replaces the default sample.

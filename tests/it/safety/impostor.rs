@@ -88,12 +88,12 @@ fn foreign_agent_gets_no_commands() {
 fn foreign_agent_gets_no_commands_during_a_deploy() {
     let mut hello = Hello::new();
     let proxy = disguised(&mut hello);
-    let larger = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
+    let smaller = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n";
     let steps = |methods: &[(&'static str, usize)]| methods.to_vec();
     for (ops, methods) in [
         ("[]\n", steps(&[("create_vm", 1), ("set_vm_metadata", 1), ("create_disk", 1), ("attach_disk", 1)])),
         (
-            larger,
+            smaller,
             steps(&[
                 ("delete_vm", 1),
                 ("create_vm", 1),

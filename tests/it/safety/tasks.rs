@@ -58,7 +58,7 @@ fn next_run_waits_for_a_running_task() {
     let _proxy = hello.listen_with(slow.clone());
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     let spawn = || {
         let mut command = hello.command("create-env", &[]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()

@@ -44,7 +44,7 @@ fn calls_go_to_the_cpi_on_record() {
     );
     let state = clouds.hello.state();
     assert_eq!(state["monopile"]["vm"]["contract"], "v1", "its CPI is of version 1");
-    clouds.hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n");
+    clouds.hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     clouds.create("z-foreign", &[]).success();
     let second = clouds.hello.requests();
     assert_eq!(

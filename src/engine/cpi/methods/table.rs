@@ -211,7 +211,7 @@ pub(super) static TABLE: [MethodFacts; 25] = [
         arguments: &[DISK, NEW_SIZE],
         changes: true,
         absence: MissingMethodPolicy::Tolerated,
-        callers: "a director that may resize disks natively; it copies to a new disk otherwise",
+        callers: "create-env and a director, when a disk grows; they copy it to a new disk otherwise",
         ..COMMON
     },
     MethodFacts {
@@ -223,7 +223,7 @@ pub(super) static TABLE: [MethodFacts; 25] = [
         v1: ResultShape::DiskCidOrNothing,
         v2: ResultShape::DiskCidOrNothing,
         absence: MissingMethodPolicy::Tolerated,
-        callers: "a director that may update disks natively; it copies to a new disk otherwise",
+        callers: "create-env and a director, when a disk changes; they copy it to a new disk otherwise",
         ..COMMON
     },
     MethodFacts {
