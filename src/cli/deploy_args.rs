@@ -9,6 +9,7 @@ use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::{PreparedRun, Session};
+use super::snapshot_args::SnapshotArgs;
 use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration};
 use base::Result;
@@ -40,6 +41,9 @@ pub struct DeployArgs {
     /// deleted with its data. Back them up first.
     #[arg(long)]
     recreate_persistent_disks: bool,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
 
     /// Do not contact the agent if nothing changed
     #[arg(long, hide_short_help = true)]
@@ -89,6 +93,7 @@ impl DeployArgs {
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy.into(),
+            snapshot: self.snapshot.policy(),
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
             agent_timeout: self.agent_timeout,

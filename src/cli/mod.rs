@@ -57,6 +57,7 @@ mod scp;
 mod scratch;
 mod session;
 mod signals;
+mod snapshot_args;
 mod ssh;
 mod start_env;
 mod state;

@@ -5,6 +5,7 @@ use clap::Args;
 use super::finish::CommandResult;
 use super::renewal_args::RenewalArgs;
 use super::session::Session;
+use super::snapshot_args::SnapshotArgs;
 use base::Result;
 use engine::deploy;
 
@@ -12,12 +13,16 @@ use engine::deploy;
 pub(super) struct RecreateArgs {
     #[command(flatten)]
     renewal: RenewalArgs,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
 }
 
 impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("recreate");
-        let (request, run_context) = self.renewal.prepare(session)?;
+        let (mut request, run_context) = self.renewal.prepare(session)?;
+        request.snapshot = self.snapshot.policy();
         deploy::recreate(&request, &run_context.run).map(CommandResult::Summary)
     }
 }

@@ -43,6 +43,7 @@ impl RenewalArgs {
             recreate: true,
             recreate_persistent_disks: false,
             strategy: Strategy::Recreate,
+            snapshot: deploy::SnapshotPolicy::Never,
             stopping: self.stopping.stopping(),
             verify: true,
             agent_timeout: self.boot_timeout,

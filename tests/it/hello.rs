@@ -171,13 +171,20 @@ fn larger_disk_keeps_its_data() {
     hello.requests();
 
     size(&mut hello, 1536);
-    hello.create(&[]).success();
+    hello.create(&["--snapshot=1h"]).success();
     assert_eq!(hello.ask().1, 2);
     let resize = ["create_vm", "set_vm_metadata", "resize_disk", "attach_disk", "set_disk_metadata"];
-    assert_eq!(Hello::methods(&hello.requests()), [&["info", "has_vm", "delete_vm"], &resize[..]].concat());
+    assert_eq!(
+        Hello::methods(&hello.requests()),
+        [&["info", "has_vm", "snapshot_disk", "delete_vm"], &resize[..]].concat()
+    );
     let state = hello.state();
     let disk = &state["disks"][0];
     assert_eq!((&disk["cid"], &disk["id"], &disk["size"]), (&old["cid"], &old["id"], &json!(1536)));
+    let snapshots = state["monopile"]["snapshots"].as_array().unwrap();
+    let [until, taken] = ["keep_until", "created_at"].map(|key| snapshots[0][key].as_str().unwrap());
+    assert!(snapshots.len() == 1 && until > taken, "{snapshots:?}");
+    hello.world.write("state.json", hello.world.read("state.json").replace(until, "2020-01-01T00:00:00Z"));
 
     // An error is no answer that the CPI cannot.
     size(&mut hello, 2048);
@@ -210,7 +217,8 @@ fn larger_disk_keeps_its_data() {
             "attach_disk",
             "set_disk_metadata",
             "detach_disk",
-            "delete_disk"
+            "delete_disk",
+            "delete_snapshot"
         ]
     );
     let state = hello.state();
@@ -219,7 +227,12 @@ fn larger_disk_keeps_its_data() {
     assert_eq!(state["disks"][0]["size"], 2048);
     assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
 
-    hello.create(&["--recreate-persistent-disks"]).success();
+    // A CPI without snapshots does not stop the run.
+    hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 0));
+    let run = hello.create(&["--recreate-persistent-disks", "--snapshot"]).success();
+    assert!(run.stderr.contains("has no snapshot, because the CPI cannot"), "{}{}", run.stdout, run.stderr);
+    assert_eq!(hello.calls("snapshot_disk"), 1);
+    hello.forget_suspects();
     assert_eq!(hello.ask().1, 4);
     assert_ne!(hello.state()["disks"][0]["cid"], state["disks"][0]["cid"]);
 

@@ -78,13 +78,14 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     if session.globals.json() {
         return CommandResult::json(&listed);
     }
-    let mut table = Table::new(["CID", "Disk", "CPI", "Taken at"]);
+    let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
     for listed_resource in listed {
         table.row([
             listed_resource.cid.to_string(),
             listed_resource.disk.to_string(),
             listed_resource.cpi.unwrap_or_default(),
             listed_resource.created_at,
+            listed_resource.keep_until.unwrap_or_default(),
         ]);
     }
     Ok(print_table(&table, session))

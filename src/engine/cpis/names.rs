@@ -114,7 +114,16 @@ mod tests {
         let cid = "snap-1".parse().unwrap();
         let cpi = cpi.map(str::to_owned);
         let (disk, created_at, unknown) = ("disk-1".parse().unwrap(), String::new(), serde_json::Map::new());
-        state.apply(Change::SnapshotCreated(SnapshotRecord { cid, cpi, disk, created_at, unknown })).unwrap();
+        state
+            .apply(Change::SnapshotCreated(SnapshotRecord {
+                cid,
+                cpi,
+                disk,
+                created_at,
+                keep_until: None,
+                unknown,
+            }))
+            .unwrap();
         state
     }
 

@@ -2,7 +2,7 @@
 //! render.
 //!
 //! Entry points: [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs`
-//! takes them, and `vm.rs` and `disk.rs` implement single steps.
+//! takes them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
 
 mod create_env;
 mod delete_env;
@@ -17,6 +17,7 @@ mod render_job;
 mod request;
 mod restart;
 mod run;
+pub(crate) mod snapshot;
 mod start_env;
 mod step_timer;
 mod stop_env;
@@ -33,5 +34,6 @@ pub(crate) use recreate::recreate_unfinished;
 pub use render_job::{JobFile, RenderJobRequest, render_job};
 pub use request::{CreateEnvRequest, DeleteEnvRequest, JobsRequest, StopOptions};
 pub use restart::restart;
+pub use snapshot::SnapshotPolicy;
 pub use start_env::start_env;
 pub use stop_env::stop_env;

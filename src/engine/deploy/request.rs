@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::snapshot::SnapshotPolicy;
 use crate::plan::Strategy;
 use crate::prepare::Overrides;
 use erb::Mode;
@@ -43,6 +44,8 @@ pub struct CreateEnvRequest {
     pub recreate_persistent_disks: bool,
     /// `--update-strategy`: how a change is applied to an existing VM.
     pub strategy: Strategy,
+    /// `--snapshot`: the snapshot that the persistent disk gets before the VM is replaced.
+    pub snapshot: SnapshotPolicy,
     /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
     pub verify: bool,
     /// `--agent-timeout`: how long the new VM may take to boot.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
+use super::snapshot::{self, SnapshotPolicy};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
 use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
@@ -32,6 +33,7 @@ pub(super) struct DeployRun<'a> {
     pub(super) teardown: Teardown<'a>,
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
+    snapshot: SnapshotPolicy,
     rendered: Option<RenderedJobs>,
     step_timer: StepTimer,
 }
@@ -64,7 +66,7 @@ impl<'a> DeployRun<'a> {
             Teardown::new(context, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
-        let (rendered, step_timer) = (None, StepTimer::default());
+        let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
             context,
             prepared,
@@ -74,6 +76,7 @@ impl<'a> DeployRun<'a> {
             agent_timeout,
             teardown,
             vm_cloud_properties: Map::new(),
+            snapshot,
             rendered,
             step_timer,
         })
@@ -140,6 +143,10 @@ impl<'a> DeployRun<'a> {
                 Step::CreateVm(which) => {
                     let stemcell = stemcell_record(executor.state(), which, new_stemcell.as_deref())?;
                     vm::create(&self, executor, &agent, &stemcell, contract, why, &deploying)?;
+                }
+                Step::SnapshotDisk(disk) => {
+                    let deployment = &self.prepared.deployment;
+                    snapshot::take(executor, deployment, disk, self.snapshot, why, &deploying)?;
                 }
                 Step::CreateDisk(spec) => {
                     let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());

@@ -56,6 +56,10 @@ pub struct PlanOptions {
     pub recreate_persistent_disks: bool,
     /// The way in which an existing VM is changed.
     pub strategy: Strategy,
+    /// Takes a snapshot of the persistent disk before the VM is replaced.
+    pub snapshot: bool,
+    /// The current time, RFC 3339 UTC. Snapshots that were kept until an earlier time are deleted.
+    pub now: String,
     /// True if the VM on record no longer exists.
     pub vm_is_gone: bool,
     /// The reason why the agent of the VM on record cannot be used, if it cannot.
@@ -70,11 +74,14 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
     let mut plan = Plan::default();
     let reasons = reasons(state, desired, options);
     if reasons.is_empty() {
-        return Ok(plan_cleanup(state, plan));
+        return Ok(plan_cleanup(state, options, plan));
     }
     let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.needs_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
-        Some(vm) => Ok(update(state, desired, &reasons, vm, plan)),
+        Some(vm) => {
+            update(state, desired, &reasons, vm, &mut plan);
+            Ok(plan_cleanup(state, options, plan))
+        }
         None => {
             recreate(state, desired, &reasons, options, &mut plan)?;
             Ok(plan)
@@ -83,7 +90,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
 }
 
 /// Plans an in-place update: the VM stays, and its jobs are deployed again.
-fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, mut plan: Plan) -> Plan {
+fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
     let spec_digests = state.vm().and_then(|vm| vm.spec_digests.as_ref());
     if spec_digests.is_some_and(|spec_digests| {
         spec_digests.differences(desired.vm_spec).contains(&VmPropertiesPart::Tags)
@@ -91,7 +98,6 @@ fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
     plan.push(Step::UpdateVm(vm), join_reasons(reasons));
-    plan_cleanup(state, plan)
 }
 
 fn recreate(
@@ -113,6 +119,9 @@ fn recreate(
     };
     if let Some(vm) = state.vm_handle() {
         plan.push(Step::StopVm(vm.clone()), reason.clone());
+        if let Some(disk) = state.current_disk().filter(|_| options.snapshot) {
+            plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
+        }
         plan.delete(vm, reason.clone());
     }
     delete_earlier_vms(state, plan);
@@ -138,6 +147,7 @@ fn recreate(
         plan.delete(disk.handle(), "it is not in use");
     }
     delete_stemcells_but(stemcell.map(StemcellRecord::handle), state, plan);
+    delete_expired_snapshots(state, options, plan);
     Ok(())
 }
 
@@ -150,7 +160,7 @@ fn join_reasons(reasons: &[Reason]) -> String {
 }
 
 /// Plans to delete resources that earlier runs could not delete, and those no longer in use.
-fn plan_cleanup(state: &State, mut plan: Plan) -> Plan {
+fn plan_cleanup(state: &State, options: &PlanOptions, mut plan: Plan) -> Plan {
     delete_earlier_vms(state, &mut plan);
     for disk in state.disks.iter().filter(|disk| {
         disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
@@ -158,6 +168,7 @@ fn plan_cleanup(state: &State, mut plan: Plan) -> Plan {
         plan.delete(disk.handle(), "it is not in use");
     }
     delete_stemcells_but(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
+    delete_expired_snapshots(state, options, &mut plan);
     plan
 }
 
@@ -175,6 +186,16 @@ fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut 
     for known in &state.stemcells {
         if kept.insert(known.handle()) && !known.kept {
             plan.delete(known.handle(), "it is not in use any more");
+        }
+    }
+}
+
+/// Plans to delete the snapshots that were to be kept until a time before now.
+fn delete_expired_snapshots(state: &State, options: &PlanOptions, plan: &mut Plan) {
+    for snapshot in &state.monopile.snapshots {
+        // Times of this form sort like text.
+        if let Some(until) = snapshot.keep_until.as_ref().filter(|until| **until < options.now) {
+            plan.delete(snapshot.handle(), format!("it was kept until {until}"));
         }
     }
 }

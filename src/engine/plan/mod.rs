@@ -85,6 +85,8 @@ pub enum Step {
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopVm(VmHandle),
+    /// Takes a snapshot of a disk, if the CPI can.
+    SnapshotDisk(DiskHandle),
     /// Deletes a resource on record: an unused one, or the VM of this environment.
     Delete(Resource),
     /// Creates the VM from this stemcell, with the stemcell's CPI, and waits for its agent.
@@ -117,6 +119,7 @@ impl Step {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
             Step::StopVm(_) => "stop_vm",
+            Step::SnapshotDisk(_) => "snapshot_disk",
             Step::Delete(Resource::Vm(_)) => "delete_vm",
             Step::CreateVm(_) => "create_vm",
             Step::SetMetadata(_) => "set_metadata",
@@ -142,6 +145,7 @@ impl Step {
         match self {
             Step::CreateStemcell { stemcell, .. } => format!("Upload stemcell {stemcell}"),
             Step::StopVm(vm) => format!("Stop the jobs on VM {vm}"),
+            Step::SnapshotDisk(disk) => format!("Take a snapshot of disk {disk}"),
             Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
             Step::UpdateVm(vm) => format!("Update '{instance}' in place on VM {vm}"),

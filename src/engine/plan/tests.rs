@@ -5,8 +5,8 @@ use serde_json::{Map, json};
 use super::*;
 use crate::protocol::{CidKind, Contract, DiskHint};
 use crate::state::{
-    Change, DiskRecord, Handle, Leaves, ReleaseRecord, ReplacedOn, Resource, State, StemcellRecord,
-    VmProperties, VmPropertiesDigests, VmRecord,
+    Change, DiskRecord, Handle, Leaves, ReleaseRecord, ReplacedOn, Resource, SnapshotRecord, State,
+    StemcellRecord, VmProperties, VmPropertiesDigests, VmRecord,
 };
 use artifact::{Digest, Identity};
 use manifest::deployment::DiskSpec;
@@ -481,6 +481,39 @@ fn changed_disk_stays_unless_the_cpi_declines() {
         assert!(step.describe("bosh/0").contains("in place if the CPI can, otherwise copy its data"));
         assert_eq!(steps(&plan.copying_disk(3)), copies_disk(Some(step), &wanted));
         assert_eq!(plan.copying_disk(0), plan, "only a change of a disk can be declined");
+    }
+}
+
+#[test]
+fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
+    let mut state = deployed();
+    let snapshot = Step::SnapshotDisk(handle("disk-1"));
+    let options = |now: &str| PlanOptions { snapshot: true, now: now.to_owned(), ..PlanOptions::default() };
+    let case = |options| Case { sha: "other", disk: Some(spec(2048)), options, ..Case::default() };
+    let taken = steps(&case(options("")).plan(&state));
+    let [stop, delete] = stop_and_delete().try_into().unwrap();
+    assert_eq!(taken[..3], [stop, snapshot.clone(), delete]);
+    let in_place = Case { options: options(""), ..other_port() }.plan(&state);
+    assert_eq!(steps(&in_place), [Step::UpdateVm(handle("vm-1"))], "the disk is not in danger");
+
+    let kept_until = |cid: &str, keep_until: Option<&str>| {
+        Change::SnapshotCreated(SnapshotRecord {
+            cid: cid.parse().unwrap(),
+            cpi: None,
+            disk: "disk-1".parse().unwrap(),
+            created_at: "2026-01-01T00:00:00Z".into(),
+            keep_until: keep_until.map(str::to_owned),
+            unknown: Map::new(),
+        })
+    };
+    state.apply(kept_until("snap-1", Some("2026-01-08T00:00:00Z"))).unwrap();
+    state.apply(kept_until("snap-2", None)).unwrap();
+    let delete = Step::Delete(Resource::Snapshot(handle("snap-1")));
+    for (now, expected) in [("2026-01-08T00:00:00Z", false), ("2026-01-08T00:00:01Z", true)] {
+        let clean_up = Case { options: options(now), ..Case::default() }.plan(&state);
+        assert_eq!(steps(&clean_up), Vec::from_iter(expected.then(|| delete.clone())), "{now}");
+        let recreate = steps(&case(options(now)).plan(&state));
+        assert_eq!(recreate.last() == Some(&delete), expected, "{now}: {recreate:?}");
     }
 }
 

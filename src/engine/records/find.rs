@@ -68,7 +68,14 @@ mod tests {
             let (cid, cpi) = (cid.parse().unwrap(), cpi.map(str::to_owned));
             let (disk, created_at, unknown) = ("d".parse().unwrap(), String::new(), serde_json::Map::new());
             state
-                .apply(Change::SnapshotCreated(SnapshotRecord { cid, cpi, disk, created_at, unknown }))
+                .apply(Change::SnapshotCreated(SnapshotRecord {
+                    cid,
+                    cpi,
+                    disk,
+                    created_at,
+                    keep_until: None,
+                    unknown,
+                }))
                 .unwrap();
         };
         add("snap-1", Some("a"));

@@ -281,6 +281,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         cpi: cpi.clone(),
         disk: "same".parse().unwrap(),
         created_at: String::new(),
+        keep_until: None,
         unknown: serde_json::Map::new(),
     };
     state.apply(Change::StemcellCreated(stemcell)).unwrap();

@@ -149,6 +149,9 @@ pub struct SnapshotRecord<C = SnapshotCid> {
     pub disk: DiskCid,
     /// The time at which it was taken, RFC 3339 UTC.
     pub created_at: String,
+    /// The time from which a create-env deletes it, RFC 3339 UTC; `None` if only an operator deletes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_until: Option<String>,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -409,8 +412,8 @@ impl StemcellRecord {
 impl SnapshotRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: SnapshotCid) -> SnapshotRecord {
-        let SnapshotRecord { cid: Unnamed, cpi, disk, created_at, unknown } = self;
-        SnapshotRecord { cid, cpi, disk, created_at, unknown }
+        let SnapshotRecord { cid: Unnamed, cpi, disk, created_at, keep_until, unknown } = self;
+        SnapshotRecord { cid, cpi, disk, created_at, keep_until, unknown }
     }
 }
 
