@@ -8,7 +8,7 @@ mod translate;
 use std::rc::Rc;
 
 use fancy_regex::Expr;
-use translate::{Translated, inline_flags, translate};
+use translate::{Translated, has_boundary, inline_flags, translate};
 
 /// Maximum number of backtracks in one match.
 const BACKTRACK_LIMIT: usize = 2_000_000;
@@ -48,7 +48,7 @@ impl Regex {
             .delegate_size_limit(4 << 20)
             .build()
             .map_err(|error| error.to_string())?;
-        let has_boundary = source.contains("\\b") || source.contains("\\B");
+        let has_boundary = has_boundary(source);
         Ok(Regex {
             source: Rc::from(source),
             options,

@@ -39,6 +39,8 @@ struct Translator<'s> {
     /// The nesting of character classes.
     in_class: u32,
     last: Token,
+    /// True until something else than parentheses and word boundaries is read.
+    leads: bool,
     has_names: bool,
     ignores_case: bool,
     has_word_set: bool,
@@ -68,6 +70,7 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
         names: Vec::new(),
         in_class: 0,
         last: Token::Other,
+        leads: true,
         has_names: has_names(source),
         ignores_case: whole.ignores_case,
         has_word_set: false,
@@ -161,6 +164,15 @@ impl<'s> Translator<'s> {
             self.out.push_str("(?:)");
         }
         self.last = Token::Other;
+        if self.leads && character == '.' && rest.starts_with(['*', '+', '{']) && has_boundary(&self.out) {
+            // Ruby tries such an expression only at the starts of lines.
+            return Err("a word boundary before a repeated '.'".into());
+        }
+        self.leads = match character {
+            '(' | ')' => self.leads,
+            '\\' => self.leads && rest.starts_with(['b', 'B']),
+            other => other == '|',
+        };
         match character {
             '\\' => self.escape(),
             '[' => self.open_set(),
@@ -424,6 +436,11 @@ fn interval(rest: &str) -> Option<&str> {
     let has_digit = inside.contains(|c: char| c.is_ascii_digit());
     let is_interval = inside.chars().all(|c| c.is_ascii_digit() || c == ',');
     (has_digit && is_interval && inside.matches(',').count() < 2).then_some(inside)
+}
+
+/// Returns true if an expression may have a word boundary.
+pub(super) fn has_boundary(source: &str) -> bool {
+    source.contains("\\b") || source.contains("\\B")
 }
 
 /// Returns true if an expression may have named groups.
