@@ -53,9 +53,9 @@ pub struct DeployArgs {
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
-    #[arg(long, value_name = "DURATION", default_value = "10m",
+    #[arg(long, alias = "agent-timeout", value_name = "DURATION", default_value = "10m",
           value_parser = duration::parse)]
-    agent_timeout: Duration,
+    boot_timeout: Duration,
 
     #[command(flatten)]
     open_calls: OpenCallsArgs,
@@ -96,7 +96,7 @@ impl DeployArgs {
             snapshot: self.snapshot.policy(),
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
-            agent_timeout: self.agent_timeout,
+            agent_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {
                 new_credentials: self.new_credentials,

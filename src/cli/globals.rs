@@ -19,8 +19,8 @@ pub(super) struct Globals {
 
     /// Print JSON, and do not ask questions
     ///
-    /// `bosh` works with create-env, delete-env, stop-env, start-env, interpolate, inspect-local-release and
-    /// inspect-local-stemcell.
+    /// `--json=bosh` works only with create-env, delete-env, stop-env, start-env, interpolate,
+    /// inspect-local-release and inspect-local-stemcell.
     #[arg(long, global = true, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true,
           default_missing_value = "lines")]
     pub json: Option<JsonForm>,

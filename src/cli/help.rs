@@ -119,10 +119,10 @@ const EXAMPLES: [(&str, Examples); 61] = [
     ),
     ("vars get", &["vars get creds.yml /mbus_bootstrap_ssl/ca"]),
     ("vars list", &["vars list creds.yml"]),
-    ("vars check", &["vars check creds.yml -l bosh.yml --within 60d"]),
+    ("vars check", &["vars check creds.yml -m bosh.yml --within 60d"]),
     (
         "vars rotate",
-        &["vars rotate creds.yml admin_password -l bosh.yml", "vars rotate creds.yml default_ca --finish"],
+        &["vars rotate creds.yml admin_password -m bosh.yml", "vars rotate creds.yml default_ca --finish"],
     ),
     ("render", &["render bosh.yml --vars-store creds.yml --job director"]),
     ("render-template", &["render-template ctl.erb --context context.json"]),
@@ -199,25 +199,35 @@ const EXAMPLES: [(&str, Examples); 61] = [
     ("completion", &["completion bash"]),
 ];
 
-/// The argument CID of commands that share their arguments.
-const CIDS: [(&str, &str); 3] = [
-    ("delete-vm", "CID of the VM"),
-    ("delete-disk", "CID of the disk"),
-    ("delete-snapshot", "CID of the snapshot"),
+/// The help of arguments that several commands share, where it differs: command, id of the argument, text.
+const OWN_TEXTS: [(&str, &str, &str); 9] = [
+    ("delete-vm", "cid", "CID of the VM"),
+    ("delete-vm", "cpi", "Delete the VM of this CPI, if several have the same CID; '' is the default CPI"),
+    ("delete-disk", "cid", "CID of the disk"),
+    (
+        "delete-disk",
+        "cpi",
+        "Delete the disk of this CPI, if several have the same CID; '' is the default CPI",
+    ),
+    ("delete-snapshot", "cid", "CID of the snapshot"),
+    (
+        "delete-snapshot",
+        "cpi",
+        "Delete the snapshot of this CPI, if several have the same CID; '' is the default CPI",
+    ),
+    ("status", "cpi_timeout", READING_CPI_TIMEOUT),
+    ("cpi list", "cpi_timeout", READING_CPI_TIMEOUT),
+    ("cpis", "cpi_timeout", READING_CPI_TIMEOUT),
 ];
+
+/// The help of `--cpi-timeout` for commands whose calls change nothing: no later run waits for such a call.
+const READING_CPI_TIMEOUT: &str = "Stop waiting for a CPI call after this time [default: no limit]";
 
 /// The arguments that have no effect on a command. They are accepted, and hidden.
 const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
     (
         "plan",
-        &[
-            "agent_timeout",
-            "cpi_timeout",
-            "drain_timeout",
-            "forget_open_calls",
-            "skip_drain",
-            "wait_for_lock",
-        ],
+        &["boot_timeout", "cpi_timeout", "drain_timeout", "forget_open_calls", "skip_drain", "wait_for_lock"],
     ),
     ("status", LOCK),
     ("history", LOCK),
@@ -300,7 +310,12 @@ pub(super) fn template(grammar: &Command) -> String {
 }
 
 /// Returns the end of `monopile -h`.
-pub(super) fn first_steps() -> String {
+pub(super) fn short_overview() -> String {
+    format!("{}; `monopile help` lists exit codes.", first_steps())
+}
+
+/// Returns the first commands to try. The last sentence has no full stop.
+fn first_steps() -> String {
     section(
         "Get started",
         &[
@@ -311,12 +326,12 @@ pub(super) fn first_steps() -> String {
             "monopile delete-env hello/manifest.yml",
         ]
         .map(str::to_owned),
-    ) + "\n\n`monopile help COMMAND` explains a command; `monopile help` lists exit codes."
+    ) + "\n\n`monopile help COMMAND` explains a command"
 }
 
 /// Returns the end of `monopile --help`.
 pub(super) fn overview() -> String {
-    format!("{}\n\n{}\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
+    format!("{}\n\n{}.\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
 }
 
 /// The units of durations, for the help of commands that take one.
@@ -423,36 +438,31 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     });
     match path {
         "baremetal" => with_connection_at_leaves(command),
-        _ => with_optional_arguments(command, path),
+        _ => with_sources(command),
     }
 }
 
-/// Shows that an env file can name the manifest or the vars store of a command, or that it cannot.
-fn with_optional_arguments(command: Command, path: &str) -> Command {
-    let can_supply = env_file::can_supply(&command);
-    let note = match can_supply {
+/// Describes the other sources of the manifest or the vars store of a command: standard input and an env
+/// file.
+fn with_sources(command: Command) -> Command {
+    let has_state = command.get_arguments().any(|arg| arg.get_id() == "state");
+    let stdin = match has_state {
+        true => "`-` reads the manifest from standard input; then pass --state.",
+        false => "`-` reads the manifest from standard input.",
+    };
+    let env_file = match env_file::can_supply(&command) {
         true => "An env file can name it.",
         false => "Required even with an env file, because another argument follows.",
     };
-    let mut names = Vec::new();
-    let command = command.mut_args(|arg| {
+    command.mut_args(|arg| {
         if !env_file::REQUIRED.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
             return arg;
         }
-        names.extend(arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string));
         let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
         let gap = if text.contains("\n\n") { " " } else { "\n\n" };
-        arg.long_help(format!("{text}{gap}{note}"))
-    });
-    if names.is_empty() || !can_supply {
-        return command;
-    }
-    let usage = command.clone().bin_name(format!("monopile {path}")).render_usage().ansi().to_string();
-    // The title comes first, and clap adds it again.
-    let usage = usage.split_once(' ').map_or("", |(_, usage)| usage).to_owned();
-    let usage =
-        names.iter().fold(usage, |usage, name| usage.replace(&format!("<{name}>"), &format!("[{name}]")));
-    command.override_usage(usage)
+        let stdin = if arg.get_id() == "manifest" { format!("{stdin} ") } else { String::new() };
+        arg.long_help(format!("{text}{gap}{stdin}{env_file}"))
+    })
 }
 
 /// Shows the options for the connection to Ironic with each command, but not with groups of commands.
@@ -479,10 +489,13 @@ fn named(command: Command, path: &str) -> Command {
             _ => arg,
         }
     });
-    let command = match CIDS.iter().find(|(name, _)| *name == path) {
-        Some((_, text)) => command.mut_args(|arg| if arg.get_id() == "cid" { arg.help(*text) } else { arg }),
-        None => command,
-    };
+    let command = command.mut_args(|arg| {
+        let is_own = |(name, id, _): &&(&str, &str, &str)| *name == path && arg.get_id() == id;
+        match OWN_TEXTS.iter().find(is_own) {
+            Some((.., text)) => arg.help(*text).long_help(*text),
+            None => arg,
+        }
+    });
     let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
     let command = hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     let Some(kind) = ["connector", "target"].into_iter().find(|kind| {
@@ -510,17 +523,18 @@ pub(super) fn expand_help_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Removes tips that do not help: how to pass a flag as a value, and all similar commands but the nearest.
+/// Removes tips that do not help: how to pass a flag as a value, and similar commands except a near one.
 pub(super) fn with_few_tips(mut error: clap::Error) -> clap::Error {
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
     if let (Some(ContextValue::String(wrong)), Some(ContextValue::Strings(similar))) =
         (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
-        && let Some(near) = base::error::nearest(wrong, similar.iter().map(String::as_str))
     {
-        let near = ContextValue::Strings(vec![near.to_owned()]);
-        error.insert(ContextKind::SuggestedSubcommand, near);
+        match base::error::nearest(wrong, similar.iter().map(String::as_str)).map(str::to_owned) {
+            Some(near) => error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near])),
+            None => error.remove(ContextKind::SuggestedSubcommand),
+        };
     }
     error
 }
@@ -632,6 +646,33 @@ mod tests {
             .get_subcommands()
             .filter(|below| !below.is_hide_set())
             .for_each(|below| collect(below, texts));
+    }
+
+    #[test]
+    fn only_a_near_command_is_suggested() {
+        for (wrong, near) in [("creat-env", Some("create-env")), ("nope", None), ("xyzzy", None)] {
+            let error = grammar::whole().try_get_matches_from(["monopile", wrong]).unwrap_err();
+            let text = with_few_tips(error).to_string();
+            assert_eq!(text.contains("similar"), near.is_some(), "{text}");
+            assert!(near.is_none_or(|near| text.contains(&format!("'{near}'"))), "{text}");
+        }
+    }
+
+    #[test]
+    fn earlier_spellings_are_accepted_and_hidden() {
+        for (line, hidden) in [
+            ("create-env m.yml --agent-timeout 1s", "--agent-timeout"),
+            ("vars check s.yml -l m.yml", "-l,"),
+            ("vars rotate s.yml ca -l m.yml", "-l,"),
+            ("cpi check m.yml --contract 1", " 1,"),
+        ] {
+            let words: Vec<&str> = ["monopile"].into_iter().chain(line.split(' ')).collect();
+            grammar::whole().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let flags = words.iter().position(|word| word.ends_with(".yml")).unwrap();
+            let help = words[..flags].iter().chain(&["--help"]);
+            let help = grammar::whole().try_get_matches_from(help).unwrap_err().to_string();
+            assert!(!help.contains(hidden), "{line}: {help}");
+        }
     }
 
     #[test]

@@ -13,8 +13,6 @@ use manifest::Inputs;
 #[derive(Debug, Clone, Args)]
 pub struct ManifestArgs {
     /// Manifest of the environment
-    ///
-    /// `-` reads it from standard input; commands that use the state then need --state.
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     pub manifest: PathBuf,
 

@@ -114,7 +114,7 @@ pub use stopping_args::StoppingArgs;
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 110,
-    after_help = help::first_steps(),
+    after_help = help::short_overview(),
     after_long_help = help::overview()
 )]
 pub struct Cli {

@@ -13,7 +13,17 @@ use engine::state::COMPANION_FILES;
 pub type ExitCodes = &'static [(&'static str, &'static str)];
 
 /// The exit codes with a special meaning, by command.
-const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
+const EXIT_CODES: [(&[&str], ExitCodes); 9] = [
+    (
+        &["create-env"],
+        &[
+            ("0", "the environment is as the manifest says"),
+            ("1", "CPI, VM or jobs failed, an untracked VM answers, or the outcome of a call is unknown"),
+            ("3", "an input is invalid, or credentials are missing"),
+            ("4", "another run holds the state"),
+            ("5", "the agent cannot be reached"),
+        ],
+    ),
     (
         &["plan"],
         &[
@@ -39,6 +49,7 @@ const EXIT_CODES: [(&[&str], ExitCodes); 7] = [
     ),
     (&["cloud-check", "state verify"], &[("0", "no problem is left"), ("6", "problems are left")]),
     (&["cpi list", "cpis"], &[("0", "all CPIs answer"), ("1", "a CPI does not answer")]),
+    (&["cpi info", "cpi call"], &[("0", "the call succeeded"), ("1", "the call failed")]),
     (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
     (&["vars check"], &[("0", "no problem found"), ("3", "problems found")]),
     (

@@ -29,8 +29,7 @@ const EXPIRES_SOON: i64 = 30;
 pub(super) struct StatusArgs {
     /// Manifest of the environment, or a state file
     ///
-    /// A state file does not name the address of the agent, so only the record is shown. An env file can name
-    /// the manifest.
+    /// A state file does not name the address of the agent, so only the record is shown.
     #[arg(id = "manifest", value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath)]
     path: PathBuf,
 

@@ -38,7 +38,7 @@ enum VarsCommand {
         #[arg(value_name = "OP-PATH", value_hint = ValueHint::Other)]
         path: String,
     },
-    /// Check certificates and keys, and with -l the declarations of manifests
+    /// Check certificates and keys, and with -m the declarations of manifests
     ///
     /// Reports certificates that have expired or will soon, and values that do not match their declaration.
     /// Changes nothing.
@@ -87,7 +87,9 @@ struct StoreArgs {
 #[derive(Debug, Clone, Args)]
 struct DeclaredArgs {
     /// Read the declarations in `variables:` of this manifest (repeatable)
-    #[arg(short = 'l', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
+    // In other commands -l is a vars file, so it is hidden here.
+    #[arg(short = 'm', short_alias = 'l', long = "manifest", value_name = "MANIFEST",
+          value_hint = ValueHint::FilePath)]
     manifests: Vec<PathBuf>,
 
     /// Apply operations from a YAML file to the manifest (repeatable)

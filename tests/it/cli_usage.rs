@@ -68,8 +68,9 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
 fn command_help_has_an_example_and_no_manifest_default() {
     let help = World::new().run(["help", "create-env"]).success().stdout;
     assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
-    assert!(help.contains("Usage: monopile create-env [OPTIONS] [MANIFEST]"), "{help}");
+    assert!(help.contains("Usage: monopile create-env [OPTIONS] <MANIFEST>"), "{help}");
     assert!(help.contains("Examples:\n  monopile create-env ") && !help.contains("[default: -]"), "{help}");
+    assert!(help.contains("standard input; then pass --state. An env file can name it."), "{help}");
     // The options of the command itself come first.
     let (own, shared) = help.split_once("Manifest and variables:\n").unwrap();
     assert!(own.contains("--recreate\n") && !own.contains("--ops-file"), "{help}");

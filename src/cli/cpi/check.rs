@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
@@ -27,7 +28,8 @@ use engine::protocol::Contract;
 /// deployed.
 ///
 /// Checks the life cycle of stemcell, VM and disks, missing resources, repeated and parallel calls, and
-/// malformed input.
+/// malformed input. --parallel is the number of calls at once. With --path but without --stemcell, creates
+/// no VM, and skips the checks that need one.
 #[derive(Debug, Clone, Args)]
 pub(super) struct CheckArgs {
     /// Manifest that names the CPI, and has the properties of VMs and disks
@@ -60,8 +62,8 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "JSON", value_hint = ValueHint::Other, conflicts_with = "replay")]
     disk_cloud_properties: Option<String>,
 
-    /// Check only this contract: v1 or v2 [default: both]
-    #[arg(long, value_name = "CONTRACT", value_parser = contract, conflicts_with = "replay")]
+    /// Check only this contract [default: both]
+    #[arg(long, value_name = "CONTRACT", value_parser = contract(), conflicts_with = "replay")]
     contract: Option<Contract>,
 
     /// Do not call this method (repeatable)
@@ -76,12 +78,13 @@ pub(super) struct CheckArgs {
     source: SourceArgs,
 }
 
-fn contract(text: &str) -> std::result::Result<Contract, String> {
-    match text {
-        "v1" | "1" => Ok(Contract::V1),
-        "v2" | "2" => Ok(Contract::V2),
-        _ => Err("expected v1 or v2".to_owned()),
-    }
+/// Parses the name of a contract, with or without its letter.
+fn contract() -> impl TypedValueParser<Value = Contract> {
+    let values = [("v1", "1"), ("v2", "2")].map(|(name, number)| PossibleValue::new(name).alias(number));
+    PossibleValuesParser::new(values).map(|name| match name.trim_start_matches('v') {
+        "1" => Contract::V1,
+        _ => Contract::V2,
+    })
 }
 
 impl CheckArgs {

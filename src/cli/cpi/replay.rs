@@ -18,8 +18,11 @@ const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
 /// Replay a recorded CPI transcript
 ///
 /// Reads one request on standard input, and prints the recorded answer. FILE.played keeps the position in the
-/// transcript. A manifest uses it as its CPI with cloud_provider.cpi: {path: monopile, arguments: [cpi,
-/// replay, FILE]}.
+/// transcript.
+///
+/// A manifest uses it as its CPI with cloud_provider.cpi: {path: /usr/local/bin/monopile, arguments: [cpi,
+/// replay, /tests/FILE]}. A relative path of the program is relative to the manifest, and a relative FILE to
+/// the working directory.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ReplayArgs {
     /// Transcript that `--record FILE` wrote

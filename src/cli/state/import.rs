@@ -23,7 +23,10 @@ use engine::records::{self, ImportedStemcell};
 /// that create-env creates an empty one.
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
-          "stemcells"]).required(true).multiple(true))]
+          "stemcells"]).required(true).multiple(true),
+          override_usage = "monopile state import [OPTIONS] <MANIFEST> --vm <CID>\n       \
+                      monopile state import [OPTIONS] <MANIFEST> --disk <CID>\n       \
+                      monopile state import [OPTIONS] <MANIFEST> --stemcell <CID=NAME/VERSION>")]
 pub(super) struct ImportArgs {
     #[command(flatten)]
     target: EnvironmentArgs,

@@ -48,7 +48,7 @@ pub struct CreateEnvRequest {
     pub snapshot: SnapshotPolicy,
     /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
     pub verify: bool,
-    /// `--agent-timeout`: how long the new VM may take to boot.
+    /// `--boot-timeout`: how long the new VM may take to boot.
     pub agent_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: StopOptions,
