@@ -621,7 +621,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "{error}"
             );
             let east = parse(&text.replace("{name: z1", "{name: z1, cpi: east"), None).unwrap();
-            assert_eq!((east.cpi(), east.cloud_provider.cpi), (Some("east"), CpiSource::None));
+            assert_eq!((east.cpi(), &east.cloud_provider.cpi), (Some("east"), &CpiSource::None));
         }
         let error = parse(&V2.replace(template, "{cpi: nnoe, mbus"), None).unwrap_err().chain().join(": ");
         assert!(error.contains("`cloud_provider.cpi` must have either `builtin: NAME`"), "{error}");
