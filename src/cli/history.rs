@@ -143,6 +143,8 @@ fn outcome(run: &RecordedRun) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
             let first = end.summary.lines().next().filter(|line| !line.is_empty());
+            // The log has its end in the following lines.
+            let first = first.map(|line| line.strip_suffix(": the end of its log:").unwrap_or(line));
             first.map(|line| base::text::clean(line).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", run.record.pid)),

@@ -1,11 +1,11 @@
-//! Open calls of interrupted runs: a flag of commands that change an environment.
+//! Open calls of earlier runs: a flag of commands that change an environment.
 
 use clap::Args;
 
-/// Open calls of an interrupted run.
+/// Open calls of an earlier run.
 #[derive(Debug, Clone, Args)]
 pub(super) struct OpenCallsArgs {
-    /// Forget calls of an interrupted run whose outcome is unknown
+    /// Forget calls of an earlier run whose outcome is unknown
     ///
     /// Look in the IaaS first for what the error message names, and delete it there: a VM or disk that such a
     /// call created is not on record, and no command finds or deletes it. This cannot be undone.

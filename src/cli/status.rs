@@ -184,6 +184,7 @@ fn text(session: &Session, status: &Status) -> String {
     for call in &record.open_calls {
         facts.push(("Open call", super::state::open_call(call)));
     }
+    facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
         facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.cpi_message)));
     }

@@ -298,7 +298,7 @@ fn running_cpi_gets_its_registry_back() {
         hello.create(&[])
     });
     let run = run.success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
     let (made, deleted) = hello.effects();
     let vms: Vec<&String> = made.iter().filter(|cid| cid.starts_with("vm-")).collect();

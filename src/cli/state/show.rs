@@ -8,7 +8,7 @@ use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use base::Result;
-use engine::records::{self, ShownCall, StateOverview};
+use engine::records::{self, OpenCallStatus, ShownCall, StateOverview};
 use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 
 /// Show the recorded VM, disks, stemcells, releases and open calls
@@ -42,7 +42,14 @@ impl ShowArgs {
 /// Describes an open call.
 pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
     let by = call.holder.as_ref().map(|by| format!(", started by {by}")).unwrap_or_default();
-    format!("`{}` of {}{by}: its outcome is not recorded", call.method, call.target)
+    let pids: Vec<String> = call.processes.iter().map(u32::to_string).collect();
+    let status = match (call.status, pids.as_slice()) {
+        (OpenCallStatus::Settles, _) => "the next run records its outcome".to_owned(),
+        (OpenCallStatus::Unknown, _) => "its outcome is unknown".to_owned(),
+        (OpenCallStatus::Running, []) => "its CPI process still runs".to_owned(),
+        (OpenCallStatus::Running, pids) => format!("its CPI process still runs (pid {})", pids.join(", ")),
+    };
+    format!("`{}` of {}{by}: {status}", call.method, call.target)
 }
 
 fn overview_text(overview: &StateOverview, layout: &Layout) -> String {

@@ -63,7 +63,8 @@ impl AgentEndpoint {
     /// agent.
     pub fn unverified(mbus: &Secret, redactor: &Redactor) -> Result<Self> {
         let url = Url::parse(mbus.expose())
-            .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))?;
+            .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))
+            .map_err(|error| error.with_hint("for example https://USER:PASSWORD@10.0.0.5:6868"))?;
         if url.scheme() != "https" {
             return Err(Error::invalid(format!(
                 "`cloud_provider.mbus` must be an https:// URL, not {}://",

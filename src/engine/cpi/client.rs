@@ -185,6 +185,9 @@ impl Cpi {
             ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
+            ProcessOutcome::Ended(stop) => {
+                Err(CpiError::Ended { method, request_id: request_id.clone(), stop })
+            }
             ProcessOutcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))
             }

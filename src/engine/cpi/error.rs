@@ -117,14 +117,16 @@ impl CpiErrorKind {
 #[derive(Debug, thiserror::Error)]
 pub enum CpiError {
     /// The CPI answered with an error.
-    #[error("the CPI's `{method}` failed (request {request_id}): {message}")]
+    #[error("the CPI's `{method}` failed (request {request_id}): {}", with_type(error_type, message))]
     Answered {
         /// The method of the call.
         method: Method,
         /// The request id.
         request_id: RequestId,
-        /// The type of the error.
+        /// The kind of the error.
         kind: CpiErrorKind,
+        /// The type as the CPI spelled it; empty if it gave none.
+        error_type: String,
         /// The CPI's message.
         message: String,
         /// True if the CPI marks the call as retryable.
@@ -173,6 +175,16 @@ pub enum CpiError {
         /// The reason for the end of the wait.
         stop: StopWaiting,
     },
+    /// The run ended the process of a call that has no journal, because it took too long or a signal arrived.
+    #[error("the CPI's `{method}` (request {request_id}) was ended without an answer")]
+    Ended {
+        /// The method of the call.
+        method: Method,
+        /// The request id.
+        request_id: RequestId,
+        /// The reason for the end of the wait.
+        stop: StopWaiting,
+    },
     /// A file or thread of this machine could not be used.
     #[error("{what}")]
     Local {
@@ -205,7 +217,10 @@ impl CpiError {
         match &mut self {
             CpiError::NoAnswer { problem, log_tail, .. } => {
                 if let Some(status) = status.filter(|status| !status.success()) {
-                    problem.push_str(&format!("; the CPI ended with {status}"));
+                    problem.push_str(&match status.code() {
+                        Some(code) => format!("; the CPI ended with exit status {code}"),
+                        None => format!("; the CPI ended with {status}"),
+                    });
                 }
                 *log_tail = tail;
             }
@@ -230,6 +245,15 @@ impl CpiError {
         };
         let tail = log_tail.trim_end();
         (!tail.trim().is_empty()).then(|| format!("the end of its log:\n{tail}"))
+    }
+}
+
+/// Joins the type and the message of an error that a CPI answered with.
+fn with_type(error_type: &str, message: &str) -> String {
+    match error_type.trim() {
+        "" => message.to_owned(),
+        error_type if message.starts_with(error_type) => message.to_owned(),
+        error_type => format!("{error_type}: {message}"),
     }
 }
 
@@ -265,10 +289,20 @@ impl From<CpiError> for Error {
                     .with_hint("run the same command again: it picks up the answer")
             }
             CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::environment(format!(
-                "{error}: it has taken {} (--cpi-timeout)",
+                "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
             .with_hint("run the same command again: it waits for the same process and picks up the answer"),
+            CpiError::Ended { stop: StopWaiting::Signal(signal), .. } => {
+                Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
+            }
+            CpiError::Ended { stop: StopWaiting::Timeout(after), .. } => {
+                let waited = base::text::duration(after);
+                Error::environment(format!("{error}: this run waited {waited} (--cpi-timeout)")).with_hint(
+                    "run the same command with a longer --cpi-timeout, or with --verbose to see the CPI's \
+                     log",
+                )
+            }
             CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
                 let failed = with_log(&error).with_hint(kind.hint(method));
                 match ok_to_retry {
@@ -310,16 +344,18 @@ mod tests {
             method: Method::CreateVm,
             request_id: RequestId::fresh(),
             kind: CpiErrorKind::Cloud,
+            error_type: "Bosh::Clouds::CloudError".into(),
             message: "no quota".into(),
             ok_to_retry: false,
             made_nothing: false,
             log_tail: String::new(),
         };
         let tail = "asking for 4 CPUs\nCloudError: no quota\n".to_owned();
-        assert_eq!(
-            Error::from(answered.with_end(None, tail)).chain()[1..],
-            ["the end of its log:\nasking for 4 CPUs"]
-        );
+        let chain = Error::from(answered.with_end(None, tail)).chain();
+        assert!(chain[0].ends_with("): Bosh::Clouds::CloudError: no quota"), "{chain:?}");
+        assert_eq!(chain[1..], ["the end of its log:\nasking for 4 CPUs"]);
+        assert_eq!(with_type("", "no quota"), "no quota");
+        assert_eq!(with_type("CloudError", "CloudError: no quota"), "CloudError: no quota");
     }
 
     #[test]
@@ -344,6 +380,7 @@ mod tests {
                     method: Method::AttachDisk,
                     request_id: RequestId::fresh(),
                     kind: kind.clone(),
+                    error_type: String::new(),
                     message: "x".into(),
                     ok_to_retry,
                     made_nothing: false,

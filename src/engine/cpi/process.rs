@@ -92,7 +92,8 @@ impl Executable {
     /// Runs one call to its end and returns its output.
     ///
     /// `on_log` gets the log line by line while it grows. `stop` is called regularly and returns the reason
-    /// to stop waiting, if any; the process then continues.
+    /// to stop waiting, if any. The process then continues if the call is in the journal, because a later run
+    /// reads its answer; otherwise it is ended.
     pub(super) fn run(
         &self,
         request: &[u8],
@@ -115,6 +116,7 @@ impl Executable {
                 source,
             })?;
         let child = self.spawn(request, &files)?;
+        let group = rustix::process::Pid::from_child(&child);
         let _ = hand_over.send(child);
         // From now on only the child holds the lock on its answer.
         drop(files.answer);
@@ -133,7 +135,12 @@ impl Executable {
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
                     if let Some(stop) = stop() {
-                        return Ok(ProcessOutcome::Abandoned(stop));
+                        if files.prepared_path.is_some() {
+                            return Ok(ProcessOutcome::Abandoned(stop));
+                        }
+                        // The process leads a session of its own, so its group has its number.
+                        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+                        return Ok(ProcessOutcome::Ended(stop));
                     }
                 }
             }
@@ -177,6 +184,8 @@ pub(super) enum ProcessOutcome {
     Unreadable(io::Error),
     /// The run stopped waiting for the process.
     Abandoned(StopWaiting),
+    /// The run ended the process.
+    Ended(StopWaiting),
 }
 
 /// The rename that a new process makes before it becomes the CPI. The name of the answer file then shows that

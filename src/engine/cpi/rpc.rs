@@ -13,6 +13,10 @@ use base::encoding::shorten;
 pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
 /// The maximum length of a CPI's message, in bytes. Some messages contain whole HTTP answers.
 const MESSAGE_LIMIT: usize = 16 * 1024;
+/// The maximum length of an error type, in bytes.
+const TYPE_LIMIT: usize = 200;
+/// The maximum length of the shown beginning of an answer that is not JSON, in characters.
+const BEGINNING_LIMIT: usize = 120;
 
 /// A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
@@ -54,11 +58,12 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     }
     let neither = || no_answer("it has neither `result` nor `error`".to_owned());
     if bytes.trim_ascii_start().starts_with(b"[") {
-        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| no_answer(not_json(&error)))?;
+        serde_json::from_slice::<IgnoredAny>(bytes)
+            .map_err(|error| no_answer(not_json(method, bytes, &error)))?;
         return Err(neither());
     }
     let Envelope { result, error } =
-        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(&error)))?;
+        serde_json::from_slice(bytes).map_err(|error| no_answer(not_json(method, bytes, &error)))?;
     if result.is_none() && error.is_none() {
         return Err(neither());
     }
@@ -72,15 +77,21 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
-            let said = [message, error_type].into_iter().find(|text| !text.trim().is_empty());
+            let said = [&message, &error_type].into_iter().find(|text| !text.trim().is_empty());
+            let error_type = match message.trim() {
+                // The type then takes the place of the message.
+                "" => String::new(),
+                _ => shorten(&error_type, TYPE_LIMIT).into_owned(),
+            };
             Err(CpiError::Answered {
                 method,
                 request_id: request_id.clone(),
                 kind,
                 message: said.map_or_else(
                     || "the CPI gave no message".to_owned(),
-                    |said| shorten(&said, MESSAGE_LIMIT).into_owned(),
+                    |said| shorten(said, MESSAGE_LIMIT).into_owned(),
                 ),
+                error_type,
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
                 made_nothing: error.made_nothing == Some(Value::Bool(true)),
                 log_tail: String::new(),
@@ -89,10 +100,31 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     }
 }
 
-fn not_json(error: &serde_json::Error) -> String {
-    match error.is_data() {
-        true => format!("it is malformed: {error}"),
-        false => format!("it is not one JSON document: {error}"),
+fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
+    if error.is_data() {
+        return format!("it is malformed: {error}");
+    }
+    let problem = match (error.is_eof(), bytes.trim_ascii_start().first()) {
+        (true, Some(b'{' | b'[')) => "it is not one JSON document (its end is missing)".to_owned(),
+        _ => format!("it is not one JSON document ({error})"),
+    };
+    // The answer to `attach_disk` may hold credentials that are not known yet.
+    match Some(beginning(bytes)).filter(|text| !text.is_empty() && method != Method::AttachDisk) {
+        Some(text) => format!("{problem}; it begins: {text:?}"),
+        None => problem,
+    }
+}
+
+/// Returns the first words of an answer. No word is cut, because the redactor would not find a part of a
+/// secret.
+fn beginning(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes.trim_ascii());
+    match text.char_indices().nth(BEGINNING_LIMIT) {
+        None => text.into_owned(),
+        Some((end, _)) => match text[..end].rfind(char::is_whitespace) {
+            Some(end) => format!("{} …", text[..end].trim_end()),
+            None => String::new(),
+        },
     }
 }
 
@@ -105,7 +137,8 @@ mod tests {
     fn answer_is_one_document_with_result_or_error() {
         for (text, problem) in [
             ("", "wrote nothing"),
-            ("{\"result\": 1", "not one JSON document"),
+            ("{\"result\": 1", "(its end is missing); it begins: \"{\\\"result\\\": 1\""),
+            ("Traceback: <html>", "(expected value at line 1 column 1); it begins: \"Traceback: <html>\""),
             ("{\"result\":1}{\"result\":2}", "not one JSON document"),
             ("[]", "neither"),
             ("{}", "neither"),
@@ -137,6 +170,17 @@ mod tests {
             .unwrap(),
             Value::Null
         );
+    }
+
+    #[test]
+    fn beginning_of_an_answer_cuts_no_word_and_shows_no_disk_hint() {
+        let secret = format!("token {}", "s".repeat(BEGINNING_LIMIT));
+        assert_eq!(beginning(secret.as_bytes()), "token …");
+        assert_eq!(beginning("s".repeat(BEGINNING_LIMIT + 1).as_bytes()), "");
+        match parse_answer(b"password: x", Method::AttachDisk, &RequestId::fresh()) {
+            Err(CpiError::NoAnswer { problem, .. }) => assert!(!problem.contains("password"), "{problem}"),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl<'a> CpiConnection<'a> {
                     Cpi::without_info(setup)
                 }
                 Err(error) => {
-                    let may_be_old = was_answered(&error);
+                    let may_be_old = looks_unknown(&error);
                     let failed = name_cpi(name, error);
                     return Err(match may_be_old {
                         true => failed.with_hint(
@@ -200,7 +200,7 @@ impl<'a> CpiConnection<'a> {
         let mut held = VecDeque::new();
         let mut watching = observer(self.run, stage);
         if call.method != Method::AttachDisk {
-            return self.cpi.call(call, files, &mut watching);
+            return self.note_abandoned(self.cpi.call(call, files, &mut watching));
         }
         watching.on_log = Box::new(|line: &str| {
             if held.len() == MAX_HELD_BACK_LINES {
@@ -214,6 +214,14 @@ impl<'a> CpiConnection<'a> {
             prepare::redact_hint(self.run, hint);
         }
         held.iter().for_each(|line| show_log_line(self.run, stage, line));
+        self.note_abandoned(outcome)
+    }
+
+    /// Keeps the scratch directory if the CPI process still runs, because it may read an image there.
+    fn note_abandoned(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
+        if matches!(outcome, Err(CpiError::Abandoned { .. })) {
+            self.run.left_at_work.store(true, Ordering::SeqCst);
+        }
         outcome
     }
 
@@ -271,7 +279,9 @@ impl<'a> CpiConnection<'a> {
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
             }
-            Err(error @ CpiError::Abandoned { .. }) => Err(self.with_cpi_name(error)),
+            Err(error @ (CpiError::Abandoned { .. } | CpiError::Ended { .. })) => {
+                Err(self.with_cpi_name(error))
+            }
             Err(error) => Ok(Presence::Unknown(error.to_string())),
         }
     }
@@ -301,6 +311,21 @@ fn was_answered(error: &CpiError) -> bool {
     matches!(error, CpiError::Answered { .. } | CpiError::NoAnswer { .. })
 }
 
+/// Returns true if the error may come from a CPI that does not know the method `info`.
+fn looks_unknown(error: &CpiError) -> bool {
+    let (text, log_tail) = match error {
+        CpiError::Answered { error_type, message, log_tail, .. } => {
+            (format!("{error_type} {message}"), log_tail)
+        }
+        CpiError::NoAnswer { problem, log_tail, .. } => (problem.clone(), log_tail),
+        _ => return false,
+    };
+    let text = format!("{text}\n{log_tail}").to_lowercase();
+    ["method", "implement", "unknown command", "not supported", "'info'", "\"info\"", "`info`"]
+        .iter()
+        .any(|sign| text.contains(sign))
+}
+
 /// Counts a CPI call and measures its duration.
 fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
     run.clock.count(|counts| counts.cpi_calls += 1);
@@ -314,13 +339,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage) -> CallObserver<'w> {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
             let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
-            let stop = signals::interrupted_twice(run)
-                .map(StopWaiting::Signal)
-                .or(timeout.map(StopWaiting::Timeout));
-            if stop.is_some() {
-                run.left_at_work.store(true, Ordering::SeqCst);
-            }
-            stop
+            signals::interrupted_twice(run).map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
         }),
     }
 }

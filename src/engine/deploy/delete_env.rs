@@ -45,12 +45,16 @@ fn conclude(
         suspects::check_suspected_vm(run, &endpoint(run, provider)?, store.state())?;
         if !(ask && suspects::ask_to_forget(run, &mut store)?) {
             let ids = store.state().monopile.suspects.iter().map(|suspect| suspect.request_id.as_str());
-            return Ok(format!(
-                "{done}; the state was kept, because failed calls may have created something (requests {}): \
-                 see `monopile state show`. To drop the records: `{}`, then run the same command again",
-                ids.collect::<Vec<_>>().join(", "),
+            let requests = match ids.collect::<Vec<_>>().as_slice() {
+                [id] => format!("a failed call may have created something (request {id})"),
+                ids => format!("failed calls may have created something (requests {})", text::listed(ids)),
+            };
+            run.reporter.warn(format!(
+                "the state is kept, because {requests}: see `monopile state show`. To drop the records: \
+                 `{}`, then run the same command again",
                 suspects::forget_command(run)
             ));
+            return Ok(format!("{done}; the state was kept"));
         }
     }
     store.remove()?;

@@ -8,11 +8,13 @@ use sha2::{Digest as _, Sha256};
 use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
+use crate::effects::{Effect, how_to_forget};
 use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
+use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
 use crate::run_context::RunContext;
-use crate::state::{State, Storage};
+use crate::state::{Intent, Journal, State, Storage};
 use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
 use base::text;
@@ -128,6 +130,7 @@ pub fn plan_env(request: &CreateEnvRequest, context: &RunContext) -> Result<Plan
             None => State::new(),
         },
     };
+    check_open_calls(context, request, &state)?;
     suspects::report(context, &state);
     let validating = context.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
@@ -145,6 +148,32 @@ pub fn plan_env(request: &CreateEnvRequest, context: &RunContext) -> Result<Plan
     }
     validating.finish();
     Ok(PlanReport::from_draft(&draft, &state, supply, path))
+}
+
+/// Fails if create-env would stop at an open call. Notes calls that it settles first.
+fn check_open_calls(context: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<()> {
+    for (intent, call) in Journal::of(&context.paths.state.resolved()?).open_calls::<Effect>()? {
+        let Intent { method, request_id, .. } = &intent;
+        match open_calls::status(state, &intent, &call)? {
+            OpenCallStatus::Unknown if !request.forget_open_calls => {
+                let command = "`monopile create-env MANIFEST --forget-open-calls`";
+                return Err(Error::environment(format!(
+                    "create-env would stop: the outcome of the CPI's `{method}` (request {request_id}) \
+                     is unknown"
+                ))
+                .with_hint(how_to_forget(&intent.effect, command)));
+            }
+            OpenCallStatus::Running => context.reporter.note(format!(
+                "create-env first waits for the `{method}` of an earlier run (request {request_id}), which \
+                 changes the plan"
+            )),
+            OpenCallStatus::Settles | OpenCallStatus::Unknown => context.reporter.note(format!(
+                "create-env first settles the `{method}` of an earlier run (request {request_id}), which may \
+                 change the plan"
+            )),
+        }
+    }
+    Ok(())
 }
 
 impl PlanReport {
@@ -188,7 +217,7 @@ impl PlanReport {
             Action::Recreate => "Replace the VM",
             Action::Examine => {
                 "Nothing changed, but the agent does not answer: create-env replaces the VM if it does not \
-                 exist any more"
+                 exist any more, and otherwise stops with exit code 5"
             }
         };
         match self.reason() {

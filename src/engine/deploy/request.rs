@@ -52,7 +52,7 @@ pub struct CreateEnvRequest {
     pub agent_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: StopOptions,
-    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
+    /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
     pub forget_open_calls: bool,
     /// The refusals that are overridden.
     pub overrides: Overrides,
@@ -74,7 +74,7 @@ pub struct DeleteEnvRequest {
     pub stopping: StopOptions,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
     pub agent_timeout: Duration,
-    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
+    /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
     pub forget_open_calls: bool,
     /// `--allow-missing`: succeed if there is nothing to delete.
     pub allow_missing: bool,

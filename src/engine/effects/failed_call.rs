@@ -20,7 +20,8 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outco
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
             Outcome::Failed { made_nothing: *made_nothing || is_known || is_declined }
         }
-        CpiError::NoAnswer { .. } => Outcome::Unknown,
+        // Only calls without a journal are ended.
+        CpiError::NoAnswer { .. } | CpiError::Ended { .. } => Outcome::Unknown,
         CpiError::Abandoned { .. } => Outcome::AtWork,
         CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {
             Outcome::NeverStarted

@@ -15,5 +15,5 @@ mod registry;
 pub(crate) use contradiction::Contradiction;
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
-pub(crate) use open_call_errors::{still_at_work, unknown_outcome};
+pub(crate) use open_call_errors::{how_to_forget, still_at_work, unknown_outcome};
 pub(crate) use registry::RunRegistry;

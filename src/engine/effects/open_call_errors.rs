@@ -1,41 +1,55 @@
 //! The errors for a call that stays open.
 
+use std::path::Path;
+
 use super::effect::Effect;
 use crate::state::OpenCall;
 use base::Error;
 
-/// Adds hints to the error for a call whose CPI process still runs.
+/// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
-    error.with_hint(format!("the CPI's log of this call is '{}'", call.log_path().display())).with_hint(
-        format!(
-            "if the CPI hangs, end its process, which `fuser '{}'` shows; the next run then says what to \
-             look for in the IaaS",
-            call.answer_path().display()
-        ),
-    )
+    let end = match call.processes().as_slice() {
+        [] => "if the CPI hangs, end its process".to_owned(),
+        pids => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("if the CPI hangs, end its process: kill {}", pids.join(" "))
+        }
+    };
+    error
+        .with_note(format!("the CPI's log of this call is '{}'", call.log_path().display()))
+        .with_hint(format!("{end}; the next run then says what to look for in the IaaS"))
 }
 
 /// Returns the error for a call that may have created something with an unknown CID.
 pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
-    let unknown = cause
-        .context(format!("the outcome of the CPI's `{}` is unknown", effect.method()))
-        .with_hint(format!("look in the IaaS for {}", effect.how_to_find()));
-    // The log is on the machine that made the call.
-    let unknown = match call.log_path() {
-        log if log.exists() => {
-            unknown.with_hint(format!("the CPI's log of this call is '{}'", log.display()))
+    let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
+    // The files are on the machine that made the call.
+    for (path, what) in [(call.answer_path(), "answer to"), (call.log_path(), "log of")] {
+        if has_content(&path) {
+            unknown = unknown.with_note(format!("the CPI's {what} this call is in '{}'", path.display()));
         }
-        _ => unknown,
-    };
-    match effect {
-        // The new disk may have the only copy of the data.
-        Effect::UpdateDisk { disk, .. } => unknown.with_hint(format!(
-            "if disk {disk} is gone, the other disk has its data: `monopile attach-disk MANIFEST CID \
-             --forget-open-calls`. Otherwise delete the other disk, if there is one, then run the same \
-             command again with --forget-open-calls"
-        )),
-        _ => unknown.with_hint(
-            "if it exists, delete it in the IaaS; then run the same command again with --forget-open-calls",
-        ),
     }
+    unknown.with_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))
+}
+
+/// Describes how to look for what an unanswered call may have created, and the command to run then.
+pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
+    if let Effect::UpdateDisk { disk, .. } = effect {
+        // The new disk may have the only copy of the data.
+        return format!(
+            "look in the IaaS for {}. If disk {disk} is gone, the other disk has its data: `monopile \
+             attach-disk MANIFEST CID --forget-open-calls`. Otherwise delete the other disk, if there is one, \
+             then run {command}",
+            effect.how_to_find()
+        );
+    }
+    format!(
+        "look in the IaaS for {}. If you find it, delete it there. Then, or if you found nothing, \
+         run {command}",
+        effect.how_to_find()
+    )
+}
+
+fn has_content(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }

@@ -8,13 +8,14 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect, endpoint};
 use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence};
-use crate::history::{self, RecordedRun, RunOutcome};
+use crate::history::{self, RecordFile, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
-use crate::records::{self, StateOverview};
+use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, Resource, State, VmHandle};
 use base::events::Reporter;
+use base::exit_code;
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
 use manifest::{self, Inputs};
@@ -76,6 +77,25 @@ pub struct Status {
     pub record: StateOverview,
     /// The last runs on this machine, newest first.
     pub runs: Vec<RecordedRun>,
+    /// The error of a CPI that could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpi_problem: Option<CpiProblem>,
+    /// The run that is in progress on this machine.
+    #[serde(skip)]
+    in_progress: Option<RecordedRun>,
+    /// The last run that changed something, or tried to.
+    #[serde(skip)]
+    last_change: Option<RecordedRun>,
+}
+
+/// The error of a CPI that could not be asked.
+#[derive(Debug, Clone, Serialize)]
+pub struct CpiProblem {
+    /// The error with its causes.
+    pub message: String,
+    /// Hints for the operator.
+    #[serde(skip)]
+    hints: Vec<String>,
 }
 
 /// The CPI's answer to whether a resource exists.
@@ -236,6 +256,7 @@ struct CpiAnswers {
     when: (Option<VmHandle>, bool),
     findings: Vec<(Resource, PresenceStatus)>,
     cpis: Vec<CpiStatus>,
+    problem: Option<CpiProblem>,
 }
 
 impl<'a> StatusSources<'a> {
@@ -321,16 +342,20 @@ impl StatusCollector<'_> {
         let mounted = mounted.unwrap_or_default().into_iter();
         let untracked_disks =
             mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
-        let runs = match &self.from.request.history {
+        let mut runs = match &self.from.request.history {
             Some(directory) => {
                 let state = self.from.run.paths.state.resolved()?.location();
-                let mut runs = history::list(directory, Some(&state))?;
-                runs.truncate(RUNS);
-                runs
+                history::list(directory, Some(&state))?
             }
             None => Vec::new(),
         };
+        let in_progress = runs.iter().find(|run| run.result == RunOutcome::Running).cloned();
+        let last_change = runs.iter().find(|run| changed_something(run)).cloned();
+        runs.truncate(RUNS);
         Ok(Status {
+            cpi_problem: self.asked.as_ref().and_then(|asked| asked.problem.clone()),
+            in_progress,
+            last_change,
             time: base::encoding::now(),
             vm,
             agent,
@@ -410,28 +435,40 @@ impl StatusCollector<'_> {
         };
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
+        let mut problem = None;
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
             if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
             }
-            let connection = cpis.connect(resource.cpi(), &asking)?;
-            if asked.iter().all(|known| known.name.as_deref() != connection.name()) {
-                let (version, release) = connection.versions();
-                let (name, api_version) = (connection.name().map(str::to_owned), connection.api_version());
-                asked.push(CpiStatus { name, version, release, api_version });
-            }
-            let there = match connection.presence(&asking, &resource)? {
-                Presence::Exists => PresenceStatus::Yes,
-                Presence::Gone => PresenceStatus::No,
-                Presence::Unknown(reason) => {
+            let presence = cpis.connect(resource.cpi(), &asking).and_then(|cpi| {
+                if asked.iter().all(|known| known.name.as_deref() != cpi.name()) {
+                    let (version, release) = cpi.versions();
+                    let (name, api_version) = (cpi.name().map(str::to_owned), cpi.api_version());
+                    asked.push(CpiStatus { name, version, release, api_version });
+                }
+                cpi.presence(&asking, &resource)
+            });
+            let there = match presence {
+                Ok(Presence::Exists) => PresenceStatus::Yes,
+                Ok(Presence::Gone) => PresenceStatus::No,
+                Ok(Presence::Unknown(reason)) => {
                     asking.log_line(reason);
                     PresenceStatus::Unknown
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
+                // The record and the agent are worth showing without the CPI, which is not asked again.
+                Err(error) => {
+                    let (message, hints) = (error.chain().join(": "), error.hints().to_vec());
+                    problem = Some(CpiProblem { message, hints });
+                    break;
                 }
             };
             findings.push((recorded, there));
         }
-        asking.finish();
-        self.asked = Some(CpiAnswers { when, findings, cpis: asked });
+        if problem.is_none() {
+            asking.finish();
+        }
+        self.asked = Some(CpiAnswers { when, findings, cpis: asked, problem });
         Ok(())
     }
 
@@ -496,6 +533,14 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
         .collect()
 }
 
+/// Returns true for a run that changes something and that was not rejected before it began: because of its
+/// arguments, its input, the lock, or the operator.
+fn changed_something(run: &RecordedRun) -> bool {
+    let rejected = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
+    let ended = run.record.end.as_ref().map(|end| end.exit_code);
+    CHANGES_JOBS.contains(&run.record.command.as_str()) && !ended.is_some_and(|code| rejected.contains(&code))
+}
+
 /// Describes how to keep a disk that is not on record.
 pub(super) fn keep_untracked(cid: &DiskCid) -> String {
     format!("if it has the jobs' data, record it: monopile attach-disk MANIFEST {cid}")
@@ -504,24 +549,41 @@ pub(super) fn keep_untracked(cid: &DiskCid) -> String {
 impl Status {
     /// Returns the run that is in progress on this machine, if any.
     pub fn running(&self) -> Option<&RecordedRun> {
-        self.runs.iter().find(|run| run.result == RunOutcome::Running)
+        self.in_progress.as_ref()
     }
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed them since.
     pub fn stopped_by(&self) -> Option<&RecordedRun> {
         let is_stopped = self.job_state.as_deref().is_some_and(|jobs| jobs != "running");
-        let newest = self.runs.iter().find(|run| CHANGES_JOBS.contains(&run.record.command.as_str()))?;
+        let newest = self.last_change.as_ref()?;
         (is_stopped && newest.result == RunOutcome::Succeeded && newest.record.command == "stop-env")
             .then_some(newest)
     }
 
-    /// Returns the hint for a run that was interrupted or failed and that no other has finished since.
+    /// Returns the hint for a run in progress, or for one that was interrupted or failed and that no other
+    /// has finished since.
     fn unfinished(&self) -> Option<String> {
-        let newest = self.runs.iter().find(|run| CHANGES_JOBS.contains(&run.record.command.as_str()));
+        if let Some(run) = self.running() {
+            let RecordFile { command, pid, .. } = &run.record;
+            return Some(format!(
+                "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
+            ));
+        }
+        let open = |status| self.record.open_calls.iter().find(|call| call.status == status);
+        if let Some(call) = open(OpenCallStatus::Unknown) {
+            return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget));
+        }
+        if let Some(call) = open(OpenCallStatus::Running) {
+            return Some(format!(
+                "the CPI's `{}` of an earlier run still runs: `monopile create-env MANIFEST` waits for it",
+                call.method
+            ));
+        }
+        let newest = self.last_change.as_ref();
         let what = match newest.map(|run| run.result) {
             Some(RunOutcome::Failed) => "the last run failed",
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => "a run was interrupted",
-            _ if self.record.open_calls.is_empty() || self.running().is_some() => return None,
+            _ if self.record.open_calls.is_empty() => return None,
             _ => "a run was interrupted",
         };
         let command = newest.map_or("create-env", |run| run.record.command.as_str());
@@ -538,6 +600,13 @@ impl Status {
 
     /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
+        if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
+            let error = Error::environment(format!("the CPI could not be asked what exists: {message}"));
+            let error = hints.iter().fold(error, |error, hint| error.with_hint(hint));
+            return Some(
+                error.with_hint("see the record and the agent only: `monopile status MANIFEST --no-cpi`"),
+            );
+        }
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
         let next = |usual: &str| self.unfinished().unwrap_or_else(|| usual.to_owned());
         let Some(vm) = &self.vm else {

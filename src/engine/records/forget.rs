@@ -57,7 +57,7 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             let looks = looks.join("; ");
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {calls}"),
-                consequence: format!("{looks} may exist, and monopile will no longer track it"),
+                consequence: format!("monopile will no longer track what may exist: {looks}"),
                 question: format!("Forget {calls}?"),
             })?;
             for suspect in suspects {
@@ -72,7 +72,7 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
                     consequence: format!(
-                        "{} may exist, and monopile will no longer track it",
+                        "monopile will no longer track what may exist: {}",
                         suspect.how_to_find()
                     ),
                     question: "Forget the failed call?".to_owned(),
@@ -101,15 +101,18 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                 return Err(Error::environment(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
-                .with_hint(format!(
-                    "wait until the process ends; `fuser '{}'` shows it",
-                    call.answer_path().display()
-                )));
+                .with_hint(match call.processes().as_slice() {
+                    [] => "wait until the process ends".to_owned(),
+                    pids => {
+                        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                        format!("wait until the process ends (pid {})", pids.join(", "))
+                    }
+                }));
             }
             let may_exist = intent.effect.how_to_find();
             ask_consent(&ConsentRequest {
                 change: format!("forgetting the call of `{}`", intent.method),
-                consequence: format!("{may_exist} may exist, and monopile will no longer track it"),
+                consequence: format!("monopile will no longer track what may exist: {may_exist}"),
                 question: format!("Forget the call of `{}`?", intent.method),
             })?;
             call.settle()?;

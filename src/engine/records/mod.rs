@@ -14,6 +14,7 @@ pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
 pub use show::{ShownCall, StateOverview, show};
 
+pub use crate::recovery::open_calls::OpenCallStatus;
 use base::Result;
 
 /// A change that the operator must confirm.

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::effects::Effect;
+use crate::effects::{Effect, how_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
+use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::lock::no_state;
 use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted};
 use base::Result;
@@ -33,7 +34,7 @@ pub struct StateOverview {
     pub undeleted: Vec<Undeleted>,
     /// The suspects: resources that failed calls may have created.
     pub suspects: Vec<Suspect>,
-    /// Calls of interrupted runs whose outcome is not on record yet.
+    /// Calls of earlier runs whose outcome is not on record yet.
     pub open_calls: Vec<ShownCall>,
 }
 
@@ -106,6 +107,15 @@ pub struct ShownCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "by")]
     pub holder: Option<Holder>,
+    /// The way in which the next run treats it.
+    #[serde(skip)]
+    pub status: OpenCallStatus,
+    /// The ids of its processes, if they run on this machine.
+    #[serde(skip)]
+    pub processes: Vec<u32>,
+    /// Describes how to look for what it may have created, and the command to run then.
+    #[serde(skip)]
+    pub how_to_forget: String,
 }
 
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
@@ -117,9 +127,13 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
         None if open.is_empty() => return Err(no_state(&storage)),
         None => State::default(),
     };
-    let open_calls = open
-        .into_iter()
-        .map(|(intent, _)| ShownCall {
+    let open_calls = open.into_iter().map(|(intent, call)| {
+        let status = open_calls::status(&state, &intent, &call)?;
+        let command = "`monopile create-env MANIFEST --forget-open-calls`";
+        Ok(ShownCall {
+            status,
+            processes: if status == OpenCallStatus::Running { call.processes() } else { Vec::new() },
+            how_to_forget: how_to_forget(&intent.effect, command),
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
@@ -127,7 +141,8 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
             target: intent.effect.target(),
             reason: intent.reason,
         })
-        .collect();
+    });
+    let open_calls = open_calls.collect::<Result<_>>()?;
     Ok(overview(&storage, &state, open_calls))
 }
 

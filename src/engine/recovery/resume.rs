@@ -1,4 +1,4 @@
-//! Settles the calls that an interrupted run left open.
+//! Settles the calls that an earlier run left open.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn settle(
     call: OpenCall,
     forget: bool,
 ) -> Result<()> {
-    let stage = run.reporter.stage(format!("Recovering the `{}` of an interrupted run", intent.method));
+    let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let waited = wait_for_call(run, store, intent, &call, &stage)?;
     let lost = matches!(waited, WaitResult::Lost);
     let found = examine(run, store, intent, &call, waited, &stage);
@@ -176,13 +176,13 @@ fn stays_open(
     }
     let error = unknown_outcome(&intent.effect, call, error);
     match suspects::describe_vm_search(run, inputs, store.state(), &intent.effect) {
-        Some(seen) => error.with_hint(seen),
+        Some(seen) => error.with_note(seen),
         None => error,
     }
 }
 
 /// Reads the answer to a call by the terms under which it was made.
-fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
+pub(super) fn read(intent: &Intent<Effect>, bytes: &[u8]) -> Result<cpi::Answer, CpiError> {
     read_answer(bytes, intent.effect.method(), &intent.request_id, intent.terms)
 }
 
@@ -230,8 +230,7 @@ fn wait_for_call(
             if !announced {
                 announced = true;
                 run.reporter.note(format!(
-                    "the CPI process that an interrupted run started for `{}` is still at work; waiting for \
-                        it",
+                    "the CPI process that an earlier run started for `{}` is still at work; waiting for it",
                     intent.method
                 ));
                 stage.log_line(format!("its log is '{}'", call.log_path().display()));
@@ -264,8 +263,8 @@ fn open_registry(
         Err(error) => {
             if !announced {
                 run.reporter.warn(format!(
-                    "the registry that the CPI process of an interrupted run needs cannot be started again \
-                        yet: {}",
+                    "the registry that the CPI process of an earlier run needs cannot be started again \
+                     yet: {}",
                     error.chain().join(": ")
                 ));
             }

@@ -14,10 +14,10 @@ use manifest::Inputs;
 /// The maximum number of groups of suspects described in a report.
 const MAX_DESCRIBED_GROUPS: usize = 3;
 
-/// Describes groups of suspects: how to find them, and the request ids.
+/// Describes groups of suspects: how to find them, and the last request.
 fn described<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
     let texts: Vec<String> =
-        groups.map(|group| format!("{} ({})", group.how_to_find(), group.requests())).collect();
+        groups.map(|group| format!("{} ({})", group.how_to_find(), group.last_request())).collect();
     texts.join("; ")
 }
 

@@ -224,8 +224,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
                 .with_note("nothing was changed")
                 .with_hint(
-                    "to replace it, use `monopile attach-disk`; to delete the whole environment, `monopile \
-                     delete-env`",
+                    "to replace it, use `monopile attach-disk MANIFEST CID` with the CID of another disk; to \
+                     delete the whole environment, `monopile delete-env`",
                 ))
         }
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {

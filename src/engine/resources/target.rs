@@ -20,7 +20,7 @@ pub struct TargetEnvironment {
     pub templates: Mode,
     /// `--cpi-api-version`: the highest API version to use with a CPI.
     pub cpi_api_version: Option<u32>,
-    /// `--forget-open-calls`: drop open calls of an interrupted run whose outcome is unknown.
+    /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
     pub forget_open_calls: bool,
 }
 

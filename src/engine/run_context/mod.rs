@@ -65,8 +65,8 @@ pub struct RunContext {
     pub sha2: bool,
     /// `--wait-for-lock`: the time to wait for a state that another run holds.
     pub lock_timeout: Duration,
-    /// `--cpi-timeout`: the time to wait for a CPI process. The process is never killed, because its outcome
-    /// must become known.
+    /// `--cpi-timeout`: the time to wait for a CPI process. The process of a call that changes something is
+    /// never killed, because its outcome must become known.
     pub cpi_timeout: Option<Duration>,
     /// Set when the run left a CPI process running, which may still read the scratch directory.
     pub left_at_work: Arc<AtomicBool>,

@@ -229,6 +229,27 @@ fn written(mut file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the ids of the processes that have this file open, in order. Empty if the system does not show
+/// them.
+pub(super) fn processes_with(path: &Path) -> Vec<u32> {
+    let Ok(wanted) = path.metadata() else { return Vec::new() };
+    let is_wanted = |file: fs::DirEntry| {
+        let found = fs::metadata(file.path());
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| *pid != std::process::id())
+        .filter(|pid| {
+            let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.into_iter().any(is_wanted)
+        })
+        .collect();
+    pids.sort_unstable();
+    pids
+}
+
 fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),

@@ -236,6 +236,11 @@ impl OpenCall {
         self.files.log_path()
     }
 
+    /// Returns the ids of the processes of this machine that hold the answer open: the CPI and its children.
+    pub fn processes(&self) -> Vec<u32> {
+        calls::processes_with(&self.answer_path())
+    }
+
     /// Returns the progress of the process, as far as this machine or the journal shows it.
     pub fn answer(&self) -> io::Result<CallProgress> {
         if self.storage.answers_outside_journal() && !self.files.is_known() {

@@ -32,9 +32,13 @@ impl<'s> SuspectGroup<'s> {
             return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
         };
         let count = self.0.len();
-        let agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
+        let mut agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
+        // Retries of a call are for one agent id.
+        let mut seen = std::collections::HashSet::new();
+        agents.retain(|agent| seen.insert(*agent));
         let description = match agents.as_slice() {
             [] => format!("up to {count} times {}", first.description),
+            [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
             agents => format!("up to {count} VMs, whose agent ids are {}", agents.join(", ")),
         };
         in_iaas(&description, first.cpi.as_deref())
@@ -47,6 +51,16 @@ impl<'s> SuspectGroup<'s> {
         match ids.as_slice() {
             [id] => format!("request {id}, {since}"),
             ids => format!("requests {}, the last {since}", ids.join(", ")),
+        }
+    }
+
+    /// Counts the calls, with the request id and the time of the last one.
+    pub fn last_request(&self) -> String {
+        match self.0.as_slice() {
+            [.., last] if self.0.len() > 1 => {
+                format!("{} calls, the last {}: request {}", self.0.len(), last.failed_at, last.request_id)
+            }
+            _ => self.requests(),
         }
     }
 
@@ -97,16 +111,20 @@ mod tests {
             suspect("r4", None, "a disk of 1 MiB", Some("other")),
             suspect("r5", None, "a disk of 1 MiB", None),
             suspect("r6", None, "a disk of 2 MiB", None),
+            suspect("r7", Some("b"), "a VM whose agent id is b", None),
         ];
         let groups = SuspectGroup::all(&suspects);
         let shown: Vec<_> = groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
         let expected = [
-            ("up to 2 VMs, whose agent ids are a, b", "requests r1, r3, the last at r3"),
+            ("up to 3 VMs, whose agent ids are a, b", "requests r1, r3, r7, the last at r7"),
             ("up to 2 times a disk of 1 MiB", "requests r2, r5, the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(shown, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
+        let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();
+        assert_eq!(last[0], "3 calls, the last at r7: request r7");
+        assert_eq!(last[3], "request r6, at r6");
     }
 }

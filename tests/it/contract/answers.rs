@@ -13,7 +13,7 @@ use crate::support::{Run, peak_kib};
 /// The name of the case, the command that breaks the answer of `create_vm`, and the text of the error.
 const BROKEN: &[(&str, &str, &str)] = &[
     ("nothing, exit 0", "exit 0", "it wrote nothing"),
-    ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status: 1"),
+    ("nothing, exit 1", "exit 1", "it wrote nothing; the CPI ended with exit status 1"),
     ("killed before it answers", "kill -KILL $$", "it wrote nothing; the CPI ended with signal: 9"),
     ("aborted", "ulimit -c 0; kill -ABRT $$", "it wrote nothing; the CPI ended with signal: 6"),
     ("killed in the middle", "printf '{\"result\": \"vm'; kill -TERM $$", "signal: 15"),
@@ -126,6 +126,14 @@ fn malformed_answer_is_a_clear_error() {
         let run = hello.create(&[]).failure(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
+        for (command, more, code, needed) in [
+            ("plan", &[][..], 1, "create-env would stop"),
+            ("status", &["--no-cpi"], 1, "--forget-open-calls"),
+            ("cloud-check", &["--report"], 6, "the outcome of `create_vm` is unknown"),
+        ] {
+            let run = hello.world.finish(hello.command(command, more)).failure(code);
+            assert!(output(&run).contains(needed), "{command}: {}", output(&run));
+        }
         hello.create(&["--forget-open-calls"]).success();
         assert_eq!(hello.cloud(), hello.recorded());
         hello.delete(&[]).success();

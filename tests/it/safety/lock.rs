@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
 
 #[test]
 fn second_run_fails_and_names_the_first() {
@@ -165,6 +165,15 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     assert_eq!(hello.cloud(), hello.recorded());
     let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
     assert!(vms <= 2, "the VM of the call is replaced at most once");
+
+    // A command that only reads ends the CPI, and shows what it knows.
+    let hangs = Reaction::Instead("sleep 60".to_owned());
+    hello.script(Script::speaking(Dialect::Local).first("has_vm", 1, hangs));
+    let run = hello.world.finish(hello.command("status", &["--cpi-timeout", "1s"])).failure(1);
+    assert!(run.stdout.contains("NOT ASKED") && run.stdout.contains("vm-"), "{}", run.stdout);
+    assert!(run.stderr.contains("was ended without an answer"), "{}", run.stderr);
+    hello.wait_until_idle();
+    hello.script(Script::speaking(Dialect::Local));
     hello.delete(&[]).success();
     let left: Vec<String> =
         hello.leftovers().into_iter().filter(|left| !left.contains("/tmp/monopile-")).collect();

@@ -30,7 +30,7 @@ fn answer_survives_removal_of_the_home_directory() {
     hello.change_machine();
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -65,7 +65,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     gone.store(false, Ordering::SeqCst);
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
 }

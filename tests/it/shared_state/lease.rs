@@ -116,7 +116,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -275,7 +275,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     // The outcome of the call is now known.
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());

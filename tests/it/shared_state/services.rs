@@ -31,7 +31,7 @@ fn live(service: Service) {
     hello.change_machine();
     hello.script(Script::speaking(Dialect::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an interrupted run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
     let journal: Vec<_> = bucket.keys().into_iter().filter(|key| key.contains(".journal/")).collect();
     assert!(journal.is_empty(), "an answer may hold secrets: {journal:?}");

@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use crate::cpis;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
-use crate::effects::Effect;
+use crate::effects::{Effect, how_to_forget};
 use crate::prepare::obtain::create_directory;
+use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
@@ -262,7 +263,7 @@ impl CloudCheckResult {
 /// state.
 pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
     let store = repair::open(run)?;
-    let open_calls = store.journal().open_calls::<Effect>()?;
+    let open = store.journal().open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CheckInputs::load(request, run, &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
@@ -271,12 +272,28 @@ pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
     let mut findings = diagnose::diagnose(&probe, request.agent_timeout)?.findings;
-    findings.extend(open_calls.iter().map(|(intent, _)| {
-        let detail =
-            format!("an interrupted `{}`: the next create-env or delete-env settles it", intent.method);
+    for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
-        Finding::new("open call", cid, cpi, FindingStatus::Unknown, detail)
-    }));
+        let method = &intent.method;
+        let (status, detail) = match open_calls::status(&probe.state, intent, call)? {
+            OpenCallStatus::Settles => (
+                FindingStatus::Unknown,
+                format!("`{method}` of an earlier run: the next create-env or delete-env settles it"),
+            ),
+            OpenCallStatus::Running => (
+                FindingStatus::Unknown,
+                format!(
+                    "`{method}` of an earlier run still runs: the next create-env or delete-env waits for it"
+                ),
+            ),
+            OpenCallStatus::Unknown => {
+                let command = "create-env or delete-env with --forget-open-calls";
+                let search = how_to_forget(&intent.effect, command);
+                (FindingStatus::Drifted, format!("the outcome of `{method}` is unknown: {search}"))
+            }
+        };
+        findings.push(Finding::new("open call", cid, cpi, status, detail));
+    }
     Ok(CheckResult { findings })
 }
 

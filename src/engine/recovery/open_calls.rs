@@ -1,0 +1,38 @@
+//! The prospects of open calls, for commands that only report.
+
+use super::resume::read;
+use crate::effects::{Effect, failed_call};
+use crate::state::call_rules::{self, Conclusion, Outcome};
+use crate::state::{CallProgress, Intent, OpenCall, State};
+use base::{Error, Result};
+
+/// The way in which the next run that changes something treats an open call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenCallStatus {
+    /// It records the outcome, or repeats the call.
+    Settles,
+    /// It waits for the CPI process.
+    Running,
+    /// It stops, because the outcome is unknown.
+    Unknown,
+}
+
+/// Returns the status of an open call. Takes no lock, so it may change.
+pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) -> Result<OpenCallStatus> {
+    let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let outcome = match call.answer().map_err(failed)? {
+        CallProgress::Pending => return Ok(OpenCallStatus::Running),
+        CallProgress::NeverStarted => Outcome::NeverStarted,
+        CallProgress::Elsewhere => Outcome::Unknown,
+        CallProgress::Ended(bytes) => match read(intent, &bytes) {
+            Ok(answer) if intent.effect.changes(&answer).is_ok() => Outcome::Answered,
+            Ok(_) => Outcome::Unknown,
+            Err(error) => failed_call::outcome(state, &intent.effect, &error),
+        },
+    };
+    let conclusions = call_rules::conclusions(outcome, intent.effect.creates(), false);
+    Ok(match conclusions.iter().any(|conclusion| matches!(conclusion, Conclusion::StayOpen)) {
+        true => OpenCallStatus::Unknown,
+        false => OpenCallStatus::Settles,
+    })
+}
