@@ -99,6 +99,18 @@ impl Error {
         Self::new(kind, format!("{what} failed")).with_source(source)
     }
 
+    /// Like [`Error::io`] for a file that the operator named. A file that does not exist is invalid input
+    /// (exit code 3).
+    pub fn input(what: impl fmt::Display, source: io::Error) -> Self {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        match source.kind() {
+            NotFound | IsADirectory | NotADirectory => {
+                Self::invalid(format!("{what} failed")).with_source(source)
+            }
+            _ => Self::io(what, source),
+        }
+    }
+
     /// Sets the cause, which is shown below the message. If it is an I/O error that contains an error of this
     /// type, the notes and hints of that error are added.
     #[must_use]
@@ -291,6 +303,13 @@ mod tests {
         assert_eq!(failed.notes(), ["kept"]);
         assert_eq!(failed.hints(), ["look", "then run it again"]);
         assert_eq!(failed.chain(), ["writing 'x' failed", "it is lost", "gone"]);
+    }
+
+    #[test]
+    fn missing_input_is_invalid() {
+        let failed = |kind: io::ErrorKind| Error::input("reading 'x'", kind.into()).kind();
+        assert_eq!(failed(io::ErrorKind::NotFound), ErrorKind::InvalidInput);
+        assert_eq!(failed(io::ErrorKind::StorageFull), ErrorKind::Environment);
     }
 
     #[test]

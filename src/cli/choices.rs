@@ -1,6 +1,27 @@
-//! Flags with a fixed set of values.
+//! Flags with a fixed set of values, and numbers within limits.
+
+use std::fmt::Display;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+
+/// Returns a parser for numbers from `least` to `most`, or without an upper limit. This is a parser for clap.
+pub(super) fn number<T>(
+    least: T,
+    most: Option<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| *number >= least);
+        let number = number.filter(|number| most.is_none_or(|most| *number <= most));
+        number.ok_or_else(|| match most {
+            Some(most) => format!("expected a number from {least} to {most}"),
+            None => format!("expected a number of at least {least}"),
+        })
+    }
+}
 
 /// The renderer of templates.
 #[derive(Debug, Clone, Copy, Args)]
@@ -57,5 +78,19 @@ impl From<UpdateStrategy> for engine::plan::Strategy {
             UpdateStrategy::InPlace => engine::plan::Strategy::InPlace,
             UpdateStrategy::Recreate => engine::plan::Strategy::Recreate,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_the_limits_name_the_limits() {
+        assert_eq!(number(1, Some(3))("3"), Ok(3));
+        for wrong in ["0", "4", "x", ""] {
+            assert_eq!(number(1, Some(3))(wrong), Err("expected a number from 1 to 3".to_owned()));
+        }
+        assert_eq!(number(1_u16, None)("70000"), Err("expected a number of at least 1".to_owned()));
     }
 }

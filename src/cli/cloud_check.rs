@@ -44,6 +44,11 @@ pub(super) struct CloudCheckArgs {
 }
 
 impl CloudCheckArgs {
+    /// Returns true if it repairs without asking.
+    pub(super) fn repairs(&self) -> bool {
+        self.auto || !self.resolution.is_empty()
+    }
+
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
         let (deploy, run_context) = self.renewal.prepare(session)?;
@@ -67,7 +72,9 @@ impl CloudCheckArgs {
         };
         Ok(match checked.remaining() {
             Some(error) if session.interactive() => output.with_problem(error),
-            Some(error) => output.with_problem(error.with_hint("--auto makes all repairs that lose no data")),
+            Some(error) => {
+                output.with_problem(error.with_hint("--auto makes all repairs that keep the persistent disk"))
+            }
             None => output,
         })
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 
+use super::choices::number;
 use super::duration;
 use engine::protocol::HIGHEST_API_VERSION;
 use engine::run_context::RunContext;
@@ -13,7 +14,7 @@ use engine::run_context::RunContext;
 pub struct CpiVersionArgs {
     /// Use at most this version of the CPI API, from 1 to 3 [default: the highest of the CPI]
     #[arg(long, hide_short_help = true, value_name = "N",
-          value_parser = value_parser!(u32).range(1..=i64::from(HIGHEST_API_VERSION)))]
+          value_parser = number(1, Some(HIGHEST_API_VERSION)))]
     pub cpi_api_version: Option<u32>,
 }
 
@@ -26,8 +27,8 @@ pub struct CpiArgs {
 
     /// Stop waiting for a CPI call after this time [default: no limit]
     ///
-    /// The CPI process is not killed. Run the same command again: it waits for that process and picks up its
-    /// answer.
+    /// The process of a call that changes something is not killed. Run the same command again: it waits for
+    /// that process and picks up its answer. The process of any other call is killed.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     cpi_timeout: Option<Duration>,
 }

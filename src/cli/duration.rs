@@ -25,6 +25,14 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Like [`parse`], for a time limit that must not be zero.
+pub(super) fn positive(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("the time must be longer than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake. This is a parser for clap.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
@@ -79,6 +87,8 @@ mod tests {
         assert_eq!(seconds("500ms"), Ok(0.5));
         assert_eq!(seconds("2d"), Ok(172_800.0));
         assert_eq!(seconds("1w1ms"), Ok(604_800.001));
+        assert_eq!(positive("0ms"), Err("the time must be longer than 0".to_owned()));
+        assert_eq!(positive("1ms"), parse("1ms"));
         for wrong in
             ["", "m", "5x", "5y", "-1s", "1.5s", "10 m", "1h30", "99999999999999999999h", "9999999999999999h"]
         {

@@ -148,6 +148,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
                 dumb: false,
                 verbose: false,
                 stdout_reserved: false,
+                prints_stages: false,
             },
             base::redact::Redactor::default(),
         )

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 
+use super::choices::number;
+
 /// The global flags, with the names and variables of upstream (`docs/cli-global-flags` of bosh.io).
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
@@ -36,7 +38,7 @@ pub(super) struct Globals {
 
     /// Run at most N downloads, uploads or compilations at once
     #[arg(long, global = true, hide_short_help = true, value_name = "N", default_value_t = 5,
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = number(1_u16, None))]
     pub parallel: u16,
 
     /// Keep downloads and compiled packages here [default: $XDG_CACHE_HOME/monopile]

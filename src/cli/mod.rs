@@ -135,6 +135,12 @@ impl Cli {
     fn json_error(&self, grammar: &mut clap::Command) -> Option<clap::Error> {
         let wanted = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         wanted.then(|| {
+            if self.command.is_dry_run() {
+                return grammar.error(
+                    clap::error::ErrorKind::ArgumentConflict,
+                    "--json=bosh does not work with --dry-run; --json does",
+                );
+            }
             grammar.error(
                 clap::error::ErrorKind::ArgumentConflict,
                 "--json=bosh works with create-env, delete-env, stop-env, start-env, interpolate, \
@@ -416,6 +422,7 @@ impl Command {
         OutputMode {
             stdout_reserved: self.reserves_stdout(),
             shows_progress: self.shows_progress(),
+            prints_stages: !self.reserves_stdout() || self.runs_long(),
             keeps_log: self.changes_environment(),
             ends_by_signal: matches!(
                 self,
@@ -436,6 +443,11 @@ impl Command {
             | Command::InspectLocalStemcell(_) => true,
             _ => false,
         }
+    }
+
+    /// Returns true for `--dry-run`.
+    fn is_dry_run(&self) -> bool {
+        matches!(self, Command::CreateEnv(args) if args.0.reserves_stdout())
     }
 
     /// Returns true if the command can change an environment. Such commands keep a log.
@@ -503,6 +515,15 @@ impl Command {
             | Command::Cache(_)
             | Command::Baremetal(_)
             | Command::Completion(_) => true,
+        }
+    }
+
+    /// Returns true if the command takes minutes although standard output is reserved.
+    fn runs_long(&self) -> bool {
+        match self {
+            Command::Cpi(cpi) => cpi.0.shows_progress(),
+            Command::CloudCheck(args) => args.0.repairs(),
+            _ => false,
         }
     }
 

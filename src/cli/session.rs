@@ -33,6 +33,8 @@ pub(super) struct OutputMode {
     pub(super) stdout_reserved: bool,
     /// True if the command shows progress even if standard output is reserved.
     pub(super) shows_progress: bool,
+    /// True if the command prints the stages of a long run on standard error.
+    pub(super) prints_stages: bool,
     /// True if the command can change an environment, and therefore keeps a log.
     pub(super) keeps_log: bool,
     /// True if a signal is the usual end of the command.
@@ -94,6 +96,7 @@ impl Session {
             dumb,
             verbose: globals.verbose > 0,
             stdout_reserved: output_mode.stdout_reserved,
+            prints_stages: output_mode.prints_stages,
         };
         let renderer = ui::renderer(options, redactor.clone());
         let log = output_mode.keeps_log.then(|| RunLog::new(redactor.clone()));

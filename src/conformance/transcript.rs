@@ -210,7 +210,7 @@ impl Transcript {
     /// Reads and parses a transcript.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let failed = |error| {
-            Error::io(format!("reading the transcript '{}'", path.display()), error)
+            Error::input(format!("reading the transcript '{}'", path.display()), error)
                 .with_hint("monopile cpi check --record FILE writes a transcript")
         };
         let wrong = |number: usize, why: String| {

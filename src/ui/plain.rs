@@ -58,9 +58,9 @@ impl Inner {
         self.state.lock()
     }
 
-    /// Prints the line of a stage, unless standard output is reserved and `--verbose` is not set.
+    /// Prints the line of a stage, unless the command prints no stages and `--verbose` is not set.
     fn stage_line(&self, depth: usize, text: &str) {
-        if !self.lines.stdout_reserved || self.options.verbose {
+        if self.options.prints_stages || self.options.verbose {
             self.lines.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
     }
@@ -150,7 +150,8 @@ impl Inner {
                 self.report(report.as_deref(), *exit_code, *elapsed);
                 let lines = text::failure_lines(errors, notes, hints, log.as_deref());
                 let lines: Vec<String> = lines.iter().flat_map(|line| self.fitted(line)).collect();
-                self.lines.print_err(&format!("{}{}", self.time(), lines.join("\n")));
+                // Programs look for `error:` at the start of a line.
+                self.lines.print_err(&lines.join("\n"));
             }
         }
     }
@@ -186,7 +187,7 @@ impl Inner {
             if let Some(log) = &stage.log {
                 line.push_str(&format!("; last: {log}"));
             }
-            self.stage_line(stage.depth, &line);
+            self.lines.print_out(&format!("{}{}{line}", self.time(), "  ".repeat(stage.depth)));
         }
     }
 }
@@ -236,6 +237,7 @@ mod tests {
             dumb: false,
             verbose,
             stdout_reserved,
+            prints_stages: !stdout_reserved,
         };
         let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
         let deploying = reporter.stage("deploying");
@@ -287,7 +289,7 @@ mod tests {
         out T note: the state is in x.json
         err T warning: expires soon
         out T deploying: failed after N s
-        err T error: it failed
+        err error: it failed
           cause: because
           note: nothing was changed
           hint: look

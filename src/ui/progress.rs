@@ -299,6 +299,7 @@ mod tests {
             dumb: false,
             verbose: false,
             stdout_reserved: false,
+            prints_stages: true,
         };
         let progress = Progress::drawing(options, lines, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));

@@ -40,6 +40,8 @@ pub struct Options {
     /// True if standard output is reserved for the output of the command (a manifest, a script). All other
     /// text goes to standard error.
     pub stdout_reserved: bool,
+    /// True to print a line for the start and the end of each stage in [`Format::Plain`].
+    pub prints_stages: bool,
 }
 
 /// A sink that also prints log lines without disturbing the live part.

@@ -10,12 +10,12 @@ use crate::support::{MONOPILE, World};
 const FAILS: [&str; 2] = ["delete-env", "-"];
 
 #[test]
-fn plain_prints_the_result_with_its_time_on_stderr() {
+fn plain_prints_the_error_at_the_start_of_a_line_on_stderr() {
     let world = World::new();
     let run = world.run(FAILS).failure(2);
     assert_eq!(run.stdout, "");
     insta::assert_snapshot!(world.normalise(&run.stderr), @r"
-    <time> error: a manifest from standard input ('-') has no default state file
+    error: a manifest from standard input ('-') has no default state file
       hint: add --state PATH
     ");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::Value;
 
-use super::source::{SourceArgs, transcript_of};
+use super::source::{SourceArgs, failure, transcript_of};
 use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
@@ -52,7 +52,16 @@ impl CallArgs {
             return Err(Error::usage("no CPI method is given")
                 .with_hint("for example: monopile cpi call bosh.yml has_vm vm-1"));
         };
+        let words: Vec<String> = words.collect();
+        for word in words.iter().filter(|word| word.starts_with(['{', '['])) {
+            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(word) {
+                session
+                    .reporter
+                    .warn(format!("the argument '{word}' is not JSON, so it is sent as text: {error}"));
+            }
+        }
         let arguments: Vec<Value> = words
+            .into_iter()
             .enumerate()
             .map(|(position, word)| conformance::plain_or_json(&method, position, &word))
             .collect();
@@ -77,11 +86,14 @@ impl CallArgs {
         let called = prepared.watched(session, &format!("Calling {method}"), |cpi, watching| {
             conformance::call(cpi, &method, &arguments, versions, watching)
         })?;
-        let exit_code = u8::from(!called.success);
-        match session.globals.json() {
-            true => CommandResult::json(&called).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(CommandResult::Verdict(transcript_of(&called).into_bytes(), exit_code)),
-        }
+        let finished = match session.globals.json() {
+            true => CommandResult::json(&called)?,
+            false => CommandResult::Output(transcript_of(&called).into_bytes()),
+        };
+        Ok(match called.success {
+            true => finished,
+            false => finished.with_problem(failure(&method, &called)),
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! `monopile cpi check`: checks that a CPI conforms to the protocol.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -7,16 +9,20 @@ use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
 use super::source::{PreparedCpi, SourceArgs, hash};
+use crate::cli::choices::number;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use crate::cli::{paths, reference};
 use crate::conformance::check::{
-    CheckContext, CheckSettings, Deviation, LeftoverLogLocation, Report, StemcellImage, Verdict, junit,
+    Check, CheckContext, CheckSettings, LeftoverLogLocation, Report, StemcellImage, Verdict, junit,
 };
 use crate::conformance::{self, AnswerSource};
-use base::files::durable::write_atomically;
+use crate::ui;
+use base::error::nearest;
+use base::files::durable::{check_directory, parent};
 use base::{Error, Result};
+use engine::cpi::Method;
 use engine::cpis;
 use engine::protocol::Contract;
 
@@ -31,6 +37,9 @@ use engine::protocol::Contract;
 /// malformed input. --parallel is the number of calls at once. With --path but without --stemcell, creates
 /// no VM, and skips the checks that need one.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "monopile cpi check [OPTIONS] MANIFEST\n       \
+                      monopile cpi check [OPTIONS] --path EXE\n       \
+                      monopile cpi check [OPTIONS] --replay FILE")]
 pub(super) struct CheckArgs {
     /// Manifest that names the CPI, and has the properties of VMs and disks
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
@@ -55,7 +64,7 @@ pub(super) struct CheckArgs {
 
     /// Create disks of this size in MiB [default: that of the manifest, or 1024]
     #[arg(long, value_name = "MIB", conflicts_with = "replay",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = number(1_u64, None))]
     disk_size: Option<u64>,
 
     /// Create disks with these `cloud_properties`: JSON, or @FILE [default: those of the manifest]
@@ -67,7 +76,8 @@ pub(super) struct CheckArgs {
     contract: Option<Contract>,
 
     /// Do not call this method (repeatable)
-    #[arg(long, value_name = "METHOD", value_hint = ValueHint::Other, conflicts_with = "replay")]
+    #[arg(long, value_name = "METHOD", value_parser = method, value_hint = ValueHint::Other,
+          conflicts_with = "replay")]
     skip: Vec<String>,
 
     /// Write the results to this file, in the format of JUnit
@@ -87,12 +97,47 @@ fn contract() -> impl TypedValueParser<Value = Contract> {
     })
 }
 
+fn method(text: &str) -> std::result::Result<String, String> {
+    match text.parse::<Method>() {
+        Ok(method) => Ok(method.name().to_owned()),
+        Err(unknown) => Err(match nearest(text, Method::all().map(Method::name)) {
+            Some(near) => format!("{unknown}; did you mean '{near}'?"),
+            None => unknown.to_string(),
+        }),
+    }
+}
+
+/// The file of `--junit`, opened before the run so that no result is lost. Other users may read it, as far as
+/// the umask permits, because it has no secrets.
+struct JunitFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl JunitFile {
+    fn open(path: &Path) -> Result<Self> {
+        check_directory(parent(path))?;
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Error::input(format!("writing '{}'", path.display()), error))?;
+        Ok(JunitFile { path: path.to_owned(), file })
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        // A pipe or a device has no length.
+        let _ = self.file.set_len(0);
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| Error::io(format!("writing '{}'", self.path.display()), error))
+    }
+}
+
 impl CheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
         let junit_file = self.junit.as_ref().map(absolute).transpose()?;
+        let junit_file = junit_file.map(|path| JunitFile::open(&path)).transpose()?;
         let prepared = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
         let settings = self.settings(session, &prepared, stemcell.as_deref())?;
         if let Some(vm) = prepared.opened.as_ref().and_then(|opened| opened.deployed_vm.as_ref()) {
@@ -117,22 +162,30 @@ impl CheckArgs {
             true => stage.finish(),
             false => drop(stage),
         }
-        if let Some(path) = &junit_file {
-            write_atomically(path, junit(&report).as_bytes())
-                .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
-        }
+        let written = junit_file.map_or(Ok(()), |file| file.write(&junit(&report)));
         let recorded = prepared.is_recording_complete(session);
         let exit_code = match report.interrupted {
             Some(signal) => 128 + signal,
             None => u8::from(!report.passed() || !recorded),
         };
-        match session.globals.json() {
-            true => CommandResult::json(&report).map(|finished| finished.with_exit_code(exit_code)),
-            false => Ok(CommandResult::Verdict(
-                report_text(&report, &session.report_layout()).into_bytes(),
-                exit_code,
-            )),
-        }
+        let finished = match session.globals.json() {
+            true => CommandResult::json(&report)?,
+            false => {
+                let mut text = report_text(&report, session.globals.verbose > 0, &session.report_layout());
+                if settings.stemcell.is_none() {
+                    text += "note: no VM was tested: name a manifest, or a stemcell with --stemcell PATH\n";
+                }
+                let text = match session.columns() {
+                    Some(columns) => ui::wrap(&text, columns),
+                    None => text,
+                };
+                CommandResult::Output(text.into_bytes())
+            }
+        };
+        Ok(match written {
+            Ok(()) => finished.with_exit_code(exit_code),
+            Err(error) => finished.with_problem(error),
+        })
     }
 
     /// Returns the settings. Flags override the manifest. A replay takes all settings from the transcript.
@@ -208,19 +261,22 @@ impl CheckArgs {
     }
 }
 
-/// The maximum number of checks in a report that does not repeat its failures below the table.
-const SCREEN: usize = 20;
-
-fn report_text(report: &Report, layout: &Layout) -> String {
-    let mut checks = Table::new(["Group", "Check", "Result", "Time", "Reason"]);
-    for check in &report.checks {
-        checks.row([
-            check.group.clone(),
-            check.name.clone(),
-            check.verdict(),
-            format!("{} ms", check.duration.as_millis()),
-            check.reasons.join("\n"),
-        ]);
+/// Formats the report. Checks that passed are listed only if `verbose`.
+fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
+    let mut text = String::new();
+    if verbose {
+        for check in report.checks.iter().filter(|check| check.result == Verdict::Pass) {
+            let remarks = check.reasons.join("; ");
+            let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
+            text += &format!("pass: {}: {}{remarks}\n", check.group, check.name);
+        }
+    }
+    for verdict in [Verdict::Skip, Verdict::Fail] {
+        let checks: Vec<&Check> = report.checks.iter().filter(|check| check.result == verdict).collect();
+        text += &result_lines(&checks);
+    }
+    if !text.is_empty() {
+        text.push('\n');
     }
     let mut timings = Table::new(["Method", "Calls", "Shortest", "Median", "Longest"]);
     for timing in &report.timings {
@@ -233,17 +289,7 @@ fn report_text(report: &Report, layout: &Layout) -> String {
             milliseconds(timing.max),
         ]);
     }
-    let mut text = format!("{}\n{}\n", checks.print(layout), timings.print(layout));
-    let failed: Vec<_> = report.checks.iter().filter(|check| check.result == Verdict::Fail).collect();
-    if !failed.is_empty() && report.checks.len() > SCREEN {
-        text += "Failed:\n";
-        for check in failed {
-            let deviation = check.deviation.map_or("", Deviation::name);
-            let reasons = check.reasons.join("; ");
-            text += &format!("- {}: {} ({deviation}): {reasons}\n", check.group, check.name);
-        }
-        text.push('\n');
-    }
+    text += &format!("{}\n", timings.print(layout));
     if !report.left_behind.is_empty() {
         let mut left = Table::new(["Left behind", "CID", "Why"]);
         for left_behind in &report.left_behind {
@@ -256,4 +302,71 @@ fn report_text(report: &Report, layout: &Layout) -> String {
         text += &format!("{}\n", left.print(layout));
     }
     text + &report.summary() + "\n"
+}
+
+/// Lists checks with the same verdict. A reason that several of them have is shown once, with their number.
+fn result_lines(checks: &[&Check]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for check in checks {
+        for reason in check.plain_reasons() {
+            match counts.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((reason, 1)),
+            }
+        }
+    }
+    let mut text = String::new();
+    let result = checks.first().map_or("", |check| check.result.name());
+    for (reason, count) in counts.iter().filter(|(_, count)| *count > 1) {
+        text += &format!("{result}: {count} checks: {reason}\n");
+    }
+    let is_single = |reason: &str| counts.contains(&(reason, 1));
+    for check in checks {
+        let plain = check.plain_reasons().zip(&check.reasons);
+        let own: Vec<&str> =
+            plain.filter(|(plain, _)| is_single(plain)).map(|(_, whole)| whole.as_str()).collect();
+        if own.is_empty() {
+            continue;
+        }
+        text += &format!("{}: {}: {}: {}\n", check.verdict(), check.group, check.name, own.join("; "));
+        if let Some(call) = &check.last_call {
+            if !call.request_id.is_empty() {
+                text += &format!("  request {}\n", call.request_id);
+            }
+            call.log.iter().for_each(|line| text += &format!("  | {line}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::check::{Deviation, LastCall};
+    use std::time::Duration;
+
+    #[test]
+    fn equal_reasons_are_shown_once() {
+        let check = |name: &str, reasons: &[&str]| Check {
+            group: "rpc".to_owned(),
+            name: name.to_owned(),
+            result: Verdict::Fail,
+            deviation: Some(Deviation::Violation),
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            last_call: Some(LastCall { request_id: "r1".to_owned(), log: vec!["the log".to_owned()] }),
+            duration: Duration::ZERO,
+        };
+        let checks =
+            [check("a", &["`info`: no log"]), check("b", &["`has_vm`: no log", "`has_vm`: it lies"])];
+        let lines = result_lines(&checks.iter().collect::<Vec<_>>());
+        let expected = "FAIL: 2 checks: no log\n\
+                        FAIL: violates the contract: rpc: b: `has_vm`: it lies\n  request r1\n  | the log\n";
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn only_methods_of_the_cpi_api_can_be_skipped() {
+        assert_eq!(method("reboot_vm"), Ok("reboot_vm".to_owned()));
+        assert!(method("rebot_vm").unwrap_err().contains("did you mean 'reboot_vm'?"));
+    }
 }

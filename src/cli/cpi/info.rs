@@ -5,17 +5,21 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use super::source::{SourceArgs, transcript_of};
+use super::source::{SourceArgs, failure, transcript_of};
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
-use crate::conformance;
+use crate::conformance::{self, FinishedCall};
 use base::Result;
+use engine::cpi::Method;
 
 /// Show API version and stemcell formats of a CPI
 ///
 /// Calls `info`, and prints request, answer and log. Changes nothing.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "monopile cpi info [OPTIONS] MANIFEST\n       \
+                      monopile cpi info [OPTIONS] --path EXE\n       \
+                      monopile cpi info [OPTIONS] --replay FILE")]
 pub(super) struct InfoArgs {
     /// Manifest that names the CPI
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
@@ -29,7 +33,6 @@ impl InfoArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
         let called = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
-        let exit_code = u8::from(!called.success);
         let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
         if session.globals.json() {
             let info = called.info.as_ref().map(|info| {
@@ -41,7 +44,7 @@ impl InfoArgs {
                 })
             });
             let document = json!({"cpi": prepared.name, "info": info, "call": called});
-            return CommandResult::json(&document).map(|finished| finished.with_exit_code(exit_code));
+            return CommandResult::json(&document).map(|finished| with_failure(finished, &called));
         }
         let mut text = String::new();
         if let Some(info) = &called.info {
@@ -64,6 +67,14 @@ impl InfoArgs {
             text = format!("{}\n", table.print(&session.report_layout()));
         }
         text += &transcript_of(&called);
-        Ok(CommandResult::Verdict(text.into_bytes(), exit_code))
+        Ok(with_failure(CommandResult::Output(text.into_bytes()), &called))
+    }
+}
+
+/// Adds the error if `info` failed.
+fn with_failure(finished: CommandResult, called: &FinishedCall) -> CommandResult {
+    match called.success {
+        true => finished,
+        false => finished.with_problem(failure(Method::Info.name(), called)),
     }
 }

@@ -1,5 +1,6 @@
 //! The CPI of a `cpi` command: that of a manifest, an executable, or a transcript.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{PreparedRun, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeObserver, FinishedCall, Recorder};
+use base::files::durable::{check_directory, parent};
 use base::files::input;
 use base::{Error, Result};
 use engine::cpi::Executable;
@@ -61,7 +63,7 @@ pub(super) struct SourceArgs {
     state: Option<PathBuf>,
 
     /// Kill the CPI if one call takes longer
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::positive)]
     timeout: Duration,
 
     #[command(flatten)]
@@ -116,6 +118,7 @@ impl SourceArgs {
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
+                check_no_program(manifest)?;
                 let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
                 // The VM is created with the generated values, so they are kept.
                 inputs.discard_generated = !needs_vm_and_disk;
@@ -144,6 +147,7 @@ impl SourceArgs {
                     context = hash("--context", text)?;
                     manifest::register_property_secrets(&context, &session.redactor);
                 }
+                check_executable(&expand(path)?)?;
                 name = path.display().to_string();
                 identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
                 source = AnswerSource::Program(Executable {
@@ -165,7 +169,11 @@ impl SourceArgs {
                 ));
             }
         }
-        let record = self.record.as_ref().map(|path| Recorder::create(&expand(path)?, &session.redactor));
+        let record = self.record.as_ref().map(|path| {
+            let path = expand(path)?;
+            check_directory(parent(&path))?;
+            Recorder::create(&path, &session.redactor)
+        });
         let recorder = record.transpose()?;
         if let (Some(recorder), false) = (&recorder, needs_vm_and_disk) {
             recorder.begin(&Value::Null)?;
@@ -225,6 +233,44 @@ impl PreparedCpi {
     }
 }
 
+/// Fails if the executable of `--path` does not exist or is a directory.
+fn check_executable(path: &Path) -> Result<()> {
+    let shown = path.display();
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            Err(Error::invalid(format!("'{shown}' is a directory, not a CPI"))
+                .with_hint(format!("name the executable in it: --path {shown}/EXE")))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::invalid(format!("the CPI '{shown}' does not exist"))
+                .with_hint("name an executable: --path EXE"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if the file in place of the manifest is a program, because `--path` was left out.
+fn check_no_program(manifest: &Path) -> Result<()> {
+    let mut start = [0; 4];
+    let read = std::fs::metadata(manifest)
+        .is_ok_and(|metadata| metadata.is_file())
+        .then(|| std::fs::File::open(manifest).and_then(|mut file| file.read_exact(&mut start)));
+    let is_program = matches!(read, Some(Ok(()))) && (start.starts_with(b"#!") || start == *b"\x7fELF");
+    if !is_program {
+        return Ok(());
+    }
+    let shown = manifest.display();
+    Err(Error::invalid(format!("'{shown}' is a program, not a manifest"))
+        .with_hint(format!("call it as a CPI: --path {shown}")))
+}
+
+/// Returns the error for a call that failed.
+pub(super) fn failure(method: &str, called: &FinishedCall) -> Error {
+    let problem = || called.problems.first().map_or("it gave no usable answer", String::as_str);
+    let reason = called.error.as_deref().unwrap_or_else(problem);
+    Error::environment(format!("the CPI's `{method}` failed: {reason}"))
+}
+
 /// Parses JSON from a flag, or from the file that it names with `@`.
 fn document(flag: &str, text: &str) -> Result<Value> {
     let read;
@@ -232,7 +278,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
             read = input::read_text(&path, input::FILE_LIMIT)
-                .map_err(|error| Error::io(format!("reading '{}' ({flag})", path.display()), error))?;
+                .map_err(|error| Error::input(format!("reading '{}' ({flag})", path.display()), error))?;
             read.as_str()
         }
         None => text,

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::AgentArgs;
 use crate::cli::agent_args::AgentTimeoutArgs;
+use crate::cli::choices::number;
 use crate::cli::cid::cid;
 use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::CommandResult;
@@ -44,7 +45,7 @@ pub(super) struct ImportArgs {
     stemcells: Vec<ImportedStemcell>,
 
     /// `api_version` of the stemcells
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(1_u32, None))]
     stemcell_api_version: u32,
 
     #[command(flatten)]

@@ -55,7 +55,12 @@ fn case(xml: &mut String, check: &Check) {
         check.duration.as_secs_f64()
     );
     let first = escape_xml(check.reasons.first().map_or("", String::as_str));
-    let all = escape_xml(&check.reasons.join("\n"));
+    let mut all = check.reasons.clone();
+    if let Some(call) = &check.last_call {
+        all.extend(Some(format!("request {}", call.request_id)).filter(|_| !call.request_id.is_empty()));
+        all.extend(call.log.iter().cloned());
+    }
+    let all = escape_xml(&all.join("\n"));
     let inside = match check.result {
         Verdict::Fail => {
             let kind = check.deviation.map_or("", Deviation::name);
@@ -93,6 +98,7 @@ fn escape_xml(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::check::LastCall;
 
     #[test]
     fn output_of_a_cpi_is_escaped_as_valid_xml() {
@@ -102,6 +108,8 @@ mod tests {
             result,
             deviation: (result == Verdict::Fail).then_some(Deviation::NotPromised),
             reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
+            last_call: (result == Verdict::Fail)
+                .then(|| LastCall { request_id: "r1".to_owned(), log: vec!["<log>".to_owned()] }),
             duration: Duration::from_millis(1500),
         };
         let checks =
@@ -124,6 +132,6 @@ mod tests {
         let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
         assert_eq!(failure.attribute("message"), Some("<b>\u{fffd}"));
         assert_eq!(failure.attribute("type"), Some("not promised by the contract"));
-        assert!(failure.text().unwrap().ends_with("]]> second\nline"));
+        assert!(failure.text().unwrap().ends_with("]]> second\nline\nrequest r1\n<log>"));
     }
 }

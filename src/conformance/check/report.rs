@@ -42,9 +42,21 @@ pub struct Check {
     pub deviation: Option<Deviation>,
     /// The reasons for a failure or a skip, or remarks, one sentence each.
     pub reasons: Vec<String>,
+    /// The last call of a failed check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_call: Option<LastCall>,
     /// The duration of its calls.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub duration: Duration,
+}
+
+/// The last call of a check.
+#[derive(Debug, Clone, Serialize)]
+pub struct LastCall {
+    /// Its request id; empty if the input was malformed on purpose.
+    pub request_id: String,
+    /// The last lines of its log.
+    pub log: Vec<String>,
 }
 
 /// The verdict of a check.
@@ -100,6 +112,14 @@ impl Deviation {
 }
 
 impl Check {
+    /// Returns the reasons without the method that they begin with, so that equal ones can be grouped.
+    pub fn plain_reasons(&self) -> impl Iterator<Item = &str> {
+        self.reasons.iter().map(|reason| {
+            let rest = reason.strip_prefix('`').and_then(|rest| rest.split_once("`: "));
+            rest.map_or(reason.as_str(), |(_, rest)| rest)
+        })
+    }
+
     /// Returns the verdict, with the kind of rule that a failed check breaks.
     pub fn verdict(&self) -> String {
         match self.deviation {

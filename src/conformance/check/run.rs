@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ledger::{CreatedResource, ResourceLedger};
-use super::report::{Check, Counts, Deviation, LeftBehind, Report, Verdict, timings};
+use super::report::{Check, Counts, Deviation, LastCall, LeftBehind, Report, Verdict, timings};
 use super::step::{CheckOutcome, CheckStop, Step};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::cpi_under_test::{CpiUnderTest, Versions};
@@ -25,6 +25,8 @@ pub(super) struct Run<'a> {
     pub(super) calls: Vec<(String, Duration)>,
     /// Methods that the CPI does not implement.
     pub(super) absent: Vec<Method>,
+    /// True if `info` exceeded its time limit, so every other call would do so too.
+    pub(super) unresponsive: bool,
     /// The failure that ended the run, such as a missing executable.
     broken: Option<Error>,
 }
@@ -57,6 +59,7 @@ impl<'a> Run<'a> {
             checks: Vec::new(),
             calls: Vec::new(),
             absent: Vec::new(),
+            unresponsive: false,
             broken: None,
         })
     }
@@ -113,9 +116,10 @@ impl<'a> Run<'a> {
             notes: Vec::new(),
             duration: Duration::ZERO,
             made: Vec::new(),
+            last_call: None,
         };
         let outcome = body(&mut step);
-        let Step { mut problems, mut not_promised, is_promised, notes, duration, made, .. } = step;
+        let Step { mut problems, mut not_promised, is_promised, notes, duration, made, last_call, .. } = step;
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
@@ -147,12 +151,17 @@ impl<'a> Run<'a> {
         }
         let hide = |reason: &String| self.cpi.redactor.clean_and_redact(reason);
         let reasons = reasons.iter().map(hide).collect();
+        let last_call = last_call.filter(|_| result == Verdict::Fail).map(|call| LastCall {
+            request_id: call.request_id,
+            log: call.log.iter().map(|line| self.cpi.redactor.clean_and_redact_line(line)).collect(),
+        });
         self.checks.push(Check {
             group: self.group.clone(),
             name: name.to_owned(),
             result,
             deviation,
             reasons,
+            last_call,
             duration,
         });
         (value.filter(|_| result == Verdict::Pass), made)
@@ -174,7 +183,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.broken.is_some() || (self.context.interrupted)().is_some()
+        self.broken.is_some() || self.unresponsive || (self.context.interrupted)().is_some()
     }
 
     /// Deletes all created resources and returns the report.
@@ -220,6 +229,7 @@ impl<'a> Run<'a> {
                 result: Verdict::Fail,
                 deviation: Some(Deviation::Violation),
                 reasons: vec![self.cpi.redactor.clean_and_redact(&error.chain().join(": "))],
+                last_call: None,
                 duration: Duration::ZERO,
             }),
             None => {}

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::CheckSettings;
 use super::ledger::{CreatedResource, LedgerKind};
+use super::report::LastCall;
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
 use crate::conformance::exchange::{Exchange, ExchangeObserver, ProcessEnd};
@@ -70,6 +71,8 @@ pub(super) struct Step<'r, 'a> {
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
     pub(super) made: Vec<CreatedResource>,
+    /// The last call.
+    pub(super) last_call: Option<LastCall>,
 }
 
 impl Step<'_, '_> {
@@ -183,6 +186,11 @@ impl Step<'_, '_> {
     fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> Response {
         self.duration += exchange.duration;
         let reply = reply::read(&exchange);
+        self.last_call = Some(last_call(&exchange));
+        if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
+            self.run.unresponsive = true;
+            self.problem("`info` did not end, so the CPI was not checked further");
+        }
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
             if let Some(kind) = LedgerKind::made_by(method) {
@@ -355,6 +363,20 @@ impl Step<'_, '_> {
 /// Returns true if an error has this type, with or without the namespace.
 pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
+}
+
+/// Describes a call: its request id, and the last lines of its log.
+fn last_call(exchange: &Exchange) -> LastCall {
+    /// The number of log lines.
+    const LINES: usize = 5;
+    let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
+    let log = String::from_utf8_lossy(&exchange.stderr);
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(LINES);
+    LastCall {
+        request_id: request_id(&request).to_owned(),
+        log: lines[from..].iter().map(|line| (*line).to_owned()).collect(),
+    }
 }
 
 fn request_id(request: &Value) -> &str {
