@@ -4,7 +4,8 @@ use std::fmt;
 
 use base::encoding::percent_decode;
 
-/// An `http://` or `https://` URL. Displays without user, password and query.
+/// An `http://` or `https://` URL. Displays without user and password, and without a query that may hold
+/// credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl(String);
 
@@ -86,7 +87,8 @@ impl HttpUrl {
             let encoded = user.and_then(|user| user.split_once(':')).map(|(_, password)| password.to_owned());
             secrets.extend(encoded);
             secrets.extend(self.user().map(|(_, password)| password));
-            secrets.extend(path.split_once('?').map(|(_, query)| query.to_owned()));
+            let query = path.split_once('?').map(|(_, query)| query);
+            secrets.extend(query.filter(|query| !is_harmless(query)).map(str::to_owned));
         }
         secrets.retain(|secret| !secret.is_empty());
         secrets
@@ -106,9 +108,22 @@ impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((scheme, _, host, path)) = self.split() else { return f.write_str("<url>") };
         // Signed URLs carry their credentials in the query.
-        let path = path.find(['?', '#']).map_or(path, |at| &path[..at]);
-        write!(f, "{scheme}://{host}{path}")
+        let path = path.split('#').next().unwrap_or_default();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        write!(f, "{scheme}://{host}{path}")?;
+        match is_harmless(query) {
+            true => write!(f, "?{query}"),
+            false => Ok(()),
+        }
     }
+}
+
+/// Returns true if a query is only a version, as in URLs of bosh.io.
+fn is_harmless(query: &str) -> bool {
+    let version = query.strip_prefix("v=").unwrap_or_default();
+    !version.is_empty()
+        && version.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-+_".contains(letter))
+        && version.len() < 24
 }
 
 impl fmt::Debug for HttpUrl {
@@ -120,6 +135,20 @@ impl fmt::Debug for HttpUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_version_is_shown_of_a_query() {
+        for (url, shown) in [
+            ("https://u:p@bosh.io/d/x?v=1.2-rc.3", "https://bosh.io/d/x?v=1.2-rc.3"),
+            ("https://bosh.io/d/x?sig=abc", "https://bosh.io/d/x"),
+            ("https://bosh.io/d/x?v=1&sig=abc", "https://bosh.io/d/x"),
+            ("https://bosh.io/d/x#?v=1", "https://bosh.io/d/x"),
+        ] {
+            let url = HttpUrl::new(url);
+            assert_eq!(url.to_string(), shown);
+            assert!(url.secrets().iter().all(|secret| !shown.contains(secret.as_str())));
+        }
+    }
 
     #[test]
     fn redirect_targets_are_resolved() {

@@ -77,6 +77,12 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Adds a problem with this field, at the position of the value under a key.
+    pub(super) fn problem_at(&self, key: &str, problems: &mut Problems, problem: impl std::fmt::Display) {
+        let node = self.node.get(key).unwrap_or(self.node);
+        Field { node, path: self.path.clone() }.problem(problems, problem);
+    }
+
     fn missing(&self, key: &str, problems: &mut Problems) {
         problems.add(self.node, &self.join(key), "must be provided");
     }

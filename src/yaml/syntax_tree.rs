@@ -101,7 +101,16 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             continue;
         }
         let mut error = match failure {
-            Failure::Parser(error) => Error::at(LineColumn::from(*error.marker()), error.info()),
+            Failure::Parser(error) => {
+                let found = Error::at(LineColumn::from(*error.marker()), error.info());
+                match error.info().contains("mapping values are not allowed") {
+                    true => found.with_hint(
+                        "indent the line like the lines around it, or put a value that contains ': ' \
+                         in quotes",
+                    ),
+                    false => found,
+                }
+            }
             Failure::Here { position, problem, hint } => Error::at(position, problem).with_hint(hint),
         };
         let mut position = LineColumn { line: error.line, column: error.column };

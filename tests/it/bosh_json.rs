@@ -215,9 +215,13 @@ fn create_and_delete_print_lines() {
 #[test]
 fn other_commands_reject_json_bosh() {
     let world = World::new();
-    for args in [&["status", "m.yml"][..], &["plan", "m.yml"], &["create-env", "m.yml", "--dry-run"]] {
+    for (args, reason) in [
+        (&["status", "m.yml"][..], "--json=bosh works with create-env"),
+        (&["plan", "m.yml"], "--json=bosh works with create-env"),
+        (&["create-env", "m.yml", "--dry-run"], "--json=bosh does not work with --dry-run"),
+    ] {
         let run = world.run([args, &["--json=bosh"]].concat()).failure(2);
-        assert!(run.stderr.contains("--json=bosh works with create-env") && run.stdout.is_empty(), "{run:?}");
+        assert!(run.stderr.contains(reason) && run.stdout.is_empty(), "{run:?}");
     }
     let run = world.run(["--json=yaml", "interpolate", "m.yml"]).failure(2);
     assert!(run.stderr.contains("lines, bosh"), "{}", run.stderr);

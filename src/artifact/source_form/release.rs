@@ -145,9 +145,8 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
     let text = match input::read(&path, documents::MAX_DOCUMENT) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::invalid(format!("{what} is a directory without config/final.yml")).with_hint(
-                "set `url` to a release tarball, or to a release directory with config/final.yml",
-            ));
+            return Err(Error::invalid(format!("{what} is a directory without config/final.yml"))
+                .with_hint("name a release tarball, or a release directory with config/final.yml"));
         }
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
     };

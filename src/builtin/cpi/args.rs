@@ -21,7 +21,8 @@ impl<'a> Arguments<'a> {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
             return Err(CpiFailure::invalid_call(format!(
-                "{method} takes {wanted} arguments, {given} given"
+                "{method} takes {wanted} argument{}, {given} given",
+                if wanted == "1" { "" } else { "s" }
             ))
             .before_any_effect());
         }
@@ -114,7 +115,7 @@ mod tests {
         let error = Arguments::new("delete_vm", vec![], 1, 1).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (FailureKind::InvalidCall, "delete_vm takes 1 arguments, 0 given")
+            (FailureKind::InvalidCall, "delete_vm takes 1 argument, 0 given")
         );
         let error = arguments(&[json!(7)]).string("vm_cid").unwrap_err();
         assert_eq!(

@@ -206,7 +206,7 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     if let Some(instances) = field.optional_number("instances", 0, problems)
         && instances != 1
     {
-        field.problem(problems, format!("must have `instances: 1`, not {instances}"));
+        field.problem_at("instances", problems, format!("must have `instances: 1`, not {instances}"));
     }
     if let Some(lifecycle) = field.optional_text("lifecycle", problems)
         && lifecycle != "service"

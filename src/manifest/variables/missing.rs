@@ -65,7 +65,14 @@ impl MissingVariables {
 
     /// Returns one error with everything missing, or `None` if nothing is. `known` are the existing names.
     /// Without `variables`, only missing parts count.
-    pub fn error<'a>(&self, variables: bool, known: impl Iterator<Item = &'a str> + Clone) -> Option<Error> {
+    ///
+    /// `declared` returns true for the names in `variables:`.
+    pub fn error<'a>(
+        &self,
+        variables: bool,
+        known: impl Iterator<Item = &'a str> + Clone,
+        declared: impl Fn(&str) -> bool,
+    ) -> Option<Error> {
         let mut lines = Vec::new();
         if variables {
             for (name, entry) in &self.variables {
@@ -94,10 +101,16 @@ impl MissingVariables {
         };
         let mut error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
         if missing > 0 {
-            error = error.with_hint(
-                "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env, or \
-                 declare the variable with a type in `variables:` and use --vars-store to have it generated",
-            );
+            let values =
+                "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env";
+            let stored = match self.variables.keys().all(|name| declared(name)) {
+                true => "name the file with the values of declared variables, or for them: --vars-store FILE",
+                false => {
+                    "declare the variable with a type in `variables:` and use --vars-store to have it \
+                     generated"
+                }
+            };
+            error = error.with_hint(format!("{values}, or {stored}"));
         }
         Some(error)
     }
@@ -108,7 +121,10 @@ impl MissingVariable {
         let mut positions: Vec<String> =
             self.positions.iter().take(MAX_SHOWN_POSITIONS).map(Position::describe).collect();
         if self.positions.len() > MAX_SHOWN_POSITIONS {
-            positions.push(format!("{} more places", self.positions.len() - MAX_SHOWN_POSITIONS));
+            positions.push(match self.positions.len() - MAX_SHOWN_POSITIONS {
+                1 => "1 more place".to_owned(),
+                more => format!("{more} more places"),
+            });
         }
         let needed = self
             .needed_by
@@ -136,12 +152,12 @@ mod tests {
         missing.add_variable("internal_ipp", &position(3), None);
         missing.add_variable("internal_ipp", &position(9), None);
         missing.add_variable("domain", &position(4), Some("tls"));
-        let error = missing.error(true, ["internal_ip", "region"].into_iter()).unwrap();
+        let error = missing.error(true, ["internal_ip", "region"].into_iter(), |_| false).unwrap();
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
         );
-        assert!(missing.error(false, std::iter::empty()).is_none());
+        assert!(missing.error(false, std::iter::empty(), |_| false).is_none());
     }
 }

@@ -371,7 +371,8 @@ impl<'a> Resolver<'a> {
             .chain(stored)
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing.contains(name));
-        self.missing.error(variables, known)
+        let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
+        self.missing.error(variables, known, declared)
     }
 
     /// Returns the names in the vars store.

@@ -9,7 +9,7 @@ use crate::files;
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
 use base::files::Locked;
-use base::files::durable::{Replacement, sweep_temporaries};
+use base::files::durable::{Replacement, check_directory, parent, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
@@ -164,6 +164,9 @@ impl VarsStore {
                 .with_owner_hint(&self.path, "--vars-store FILE")
         };
         let absent = !self.path.exists();
+        if absent {
+            check_directory(parent(&self.path))?;
+        }
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
