@@ -109,6 +109,8 @@ pub enum Refusal {
     Locked,
     /// The node must be powered off before its connectors and targets can be changed.
     NotPoweredOff,
+    /// The node's provision or power state does not allow the action.
+    WrongState,
     /// A connector of this type and id exists already, on this node or another.
     ConnectorExists,
     /// The node has a target with this boot index already.
@@ -140,6 +142,7 @@ impl IronicError {
             400 if mentions("can not be performed on node") && mentions("\"volume ") => {
                 Refusal::NotPoweredOff
             }
+            400 if mentions("can not be performed on node") => Refusal::WrongState,
             400 if mentions("node_uuid") => Refusal::NoSuchNode,
             400 if mentions("can't remove a non-existent object") => Refusal::NoSuchKey,
             _ => Refusal::Other,
@@ -198,8 +201,13 @@ impl IronicError {
                     "another request or a deployment is working on the node; try again when it is done"
                 }
                 Refusal::NotPoweredOff => {
-                    "power the node off first; connectors and targets of a node can be changed only then (a \
-                        new node's power state must be known: `manage` it, or power it off once)"
+                    "power the node off first, with `monopile baremetal node power off NODE` or the option \
+                        --power-off: connectors and targets can be changed only then (a new node's power \
+                        state is unknown until it was powered off once)"
+                }
+                Refusal::WrongState => {
+                    "`monopile baremetal node show NODE` shows the state; from enrolment to a machine that can \
+                        be deployed: `node manage`, then `node provide`"
                 }
                 Refusal::ConnectorExists => {
                     "an id may exist only once among all nodes: `monopile baremetal volume connector list \
@@ -324,7 +332,7 @@ mod tests {
                 400,
                 "The requested action \"active\" can not be performed on node \"1\" while it is in state \
                     \"enroll\".",
-                Refusal::Other,
+                Refusal::WrongState,
             ),
             (400, "Invalid input for field/attribute node_uuid. Value: '1'. ", Refusal::NoSuchNode),
             (400, "Couldn't apply patch. Reason: can't remove a non-existent object 'x'", Refusal::NoSuchKey),

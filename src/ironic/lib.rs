@@ -47,6 +47,6 @@ pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};
 pub use patch::Patch;
 pub use resource::{Collection, ListOptions, Object};
-pub use values::is_secret;
+pub use values::{is_secret, mask_usernames};
 pub use version::Microversion;
 pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};

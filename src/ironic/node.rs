@@ -7,7 +7,8 @@ use ureq::http::Method;
 
 use super::client::Client;
 use super::error::IronicError;
-use super::resource::{Collection, Object, one};
+use super::resource::{Collection, Object, one, segment};
+use super::values;
 use super::version::Microversion;
 
 /// The interval between two checks of a node's state.
@@ -23,6 +24,10 @@ pub enum Power {
     Off,
     /// Power off and on again.
     Reboot,
+    /// Ask the operating system to power off.
+    SoftOff,
+    /// Ask the operating system to reboot.
+    SoftReboot,
 }
 
 impl Power {
@@ -31,6 +36,16 @@ impl Power {
             Power::On => "power on",
             Power::Off => "power off",
             Power::Reboot => "rebooting",
+            Power::SoftOff => "soft power off",
+            Power::SoftReboot => "soft rebooting",
+        }
+    }
+
+    /// Returns the power state that the change ends in.
+    pub fn state(self) -> &'static str {
+        match self {
+            Power::Off | Power::SoftOff => "power off",
+            Power::On | Power::Reboot | Power::SoftReboot => "power on",
         }
     }
 }
@@ -80,21 +95,29 @@ impl Client {
 
     /// Returns Ironic's verdict on each interface of the node: name to `{"result": …, "reason": …}`.
     pub fn validate(&self, node: &str) -> Result<Object, IronicError> {
-        let path = format!("{}/validate", one(Collection::Nodes, node));
-        match self.call(&Method::GET, &path, None, NAMES)? {
-            Value::Object(interfaces) => Ok(interfaces),
-            _ => Err(IronicError::Protocol {
-                request: format!("GET {path}"),
-                problem: "it is not an object".into(),
-            }),
-        }
+        self.get_part(node, &["validate"])
+    }
+
+    /// Returns a part of a node, such as `traits`, given by its path below the node.
+    pub fn get_part(&self, node: &str, part: &[&str]) -> Result<Object, IronicError> {
+        self.object(&Method::GET, &below(node, part), None, NAMES)
+    }
+
+    /// Writes a part of a node, such as `maintenance`.
+    pub fn put_part(&self, node: &str, part: &[&str], body: Option<&Value>) -> Result<(), IronicError> {
+        body.map_or(Ok(()), |body| values::check(body, ""))?;
+        self.call(&Method::PUT, &below(node, part), body, NAMES).map(drop)
+    }
+
+    /// Deletes a part of a node, such as `maintenance`.
+    pub fn delete_part(&self, node: &str, part: &[&str]) -> Result<(), IronicError> {
+        self.call(&Method::DELETE, &below(node, part), None, NAMES).map(drop)
     }
 
     /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
     pub fn power(&self, node: &str, power: Power, timeout: Duration) -> Result<Object, IronicError> {
-        let path = format!("{}/states/power", one(Collection::Nodes, node));
-        self.call(&Method::PUT, &path, Some(&json!({"target": power.target()})), NAMES)?;
-        let state = if power == Power::Off { "power off" } else { "power on" };
+        self.put_part(node, &["states", "power"], Some(&json!({"target": power.target()})))?;
+        let state = power.state();
         self.wait(node, timeout, &format!("'{state}'"), |node| {
             if text(node, "target_power_state").is_some() {
                 return Ok(false);
@@ -109,11 +132,20 @@ impl Client {
     /// Changes the provision state and waits at most `timeout` until the node has reached it. Returns the
     /// node.
     pub fn provision(&self, node: &str, to: Provision, timeout: Duration) -> Result<Object, IronicError> {
-        let path = format!("{}/states/provision", one(Collection::Nodes, node));
-        self.call(&Method::PUT, &path, Some(&json!({"target": to.target()})), NAMES)?;
-        self.wait(node, timeout, &format!("'{}'", to.state()), |node| {
+        self.put_part(node, &["states", "provision"], Some(&json!({"target": to.target()})))?;
+        self.wait_for_provision_state(node, to.state(), timeout)
+    }
+
+    /// Waits at most `timeout` until the node has reached a provision state. Returns the node.
+    pub fn wait_for_provision_state(
+        &self,
+        node: &str,
+        wanted: &str,
+        timeout: Duration,
+    ) -> Result<Object, IronicError> {
+        self.wait(node, timeout, &format!("'{wanted}'"), |node| {
             let state = text(node, "provision_state").unwrap_or_default();
-            if state == to.state() && text(node, "target_provision_state").is_none() {
+            if state == wanted && text(node, "target_provision_state").is_none() {
                 return Ok(true);
             }
             let stuck = state.ends_with("failed")
@@ -121,7 +153,7 @@ impl Client {
                 || text(node, "target_provision_state").is_none();
             if stuck && text(node, "reservation").is_none() {
                 let error = text(node, "last_error").unwrap_or("no reason given");
-                return Err(format!("is '{state}' instead of '{}': {error}", to.state()));
+                return Err(format!("is '{state}' instead of '{wanted}': {error}"));
             }
             Ok(false)
         })
@@ -155,6 +187,12 @@ impl Client {
             std::thread::sleep(POLL_PAUSE);
         }
     }
+}
+
+/// Returns the URL path of a part of a node.
+fn below(node: &str, part: &[&str]) -> String {
+    let part: String = part.iter().map(|word| format!("/{}", segment(word))).collect();
+    format!("{}{part}", one(Collection::Nodes, node))
 }
 
 /// Returns a field if it is a string.

@@ -51,6 +51,11 @@ impl Collection {
         self.path().trim_start_matches("volume/")
     }
 
+    /// Returns true if the server sorts by the field. It accepts no field of another collection.
+    pub fn server_sorts_by(self, key: &str) -> bool {
+        self == Collection::Nodes || key != "node_uuid"
+    }
+
     /// Returns the lowest API version that has the collection, and the feature's name for messages.
     fn needs(self) -> (Microversion, &'static str) {
         match self {
@@ -68,6 +73,9 @@ impl Collection {
 pub struct ListOptions {
     /// Filters, such as `("node", "NAME")`.
     pub arguments: Vec<(&'static str, String)>,
+    /// Return only objects with these values. The client compares them, because the server refuses such
+    /// arguments.
+    pub matching: Vec<(&'static str, Value)>,
     /// Return all fields. Cannot be combined with `fields`.
     pub detail: bool,
     /// Return only these fields. If empty, the server chooses.
@@ -77,8 +85,8 @@ pub struct ListOptions {
     /// Return only objects after the one with this UUID.
     pub marker: Option<String>,
     /// The fields to sort by, most significant first; true sorts in descending order. The server sorts by one
-    /// field; with several, the client reads all objects and sorts them, so they cannot be combined with
-    /// `marker`.
+    /// field of its own; otherwise the client reads all objects and sorts them, so they cannot be combined
+    /// with `marker`.
     pub sort: Vec<(String, bool)>,
 }
 
@@ -88,20 +96,27 @@ impl ListOptions {
         ListOptions { arguments: vec![("node", node.to_owned())], detail: true, ..ListOptions::default() }
     }
 
+    /// Returns the requested fields, and those that the client needs to ask for the next page, to sort and to
+    /// compare.
+    fn needed_fields(&self) -> Vec<String> {
+        let mut fields = self.fields.clone();
+        let keys =
+            self.sort.iter().map(|(key, _)| key.as_str()).chain(self.matching.iter().map(|(key, _)| *key));
+        for needed in ["uuid"].into_iter().chain(keys) {
+            if !fields.iter().any(|field| field == needed) {
+                fields.push(needed.to_owned());
+            }
+        }
+        fields
+    }
+
     fn query(&self, limit: usize, marker: Option<&str>) -> Vec<(&str, String)> {
         let mut query = self.arguments.clone();
         if self.detail {
             query.push(("detail", "true".to_owned()));
         }
         if !self.fields.is_empty() {
-            let mut fields = self.fields.clone();
-            // These fields are needed to ask for the next page, and to sort.
-            for needed in ["uuid"].into_iter().chain(self.sort.iter().map(|(key, _)| key.as_str())) {
-                if !fields.iter().any(|field| field == needed) {
-                    fields.push(needed.to_owned());
-                }
-            }
-            query.push(("fields", fields.join(",")));
+            query.push(("fields", self.needed_fields().join(",")));
         }
         if let Some((key, backwards)) = self.sort.first() {
             query.push(("sort_key", key.clone()));
@@ -116,24 +131,35 @@ impl ListOptions {
 impl Client {
     /// Returns all objects that match the filter, from as many pages as there are.
     pub fn list(&self, collection: Collection, filter: &ListOptions) -> Result<Vec<Object>, IronicError> {
-        let further = filter.sort.get(1..).unwrap_or_default();
-        if further.is_empty() {
+        let sorts_here =
+            filter.sort.len() > 1 || filter.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
+        if !sorts_here && filter.matching.is_empty() {
             return self.pages(collection, filter);
         }
-        for key in further {
-            // Let the server refuse a field that cannot be sorted by, as it does with a single field.
-            let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
-            self.pages(collection, &probe)?;
+        let mut request = ListOptions { limit: None, ..filter.clone() };
+        if sorts_here {
+            for key in filter.sort.iter().filter(|(key, _)| collection.server_sorts_by(key)) {
+                // Let the server refuse a field that cannot be sorted by, as it does with a single field.
+                let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
+                self.pages(collection, &probe)?;
+            }
+            request.sort.clear();
         }
-        let detail = filter.detail || filter.fields.is_empty();
-        let mut found = self.pages(collection, &ListOptions { limit: None, detail, ..filter.clone() })?;
-        found.sort_by(|one, other| {
-            let orders = filter.sort.iter().map(|(key, backwards)| {
-                let order = order(one.get(key), other.get(key));
-                if *backwards { order.reverse() } else { order }
+        match request.fields.is_empty() {
+            true => request.detail = true,
+            false => request.fields = filter.needed_fields(),
+        }
+        let mut found = self.pages(collection, &request)?;
+        found.retain(|object| filter.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
+        if sorts_here {
+            found.sort_by(|one, other| {
+                let orders = filter.sort.iter().map(|(key, backwards)| {
+                    let order = order(one.get(key), other.get(key));
+                    if *backwards { order.reverse() } else { order }
+                });
+                orders.fold(Ordering::Equal, Ordering::then)
             });
-            orders.fold(Ordering::Equal, Ordering::then)
-        });
+        }
         found.truncate(filter.limit.unwrap_or(usize::MAX));
         Ok(found)
     }
@@ -216,7 +242,7 @@ impl Client {
         self.call(&Method::DELETE, &one(collection, id), None, collection.needs()).map(drop)
     }
 
-    fn object(
+    pub(super) fn object(
         &self,
         method: &Method,
         path: &str,
@@ -236,14 +262,18 @@ impl Client {
     }
 }
 
-/// Returns the URL path of one object. Encodes the id so that it remains one segment of the path.
+/// Returns the URL path of one object.
 pub(super) fn one(collection: Collection, id: &str) -> String {
+    format!("/v1/{}/{}", collection.path(), segment(id))
+}
+
+/// Encodes a text so that it remains one segment of a URL's path.
+pub(super) fn segment(text: &str) -> String {
     // URL parsers resolve "." and ".." even if they are percent-encoded.
-    let id = match id.trim_matches('.') {
+    match text.trim_matches('.') {
         "" => "%00".to_owned(),
-        _ => utf8_percent_encode(id, PLAIN).to_string(),
-    };
-    format!("/v1/{}/{id}", collection.path())
+        _ => utf8_percent_encode(text, PLAIN).to_string(),
+    }
 }
 
 /// Compares numbers by value and everything else as text. Missing and null values come first.

@@ -18,7 +18,9 @@ pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
         Value::String(text) if text.chars().any(char::is_control) => {
             refused("must not have control characters (line breaks, tabs, …)")
         }
-        Value::String(text) if text == MASK => refused("must not be the mask that stands for a password"),
+        Value::String(text) if text == MASK => {
+            refused("must not be the mask that stands for a password or user name")
+        }
         Value::Array(items) => items.iter().try_for_each(|item| check(item, path)),
         Value::Object(map) => map.iter().try_for_each(|(key, value)| {
             if key.chars().any(char::is_control) {
@@ -39,6 +41,15 @@ pub(super) fn mask(object: &mut Map<String, Value>) {
                 *value = Value::String(MASK.to_owned());
             }
         }
+    }
+}
+
+/// Masks the user names of logins among the properties of a volume target, which Ironic shows.
+pub fn mask_usernames(target: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = target.get_mut("properties") else { return };
+    let is_username = |key: &str| key.to_ascii_lowercase().contains("auth_username");
+    for (_, value) in properties.iter_mut().filter(|(key, value)| is_username(key) && !value.is_null()) {
+        *value = Value::String(MASK.to_owned());
     }
 }
 
@@ -78,5 +89,8 @@ mod tests {
             "auth_password": MASK, "discovery_auth_password": MASK, "auth_username": "u", "Secret": MASK,
         }});
         assert_eq!(target, expected);
+        mask_usernames(target.as_object_mut().unwrap());
+        assert_eq!(target["properties"]["auth_username"], MASK);
+        assert_eq!(target["properties"].as_object().unwrap().len(), 4);
     }
 }

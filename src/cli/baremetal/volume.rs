@@ -120,12 +120,12 @@ impl Listing {
             return Err(Error::usage("--marker cannot be combined with several fields in --sort"));
         }
         Ok(ListOptions {
-            arguments: Vec::new(),
             detail: self.long,
             fields: self.fields.clone(),
             limit: self.limit.filter(|limit| *limit > 0),
             marker: self.marker.clone(),
             sort: self.sort.clone(),
+            ..ListOptions::default()
         })
     }
 
