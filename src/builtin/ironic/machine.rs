@@ -95,12 +95,15 @@ impl Node {
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };
         let connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&self.uuid))?;
-        let names = connectors.iter().filter(|connector| text(connector, "type") == kind);
-        let names: Vec<String> = names.map(|connector| text(connector, "connector_id").to_owned()).collect();
+        let of_type = |kind: &str| -> Vec<String> {
+            let found = connectors.iter().filter(|connector| text(connector, "type") == kind);
+            found.map(|connector| text(connector, "connector_id").to_owned()).collect()
+        };
+        let names = of_type(kind);
         Ok(match (names.is_empty(), kind) {
             (true, _) => Err(missing),
             (false, "iqn") => Ok(Initiators::Iscsi(names)),
-            _ => Ok(Initiators::FibreChannel(names)),
+            _ => Ok(Initiators::FibreChannel { ports: names, nodes: of_type("wwnn") }),
         })
     }
 

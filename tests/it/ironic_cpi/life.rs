@@ -326,9 +326,9 @@ fn machine_can_boot_over_fibre_channel() {
         metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", metal.create_vm(&stemcell, &node));
     assert!(message.contains("no volume connector of type 'wwpn'"), "{message}");
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
-    let ports = ["10:00:00:90:fa:00:00:01", "10:00:00:90:fa:00:00:02"];
-    for port in ports {
-        let connector = json!({"node_uuid": node.uuid, "type": "wwpn", "connector_id": port});
+    let names = ["10:00:00:90:fa:00:00:01", "10:00:00:90:fa:00:00:02", "20:00:00:90:fa:00:00:01"];
+    for (kind, name) in ["wwpn", "wwpn", "wwnn"].into_iter().zip(names) {
+        let connector = json!({"node_uuid": node.uuid, "type": kind, "connector_id": name});
         metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
     }
 
@@ -342,14 +342,21 @@ fn machine_can_boot_over_fibre_channel() {
     let wwns = ["50:06:01:60:3b:a0:00:01", "50:06:01:68:3b:a0:00:01"];
     for target in &targets {
         assert_eq!(target["volume_type"], "fibre_channel");
-        let expected =
-            json!({"target_wwn": wwns[0], "target_wwns": wwns, "target_lun": 3, "target_luns": [3, 3]});
+        let kind = match target["boot_index"].as_u64() {
+            Some(0) => "root",
+            Some(1) => "config",
+            _ => "disk",
+        };
+        let device = format!("/dev/disk/by-id/wwn-{kind}-{}", target["volume_id"].as_str().unwrap());
+        let expected = json!({
+            "target_wwn": wwns, "device_path": device, "target_lun": 3, "target_luns": [3, 3],
+        });
         assert_eq!(target["properties"], expected);
     }
     let shown = |volume: &str| metal.world.read(format!("volumes/{volume}.img.shown"));
     let mut seen: Vec<String> = serde_json::from_str(&shown(&format!("root-{vm}"))).unwrap();
     seen.sort();
-    assert_eq!(seen, ports);
+    assert_eq!(seen, names);
     assert_eq!(metal.node(&node)["provision_state"], "active");
     metal.call("detach_disk", json!([vm, disk]));
     assert!(!metal.world.path(format!("volumes/{volume}.img.shown")).exists());

@@ -153,8 +153,8 @@ impl Storage for Command {
                     .map(Export::Iscsi)
                     .ok_or_else(|| malformed("`portals`, `iqns` and `luns`, lists of the same length"))
             }
-            Initiators::FibreChannel(names) => {
-                let more = json!({"transport": "fibre_channel", "initiators": names});
+            Initiators::FibreChannel { ports, nodes } => {
+                let more = json!({"transport": "fibre_channel", "initiators": ports, "node_names": nodes});
                 let way: Option<FibreChannel> =
                     serde_json::from_value(self.ask("export", volume, more)?).ok();
                 way.filter(|way| same_length([way.wwns.len(), way.luns.len(), way.luns.len()]))
@@ -220,7 +220,10 @@ mod tests {
             r#"{"result": {"wwns": ["s3cret"], "luns": [1], "path": "x"}}"#,
         ] {
             let (_dir, command) = tool(answer);
-            for initiators in [Initiators::Iscsi(Vec::new()), Initiators::FibreChannel(Vec::new())] {
+            for initiators in [
+                Initiators::Iscsi(Vec::new()),
+                Initiators::FibreChannel { ports: Vec::new(), nodes: Vec::new() },
+            ] {
                 let failure = command.export(&volume, &initiators, &login).err().unwrap();
                 assert!(!failure.message.contains("s3cret"), "{failure}");
             }

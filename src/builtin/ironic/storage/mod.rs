@@ -92,8 +92,13 @@ impl Login {
 pub(super) enum Initiators {
     /// Names of iSCSI initiators.
     Iscsi(Vec<String>),
-    /// World-wide names of the ports of host bus adapters.
-    FibreChannel(Vec<String>),
+    /// World-wide names of host bus adapters.
+    FibreChannel {
+        /// Names of the ports (connectors of type `wwpn`).
+        ports: Vec<String>,
+        /// Names of the adapters (connectors of type `wwnn`), which some storage needs as well.
+        nodes: Vec<String>,
+    },
 }
 
 impl Initiators {
@@ -101,7 +106,7 @@ impl Initiators {
     pub(super) fn firmware_bytes(&self) -> usize {
         match self {
             Initiators::Iscsi(names) => names.first().map_or(0, |name| name.len() + 1),
-            Initiators::FibreChannel(_) => 0,
+            Initiators::FibreChannel { .. } => 0,
         }
     }
 
@@ -116,7 +121,7 @@ impl Initiators {
                 "volume '{volume}' cannot be exported: the node's volume connectors of type 'iqn' must be \
                  iSCSI names such as iqn.2016-06.org.example:node"
             ))),
-            Initiators::FibreChannel(_) => Err(CpiFailure::cloud(format!(
+            Initiators::FibreChannel { .. } => Err(CpiFailure::cloud(format!(
                 "volume '{volume}' cannot be exported over fibre channel by this storage tool: use the \
                  storage tool 'command'"
             ))),
@@ -186,10 +191,8 @@ impl Export {
                 &way.luns
             }
             Export::FibreChannel(way) => {
-                set("target_wwn", json!(way.wwns.first()));
-                if way.luns.len() > 1 {
-                    set("target_wwns", json!(way.wwns));
-                }
+                set("target_wwn", json!(way.wwns));
+                set("device_path", json!(way.path));
                 &way.luns
             }
         };
