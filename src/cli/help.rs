@@ -8,6 +8,7 @@ use clap::builder::styling::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
+use super::baremetal;
 use super::env_file;
 use super::reference::{self, ExitCodes};
 use crate::ui;
@@ -53,7 +54,7 @@ const SETUP: &str = "Setup";
 const INDENT: usize = 26;
 
 /// Examples of each command, without the name of the program.
-const EXAMPLES: [(&str, Examples); 61] = [
+const EXAMPLES: [(&str, Examples); 46] = [
     (
         "create-env",
         &[
@@ -153,48 +154,6 @@ const EXAMPLES: [(&str, Examples); 61] = [
     ("cpi replay", &["cpi replay calls.jsonl"]),
     ("cache list", &["cache list"]),
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
-    ("baremetal node list", &["baremetal node list --provision-state available"]),
-    ("baremetal node show", &["baremetal node show node-1"]),
-    ("baremetal node validate", &["baremetal node validate node-1"]),
-    (
-        "baremetal volume connector create",
-        &["baremetal volume connector create --node node-1 --type iqn --connector-id iqn.2026-01.org:n1"],
-    ),
-    ("baremetal volume connector list", &["baremetal volume connector list --node node-1"]),
-    (
-        "baremetal volume connector show",
-        &["baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
-    ),
-    (
-        "baremetal volume connector set",
-        &["baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7"],
-    ),
-    (
-        "baremetal volume connector unset",
-        &["baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack"],
-    ),
-    (
-        "baremetal volume connector delete",
-        &["baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
-    ),
-    (
-        "baremetal volume target create",
-        &["baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 --boot-index 0"],
-    ),
-    ("baremetal volume target list", &["baremetal volume target list --node node-1"]),
-    ("baremetal volume target show", &["baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"]),
-    (
-        "baremetal volume target set",
-        &["baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1"],
-    ),
-    (
-        "baremetal volume target unset",
-        &["baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property target_lun"],
-    ),
-    (
-        "baremetal volume target delete",
-        &["baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
-    ),
     ("example", &["example", "example hello"]),
     ("completion", &["completion bash"]),
 ];
@@ -224,7 +183,7 @@ const OWN_TEXTS: [(&str, &str, &str); 9] = [
 const READING_CPI_TIMEOUT: &str = "Stop waiting for a CPI call after this time [default: no limit]";
 
 /// The arguments that have no effect on a command. They are accepted, and hidden.
-const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
+const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
     (
         "plan",
         &["boot_timeout", "cpi_timeout", "drain_timeout", "forget_open_calls", "skip_drain", "wait_for_lock"],
@@ -236,7 +195,6 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 9] = [
     ("scp", LOCK),
     ("state show", LOCK),
     ("cpi list", LOCK),
-    ("baremetal volume connector unset", &["properties"]),
 ];
 
 /// The argument of commands that take the lock of the state.
@@ -416,13 +374,21 @@ fn exit_codes(codes: &[(&str, &str)]) -> String {
     section("Exit codes", &lines)
 }
 
+/// Returns the examples of a command.
+fn examples(path: &str) -> Examples {
+    match path.strip_prefix("baremetal ") {
+        Some(path) => baremetal::examples(path),
+        None => EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| *examples),
+    }
+}
+
 /// Adds notes to the help of the command at `path` and of those below it.
 pub(super) fn with_notes(command: Command, path: &str) -> Command {
     let command = named(command, path);
     let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
         exit_codes: reference::exit_codes(path),
-        examples: EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| *examples),
+        examples: examples(path),
     };
     let is_duration = |name: &clap::builder::Str| name.as_str() == "DURATION";
     let takes_duration = command
@@ -477,8 +443,8 @@ fn with_connection_at_leaves(command: Command) -> Command {
     add(command, &options).mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
 }
 
-/// Groups options, hides those without effect, and names the kind of resource or volume record that a command
-/// is about: several commands share their arguments.
+/// Groups options, hides those without effect, and names the kind of resource that a command is about: several
+/// commands share their arguments.
 fn named(command: Command, path: &str) -> Command {
     // clap's attribute for the heading of a flattened group would also apply to the arguments after the
     // group.
@@ -497,19 +463,7 @@ fn named(command: Command, path: &str) -> Command {
         }
     });
     let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
-    let command = hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
-    let Some(kind) = ["connector", "target"].into_iter().find(|kind| {
-        path.strip_prefix("baremetal volume ").and_then(|rest| rest.strip_prefix(*kind)).is_some()
-    }) else {
-        return command;
-    };
-    let about = command.get_about().map(|about| about.to_string().replace("record", kind));
-    let long = command.get_long_about().map(|about| about.to_string().replace("record", kind));
-    match (about, long) {
-        (Some(about), Some(long)) => command.about(about).long_about(long),
-        (Some(about), None) => command.about(about),
-        (None, _) => command,
-    }
+    hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
 }
 
 /// Replaces `monopile help COMMAND` with `monopile COMMAND --help`.
@@ -578,14 +532,16 @@ mod tests {
         let mut found = Vec::new();
         let grammar = grammar::whole();
         leaves(&grammar, "", &mut found);
-        let mut named: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
+        let mut named: Vec<String> = EXAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        named.extend(baremetal::ROWS.iter().map(|row| format!("baremetal {}", row.path)));
         found.sort_unstable();
         named.sort_unstable();
         assert_eq!(named, found);
-        for (name, examples) in EXAMPLES {
+        for name in named {
+            let examples = examples(&name);
             assert!(!examples.is_empty(), "{name}");
             for example in examples {
-                assert!(example.starts_with(name), "{example}");
+                assert!(example.starts_with(&name), "{example}");
                 let words = shell_words::split(&format!("monopile {example}")).unwrap();
                 let matches = grammar.clone().args(globals::ignored()).try_get_matches_from(words);
                 matches.unwrap_or_else(|error| panic!("{example}: {error}"));
@@ -604,9 +560,11 @@ mod tests {
     /// Options with the same name in several commands have the same text, unless they have different effects.
     #[test]
     fn options_that_commands_share_read_the_same() {
-        const DIFFERENT: [&str; 19] = [
+        const DIFFERENT: [&str; 23] = [
             "agent-timeout",
+            "boot-index",
             "cloud-properties",
+            "connector-id",
             "context",
             "cpi",
             "disk",
@@ -619,11 +577,13 @@ mod tests {
             "out",
             "path",
             "property",
+            "resource-class",
             "stemcell",
             "stemcell-api-version",
             "type",
             "version",
             "vm",
+            "volume-id",
         ];
         let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         collect(&grammar::whole(), &mut texts);
@@ -642,9 +602,10 @@ mod tests {
                 texts.entry(name.to_owned()).or_default().insert(text);
             }
         }
+        // `unset` removes what options of other commands set.
         command
             .get_subcommands()
-            .filter(|below| !below.is_hide_set())
+            .filter(|below| !below.is_hide_set() && below.get_name() != "unset")
             .for_each(|below| collect(below, texts));
     }
 

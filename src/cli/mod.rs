@@ -359,9 +359,11 @@ enum Command {
     ///
     /// The cache holds downloads, compiled packages and installed CPIs of all environments, in --cache-dir.
     Cache(LazyArgs<cache::CacheArgs>),
-    /// Show nodes and manage volumes of a standalone Ironic
+    /// Manage nodes and volumes of a standalone Ironic
     ///
-    /// Options and variables have the names of `openstack baremetal`.
+    /// Commands, options and variables have the names of `openstack baremetal`, and print the same. A node
+    /// becomes deployable by `node create`, `port create`, `volume connector create`, `node manage` and `node
+    /// provide`.
     Baremetal(LazyArgs<baremetal::BaremetalArgs>),
     /// Write an example that ships with monopile
     ///

@@ -1,44 +1,80 @@
-//! `monopile baremetal`: shows nodes of a standalone Ironic, and manages volume connectors and targets.
-//! Options have the names of `openstack baremetal`.
+//! `monopile baremetal`: manages the nodes of a standalone Ironic with their ports, volume connectors and
+//! volume targets. Commands and options have the names of `openstack baremetal`.
+//!
+//! The commands are rows of a table ([`commands`]), described by data: the fields of a [`resource`], and
+//! options ([`field`]).
 
+mod call;
+mod collect;
+mod commands;
 mod connection;
-mod node;
+mod field;
+mod grid;
 mod output;
 mod pairs;
-mod volume;
+mod records;
+mod resource;
+mod states;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::finish::CommandResult;
 use super::session::Session;
 use base::Result;
+use call::Call;
+use commands::Row;
 use connection::Connection;
 
-#[derive(Debug, Clone, Args)]
-pub(super) struct BaremetalArgs {
-    #[command(flatten)]
-    connection: Connection,
+#[cfg(test)]
+pub(super) use commands::ROWS;
+pub(super) use commands::examples;
 
-    #[command(subcommand)]
-    command: BaremetalCommand,
+/// A command with its arguments.
+pub(super) struct BaremetalArgs {
+    connection: Connection,
+    row: &'static Row,
+    matches: ArgMatches,
 }
 
-#[derive(Debug, Clone, Subcommand)]
-enum BaremetalCommand {
-    /// List, show and validate nodes
-    #[command(subcommand)]
-    Node(node::NodeCommand),
-    /// Manage volume connectors and volume targets of nodes
-    #[command(subcommand)]
-    Volume(volume::VolumeCommand),
+// The arguments may contain passwords, so Debug omits them.
+impl std::fmt::Debug for BaremetalArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BaremetalArgs").field("row", &self.row.path).finish_non_exhaustive()
+    }
+}
+
+impl Args for BaremetalArgs {
+    fn augment_args(command: Command) -> Command {
+        commands::describe(Connection::augment_args(command), "")
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for BaremetalArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let connection = Connection::from_arg_matches(matches)?;
+        let (mut path, mut matches) = (Vec::new(), matches);
+        while let Some((name, below)) = matches.subcommand() {
+            path.push(name);
+            matches = below;
+        }
+        let row = commands::find(&path.join(" "))
+            .ok_or_else(|| clap::Error::raw(ErrorKind::MissingSubcommand, "a command is missing\n"))?;
+        Ok(BaremetalArgs { connection, row, matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl BaremetalArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let ironic = || self.connection.connect(session);
-        match self.command {
-            BaremetalCommand::Node(command) => command.run(session, &ironic()?),
-            BaremetalCommand::Volume(command) => command.run(session, ironic),
-        }
+        (self.row.run)(&Call::new(session, self.row, &self.matches, &self.connection))
     }
 }

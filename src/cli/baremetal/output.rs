@@ -1,51 +1,110 @@
-//! Prints Ironic's objects in the formats of OpenStack's clients: `table`, `json`, `yaml`, `value`, `csv`.
+//! Prints Ironic's objects in the formats of OpenStack's clients: `table`, `json`, `yaml`, `value`, `csv` and
+//! `shell`.
 
+use std::cmp::Ordering;
 use std::ffi::OsString;
 
-use clap::builder::OsStringValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValuesParser};
+use clap::{Arg, ArgAction};
 use serde_json::Value;
 
+use super::call::Call;
+use super::grid::Grid;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
-use crate::cli::table::{Layout, Table};
-use base::redact::Redactor;
+use crate::ui;
 use base::{Error, Result};
 use ironic::Object;
-use yaml::{self, Node};
+use yaml::Node;
 
-/// The format of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Aligned columns
-    Table,
-    /// JSON, as `openstack` prints it
-    Json,
-    /// YAML
-    Yaml,
-    /// Values only: a line per object, or per field of a single object
-    Value,
-    /// Comma-separated values
-    Csv,
+/// Fields with links to other resources. They are not shown.
+pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
+
+/// The minimum width of a wrapped cell in a list, and in a single object.
+const LEAST_WIDTH: (usize, usize) = (8, 16);
+
+/// Describes the options of commands that print one object, or many.
+pub(super) fn args(many: bool) -> Vec<Arg> {
+    let formats = match many {
+        true => ["table", "csv", "json", "value", "yaml"].as_slice(),
+        false => &["table", "csv", "json", "shell", "value", "yaml"],
+    };
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
+    let mut args = vec![
+        option("format", "FORMAT", "Print the result in this format [default: table, or json with --json]")
+            .short('f')
+            .value_parser(PossibleValuesParser::new(formats)),
+        // The id and type are those of the ignored global flag of the bosh CLI, which this flag replaces.
+        option("column", "COLUMN", "Show only this column (repeatable)")
+            .id(COLUMNS)
+            .short('c')
+            .action(ArgAction::Append)
+            .value_parser(OsStringValueParser::new()),
+        switch("noindent", "Print JSON on one line"),
+        option("max-width", "N", "Wrap the cells of a table to fit into N columns; 0 never wraps")
+            .env("CLIFF_MAX_TERM_WIDTH")
+            .hide_env_values(true)
+            .allow_negative_numbers(true)
+            .value_parser(clap::value_parser!(i32)),
+        switch("fit-width", "Wrap the cells of a table to fit into the terminal")
+            .env("CLIFF_FIT_WIDTH")
+            .hide_env_values(true)
+            .value_parser(FalseyValueParser::new()),
+        switch("print-empty", "Print the header of a table without rows"),
+    ];
+    match many {
+        true => args.extend([
+            option("quote", "WHEN", "Quote these values of CSV [default: nonnumeric]")
+                .alias("quote-mode")
+                .value_parser(PossibleValuesParser::new(["all", "minimal", "none", "nonnumeric"])),
+            option("sort-column", "COLUMN", "Sort the printed rows by this column (repeatable)")
+                .action(ArgAction::Append),
+            switch("sort-ascending", "Sort by --sort-column in ascending order (the default)")
+                .conflicts_with("sort-descending"),
+            switch("sort-descending", "Sort by --sort-column in descending order"),
+        ]),
+        false => args.push(option("prefix", "PREFIX", "Begin the names of shell variables with this")),
+    }
+    args.into_iter().map(|arg| arg.help_heading("Output")).collect()
 }
 
-/// Options of commands that print objects.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Output")]
-pub(super) struct Output {
-    /// Print the result in this format [default: table, or json with --json]
-    #[arg(short, long, value_enum, hide_possible_values = false)]
-    format: Option<Format>,
+const COLUMNS: &str = "ignored-column";
 
-    /// Show only this column (repeatable)
-    // The id and type are those of the ignored global flag of the bosh CLI, which this flag replaces.
-    #[arg(id = "ignored-column", short = 'c', long = "column", value_name = "COLUMN",
-          action = ArgAction::Append,
-          value_parser = OsStringValueParser::new())]
+/// The options of a command that prints objects.
+pub(super) struct Output {
+    format: Option<String>,
     columns: Vec<OsString>,
+    noindent: bool,
+    max_width: i32,
+    fit_width: bool,
+    print_empty: bool,
+    prefix: String,
+    quote: String,
+    sort_columns: Vec<String>,
+    descending: bool,
 }
 
 impl Output {
+    pub(super) fn of(call: &Call) -> Output {
+        Output {
+            format: call.text("format"),
+            columns: call.all(COLUMNS),
+            noindent: call.has("noindent"),
+            max_width: call.get("max-width").unwrap_or_default(),
+            fit_width: call.has("fit-width"),
+            print_empty: call.has("print-empty"),
+            prefix: call.text("prefix").unwrap_or_default(),
+            quote: call.text("quote").unwrap_or_default(),
+            sort_columns: call.texts("sort-column"),
+            descending: call.has("sort-descending"),
+        }
+    }
+
     /// Prints objects with these columns.
     pub(super) fn list(
         &self,
@@ -53,24 +112,21 @@ impl Output {
         columns: &[&str],
         objects: Vec<Object>,
     ) -> Result<CommandResult> {
-        let columns = self.select(columns)?;
         let cell = |object: &Object, column: &str| object.get(column).cloned().unwrap_or_default();
         let rows = objects.iter().map(|object| columns.iter().map(|column| cell(object, column)).collect());
-        let rows: Vec<Vec<Value>> = rows.collect();
+        let mut rows: Vec<Vec<Value>> = rows.collect();
+        self.sort(columns, &mut rows);
+        let kept = self.select(columns)?;
+        let keep = |row: Vec<Value>| -> Vec<Value> {
+            let cells = row.into_iter().zip(columns).filter(|(_, column)| kept.contains(column));
+            cells.map(|(value, _)| value).collect()
+        };
+        let rows: Vec<Vec<Value>> = rows.into_iter().map(keep).collect();
         let objects = || -> Value {
-            let pairs = |row: &Vec<Value>| columns.iter().map(ToString::to_string).zip(row.clone()).collect();
+            let pairs = |row: &Vec<Value>| kept.iter().map(ToString::to_string).zip(row.clone()).collect();
             rows.iter().map(|row| Value::Object(pairs(row))).collect()
         };
-        Ok(CommandResult::Output(match self.format(session) {
-            Format::Json => return CommandResult::json(&objects()),
-            Format::Yaml => yaml::emit(&Node::from_json(&objects())).into_bytes(),
-            Format::Table => table(columns, &rows).into_bytes(),
-            Format::Csv => csv(columns, &rows).into_bytes(),
-            Format::Value => {
-                let line = |row: &Vec<Value>| row.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n";
-                rows.iter().map(line).collect::<String>().into_bytes()
-            }
-        }))
+        self.print(session, &kept, &rows, LEAST_WIDTH.0, objects)
     }
 
     /// Prints one object, field by field.
@@ -80,30 +136,54 @@ impl Output {
         let known: Vec<String> = object.keys().cloned().collect();
         let kept = self.select(&known.iter().map(String::as_str).collect::<Vec<_>>())?;
         object.retain(|key, _| kept.contains(&key.as_str()));
-        let fields = || object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
-        Ok(CommandResult::Output(match self.format(session) {
-            Format::Json => return CommandResult::json(&object),
-            Format::Yaml => yaml::emit(&Node::from_json(&Value::Object(object))).into_bytes(),
-            Format::Table => table(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),
-            Format::Csv => csv(vec!["field", "value"], &fields().collect::<Vec<_>>()).into_bytes(),
-            Format::Value => {
-                object.values().map(|value| plain(value) + "\n").collect::<String>().into_bytes()
+        let fields = object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
+        let fields: Vec<Vec<Value>> = fields.collect();
+        match self.format(session) {
+            "value" => output(object.values().map(|value| plain(value) + "\n").collect()),
+            "shell" => output(object.iter().map(|(key, value)| self.shell_line(key, value)).collect()),
+            _ => {
+                let one = || Value::Object(object.clone());
+                self.print(session, &["Field", "Value"], &fields, LEAST_WIDTH.1, one)
             }
-        }))
+        }
     }
 
-    fn format(&self, session: &Session) -> Format {
-        self.format.unwrap_or(if session.globals.json() { Format::Json } else { Format::Table })
+    fn print(
+        &self,
+        session: &Session,
+        columns: &[&str],
+        rows: &[Vec<Value>],
+        least: usize,
+        objects: impl Fn() -> Value,
+    ) -> Result<CommandResult> {
+        let line = |row: &Vec<Value>| row.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n";
+        output(match self.format(session) {
+            "json" if self.noindent => {
+                let mut text = String::new();
+                write_json(&objects(), &mut text);
+                base::text::escape_json(&text).into_owned() + "\n"
+            }
+            "json" => return CommandResult::json(&objects()),
+            "yaml" => yaml::emit(&Node::from_json(&objects())),
+            "csv" => self.csv(columns, rows),
+            "value" => rows.iter().map(line).collect(),
+            // The clients of OpenStack print a blank line.
+            _ if rows.is_empty() && !self.print_empty => "\n".to_owned(),
+            _ => self.table(columns, rows, least),
+        })
+    }
+
+    fn format(&self, session: &Session) -> &str {
+        self.format.as_deref().unwrap_or(if session.globals.json() { "json" } else { "table" })
     }
 
     /// Returns the columns that `-c` names, in the order of `known`. Without `-c`, returns all columns.
-    /// Accepts old column titles such as `Node UUID`.
     fn select<'k>(&self, known: &[&'k str]) -> Result<Vec<&'k str>> {
         if self.columns.is_empty() {
             return Ok(known.to_vec());
         }
         let wanted: Vec<String> =
-            self.columns.iter().map(|name| name.to_string_lossy().replace(' ', "_").to_lowercase()).collect();
+            self.columns.iter().map(|name| column_key(&name.to_string_lossy())).collect();
         let is = |name: &str, wanted: &str| name.to_lowercase() == wanted;
         if let Some(unknown) = wanted.iter().find(|wanted| !known.iter().any(|name| is(name, wanted))) {
             let all = || Some(format!("the columns are: {}", known.join(", ")));
@@ -115,18 +195,97 @@ impl Output {
         }
         Ok(known.iter().copied().filter(|name| wanted.iter().any(|wanted| is(name, wanted))).collect())
     }
+
+    /// Sorts rows by `--sort-column`, the first column first. Like OpenStack's clients, ignores columns that
+    /// do not exist.
+    fn sort(&self, columns: &[&str], rows: &mut [Vec<Value>]) {
+        let index =
+            |name: &String| columns.iter().position(|column| column.to_lowercase() == column_key(name));
+        let order: Vec<usize> = self.sort_columns.iter().filter_map(index).collect();
+        rows.sort_by(|one, other| {
+            let order = order.iter().map(|column| compare(&one[*column], &other[*column]));
+            let order = order.fold(Ordering::Equal, Ordering::then);
+            if self.descending { order.reverse() } else { order }
+        });
+    }
+
+    fn table(&self, columns: &[&str], rows: &[Vec<Value>], least: usize) -> String {
+        let cells =
+            |row: &Vec<Value>| row.iter().map(|value| base::text::clean_line(&plain(value))).collect();
+        let header: Vec<String> = columns.iter().map(|name| base::text::clean_line(name)).collect();
+        let numbers = |column: usize| rows.iter().all(|row| row[column].is_number());
+        let limit = match usize::try_from(self.max_width) {
+            Ok(width) if width > 0 => Some(width),
+            _ => self.fit_width.then(ui::columns),
+        };
+        let grid = Grid {
+            header: header.iter().map(String::as_str).collect(),
+            rows: rows.iter().map(cells).collect(),
+            right: (0..columns.len()).map(|column| !rows.is_empty() && numbers(column)).collect(),
+            limit,
+            least,
+        };
+        grid.print()
+    }
+
+    /// Formats rows as CSV (RFC 4180), but like Python doubles backslashes. With `--quote none`, a backslash
+    /// escapes what would need quotes.
+    fn csv(&self, columns: &[&str], rows: &[Vec<Value>]) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""));
+        let special = |letter: char| matches!(letter, '"' | ',' | '\\' | '\n' | '\r');
+        let cell = |text: &str, bare: bool| match self.quote.as_str() {
+            "none" => {
+                let escape = |letter| special(letter).then_some('\\').into_iter().chain([letter]);
+                text.chars().flat_map(escape).collect()
+            }
+            "minimal" if !text.contains(special) => text.to_owned(),
+            "all" | "minimal" => quoted(text),
+            _ if bare => text.to_owned(),
+            _ => quoted(text),
+        };
+        let value = |value: &Value| match value {
+            Value::Null => cell("", false),
+            value => cell(&plain(value), value.is_number() || value.is_boolean()),
+        };
+        let mut lines = vec![columns.iter().map(|name| cell(name, false)).collect::<Vec<_>>().join(",")];
+        lines.extend(rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join(",")));
+        lines.join("\n") + "\n"
+    }
+
+    /// Formats the assignment of a shell variable, which is safe to evaluate.
+    fn shell_line(&self, key: &str, value: &Value) -> String {
+        let name = |text: &str| text.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+        let mut line = format!("{}{}=\"", name(&self.prefix), name(key));
+        for letter in plain(value).chars() {
+            line.extend(matches!(letter, '"' | '$' | '`' | '\\').then_some('\\'));
+            line.push(letter);
+        }
+        line + "\"\n"
+    }
 }
 
-/// Fields with links to other resources. They are not shown.
-pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
+fn output(text: String) -> Result<CommandResult> {
+    Ok(CommandResult::Output(text.into_bytes()))
+}
 
-/// Formats a value on one line: `None`, `True` and `False` as scripts expect them, other values as JSON.
-/// Escapes control characters.
+/// Returns the key of a column, which old scripts call by its title, such as `Node UUID`.
+fn column_key(name: &str) -> String {
+    name.replace(' ', "_").to_lowercase()
+}
+
+/// Compares cells: numbers by value, then everything else as text. Missing values come last.
+fn compare(one: &Value, other: &Value) -> Ordering {
+    let rank = |value: &Value| (value.is_null(), !value.is_number());
+    match (one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other)) => one.total_cmp(&other),
+        _ => rank(one).cmp(&rank(other)).then_with(|| plain(one).cmp(&plain(other))),
+    }
+}
+
+/// Formats a value on one line, like OpenStack's clients: objects and lists as Python prints them. Escapes
+/// control characters.
 fn plain(value: &Value) -> String {
     match value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
         Value::String(text) => {
             let mut line = String::with_capacity(text.len());
             for character in text.chars() {
@@ -137,30 +296,76 @@ fn plain(value: &Value) -> String {
             }
             line
         }
-        other => other.to_string(),
+        other => {
+            let mut line = String::new();
+            write_python(other, &mut line);
+            line
+        }
     }
 }
 
-fn table(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
-    let mut table = Table::new(columns);
-    for row in rows {
-        table.row(row.iter().map(|value| if value.is_null() { String::new() } else { plain(value) }));
+/// Writes a value as a literal of Python.
+fn write_python(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("None"),
+        Value::Bool(true) => out.push_str("True"),
+        Value::Bool(false) => out.push_str("False"),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => python_text(text, out),
+        Value::Array(items) => join(items, ["[", "]"], out, write_python),
+        Value::Object(fields) => join(fields, ["{", "}"], out, |(key, value), out| {
+            python_text(key, out);
+            out.push_str(": ");
+            write_python(value, out);
+        }),
     }
-    table.print(&Layout::unlimited(Redactor::default()))
 }
 
-/// Formats rows as CSV (RFC 4180). All values except numbers are quoted.
-fn csv(columns: Vec<&str>, rows: &[Vec<Value>]) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let cell = |value: &Value| match value {
-        Value::Number(number) => number.to_string(),
-        Value::Null => quoted(""),
-        Value::String(text) => quoted(text),
-        other => quoted(&plain(other)),
-    };
-    let mut lines = vec![columns.into_iter().map(quoted).collect::<Vec<_>>().join(",")];
-    lines.extend(rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join(",")));
-    lines.join("\n") + "\n"
+/// Writes JSON on one line, with a blank after each comma and colon.
+fn write_json(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => join(items, ["[", "]"], out, write_json),
+        Value::Object(fields) => join(fields, ["{", "}"], out, |(key, value), out| {
+            out.push_str(&Value::from(key.as_str()).to_string());
+            out.push_str(": ");
+            write_json(value, out);
+        }),
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+fn join<T>(
+    items: impl IntoIterator<Item = T>,
+    [open, close]: [&str; 2],
+    out: &mut String,
+    write: impl Fn(T, &mut String),
+) {
+    out.push_str(open);
+    for (index, item) in items.into_iter().enumerate() {
+        out.push_str(if index > 0 { ", " } else { "" });
+        write(item, out);
+    }
+    out.push_str(close);
+}
+
+/// Writes a text in single quotes, or in double quotes if it contains only single ones.
+fn python_text(text: &str, out: &mut String) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for letter in text.chars() {
+        match letter {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // The control characters of Unicode are below U+0100.
+            letter if letter.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            letter => {
+                out.extend((letter == quote || letter == '\\').then_some('\\'));
+                out.push(letter);
+            }
+        }
+    }
+    out.push(quote);
 }
 
 #[cfg(test)]
@@ -168,18 +373,63 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[test]
-    fn values_stay_on_one_line() {
-        let values = [json!(null), json!(true), json!("a\u{1b}[2Jb\nc"), json!({"a": [1]}), json!(7)];
-        assert_eq!(
-            values.map(|value| plain(&value)),
-            ["None", "True", "a\\u{1b}[2Jb\\nc", "{\"a\":[1]}", "7"]
-        );
+    fn printer(quote: &str) -> Output {
+        Output {
+            format: None,
+            columns: Vec::new(),
+            noindent: false,
+            max_width: 0,
+            fit_width: false,
+            print_empty: false,
+            prefix: "my-".to_owned(),
+            quote: quote.to_owned(),
+            sort_columns: vec!["A b".to_owned(), "absent".to_owned()],
+            descending: false,
+        }
     }
 
     #[test]
-    fn only_numbers_are_not_quoted() {
-        let rows = [vec![json!("say \"hi\""), json!(0)], vec![json!(null), json!(false)]];
-        assert_eq!(csv(vec!["a", "b"], &rows), "\"a\",\"b\"\n\"say \"\"hi\"\"\",0\n\"\",\"False\"\n");
+    fn values_stay_on_one_line() {
+        let values = [
+            (json!(null), "None"),
+            (json!(true), "True"),
+            (json!("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc"),
+            (json!(7), "7"),
+            (json!({"a": [1, "it's", null], "b": "\"'\\"}), r#"{'a': [1, "it's", None], 'b': '"\'\\'}"#),
+            (json!({"a\n": "\u{1b}\u{85}\t"}), r"{'a\n': '\x1b\x85\t'}"),
+        ];
+        for (value, expected) in values {
+            assert_eq!(plain(&value), expected);
+        }
+        let mut line = String::new();
+        write_json(&json!({"a": [1, {"b": "c\n"}], "d": {}}), &mut line);
+        assert_eq!(line, r#"{"a": [1, {"b": "c\n"}], "d": {}}"#);
+    }
+
+    #[test]
+    fn csv_quotes_as_requested() {
+        let rows = [vec![json!("say \"hi\""), json!(0)], vec![json!(null), json!(false)], vec![json!("a,b")]];
+        for (quote, expected) in [
+            ("", "\"a\",\"b\"\n\"say \"\"hi\"\"\",0\n\"\",False\n\"a,b\"\n"),
+            ("all", "\"a\",\"b\"\n\"say \"\"hi\"\"\",\"0\"\n\"\",\"False\"\n\"a,b\"\n"),
+            ("minimal", "a,b\n\"say \"\"hi\"\"\",0\n,False\n\"a,b\"\n"),
+            ("none", "a,b\nsay \\\"hi\\\",0\n,False\na\\,b\n"),
+        ] {
+            assert_eq!(printer(quote).csv(&["a", "b"], &rows), expected, "{quote}");
+        }
+    }
+
+    #[test]
+    fn shell_variables_are_safe_to_evaluate() {
+        let line = printer("").shell_line("a.b;c", &json!("\"$(x)` \\ 'é"));
+        assert_eq!(line, "my_a_b_c=\"\\\"\\$(x)\\` \\\\ 'é\"\n");
+    }
+
+    #[test]
+    fn rows_are_sorted_by_value_with_missing_ones_last() {
+        let mut rows = vec![vec![json!(10)], vec![json!(null)], vec![json!(9)], vec![json!("x")]];
+        printer("").sort(&["a_b"], &mut rows);
+        assert_eq!(rows[3], [json!(null)]);
+        assert!(rows.iter().position(|row| row[0] == 9) < rows.iter().position(|row| row[0] == 10));
     }
 }

@@ -1,6 +1,6 @@
 //! Parses `--property KEY=VALUE` and `--extra KEY=VALUE`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Parses a key and its value. Like OpenStack's clients, reads the value as JSON if possible, and otherwise
 /// as text. Values of logins are always text, because a password may consist of digits.
@@ -9,16 +9,11 @@ pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
     if key.is_empty() {
         return Err("the key is empty".to_owned());
     }
-    let value = match key.contains("auth_") {
+    let value = match key.contains("auth_") || ironic::is_secret(key) {
         true => Value::String(value.to_owned()),
         false => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
     };
     Ok((key.to_owned(), value))
-}
-
-/// Collects the pairs in an object. If a key is repeated, its last value counts.
-pub(super) fn object(pairs: Vec<(String, Value)>) -> Value {
-    Value::Object(pairs.into_iter().collect::<Map<_, _>>())
 }
 
 #[cfg(test)]
@@ -34,6 +29,7 @@ mod tests {
         assert_eq!(pair("target_iqn=iqn.x:a=b"), ("target_iqn".to_owned(), json!("iqn.x:a=b")));
         assert_eq!(pair("auth_password=0123"), ("auth_password".to_owned(), json!("0123")));
         assert_eq!(pair("auth_password=123"), ("auth_password".to_owned(), json!("123")));
+        assert_eq!(pair("ipmi_password=1e3"), ("ipmi_password".to_owned(), json!("1e3")));
         assert_eq!(pair("auth_username="), ("auth_username".to_owned(), json!("")));
         assert!(parse("x").is_err() && parse("=x").is_err());
     }

@@ -107,7 +107,7 @@ impl Network {
         let mut found = None;
         for ip in ips {
             let Ok(address) = ip.parse::<IpAddr>() else {
-                membership.problem(problems, format!("static IP '{ip}' is not an IP address"));
+                membership.problem_at("static_ips", problems, format!("static IP '{ip}' is not an IP address"));
                 continue;
             };
             let has =
@@ -115,7 +115,7 @@ impl Network {
             match (candidates.iter().find(has), ranges.as_slice()) {
                 (Some(subnet), _) => found = found.or(Some(*subnet)),
                 (None, [range]) => {
-                    membership.problem(problems, format!("static IP '{ip}' is not in its `range` {range}"))
+                    membership.problem_at("static_ips", problems, format!("static IP '{ip}' is not in the `range` {range}"))
                 }
                 (None, ranges) => {
                     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();

@@ -536,7 +536,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             ("[z1, z2]", "[z2]", "names network 'net', which has no subnet in AZ 'z1', only in z2, z2"),
             ("[z1, z2]", "[z1, z3]", "`networks[0].subnets[1].azs[1]` names AZ 'z3', which is not in `azs`"),
             ("az: z2", "az: z2, azs: [z2]", "`networks[0].subnets[0].azs` and `az` cannot both be given"),
-            ("10.0.1.2", "10.0.2.2", "static IP '10.0.2.2' is not in its `range` 10.0.1.0/24"),
+            ("10.0.1.2", "10.0.2.2", "static IP '10.0.2.2' is not in the `range` 10.0.1.0/24"),
             ("5000", "soon", "'soon' is not a range of milliseconds, such as 0-300000"),
         ] {
             assert!(V2.contains(from), "{from}");

@@ -1,49 +1,146 @@
 //! Compares the output with that of OpenStack's own client.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Bench;
 
-/// Checks that both clients print the same.
+/// Returns our arguments: user names of targets are masked by default.
+fn ours<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let shows = arguments[..2] == ["volume", "target"];
+    arguments.iter().copied().chain(shows.then_some("--show-usernames")).collect()
+}
+
+/// Checks that both clients print the same JSON.
 #[track_caller]
 fn same(bench: &Bench, arguments: &[&str]) {
-    assert_eq!(bench.json(arguments), bench.ironic.reference_json(arguments), "{arguments:?}");
+    let theirs = bench.ironic.reference_json(arguments);
+    assert_eq!(bench.json(&ours(arguments)), theirs, "{arguments:?}");
 }
 
 #[test]
 fn connectors_and_targets_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
-    let target = bench.target(&node.name, "0");
-    bench
-        .run(&["volume", "target", "set", &target, "--extra", "role=root", "--property", "target_lun=1"])
-        .success();
+    let targets = [bench.target(&node.name, "0"), bench.target(&node.name, "10")];
+    let changes =
+        ["--extra", "role=it's \\\"root\"", "--extra", "none=null", "--property", "target_luns=[1, 2]"];
+    let name = "target_iqn=iqn.2026-11.test.monopile:a-name-that-is-longer-than-most-lines";
+    let set = ["volume", "target", "set", &targets[0], "--property", name];
+    bench.run(&[&set[..], &changes].concat()).success();
     let connectors = bench.json(&["volume", "connector", "list", "--node", &node.name]);
     let connector = connectors[0]["uuid"].as_str().unwrap();
-    for (kind, uuid) in [("target", target.as_str()), ("connector", connector)] {
-        same(&bench, &["volume", kind, "list", "--node", &node.name]);
-        same(&bench, &["volume", kind, "list", "--node", &node.name, "--long"]);
-        same(&bench, &["volume", kind, "list", "--node", &node.name, "--fields", "extra", "uuid"]);
-        same(&bench, &["volume", kind, "show", uuid]);
+
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    let list_options = [
+        vec!["-f", "json"],
+        vec!["-f", "json", "--noindent", "--long"],
+        vec!["-f", "json", "--fields", "extra", "uuid"],
+        vec!["--long"],
+        vec!["--max-width", "60"],
+        vec!["-f", "value"],
+        vec!["-f", "yaml"],
+        vec!["-f", "csv", "--long"],
+        vec!["-f", "csv", "--long", "--quote", "all"],
+        vec!["-f", "csv", "--quote", "minimal"],
+        vec!["-f", "csv", "--long", "--quote", "none"],
+        vec!["-f", "value", "--sort-column", "Node UUID", "--sort-column", "uuid", "--sort-descending"],
+    ];
+    let show_options = [
+        vec!["-f", "json"],
+        vec![],
+        vec!["--max-width", "60"],
+        vec!["-f", "value"],
+        vec!["-f", "shell", "--prefix", "my_", "-c", "uuid", "-c", "node_uuid"],
+    ];
+    for (kind, uuid) in [("target", targets[0].as_str()), ("connector", connector)] {
+        for options in &list_options {
+            commands.push([&["volume", kind, "list", "--node", &node.name][..], options].concat());
+        }
+        for options in &show_options {
+            commands.push([&["volume", kind, "show", uuid][..], options].concat());
+        }
     }
-    same(&bench, &["volume", "target", "show", &target, "--fields", "uuid", "extra"]);
     // Columns are printed in the order of the list, not of the flags.
     let list = ["volume", "target", "list", "--node", &node.name];
-    same(&bench, &[&list[..], &["-c", "volume_id", "-c", "uuid"]].concat());
-    // Objects in a cell are JSON in our output, and Python in the reference.
-    let show = ["volume", "connector", "show", connector];
-    let moments = ["--long", "-c", "boot_index", "-c", "created_at", "-c", "uuid"];
-    for text in [
-        [&list[..], &["-f", "value"]].concat(),
-        [&list[..], &moments, &["-f", "csv"]].concat(),
-        [&show[..], &["-f", "value"]].concat(),
-    ] {
-        assert_eq!(bench.run(&text).success().stdout, bench.ironic.reference(&text), "{text:?}");
+    commands.push([&list[..], &["-c", "volume_id", "-c", "uuid", "--sort-column", "boot_index"]].concat());
+    commands.push([&list[..], &["--sort", "boot_index:desc"]].concat());
+    let without = bench.ironic.enrolled("iscsi_boot:true");
+    for more in [&[][..], &["--print-empty"], &["-f", "csv"], &["-f", "yaml"]] {
+        commands.push([&["volume", "connector", "list", "--node", &without.name][..], more].concat());
     }
-    let yaml = ["volume", "target", "show", &target, "-f", "yaml"];
+    for arguments in &commands {
+        let theirs = bench.ironic.reference(arguments);
+        let printed = bench.run(&ours(arguments)).success().stdout;
+        assert_eq!(printed, theirs, "{arguments:?}");
+    }
+    let yaml = ["volume", "target", "show", &targets[0], "-f", "yaml"];
     let parsed = |text: &str| serde_yaml::from_str::<Value>(text).unwrap();
-    let ours = parsed(&bench.run(&yaml).success().stdout);
-    assert_eq!(ours, parsed(&bench.ironic.reference(&yaml)));
+    let printed = parsed(&bench.run(&ours(&yaml)).success().stdout);
+    assert_eq!(printed, parsed(&bench.ironic.reference(&yaml)));
+}
+
+/// Options that only one of the clients has, with the end of their command.
+const OURS: [(&str, &str); 9] = [
+    ("list", "--detail"),
+    ("volume connector list", "--type"),
+    ("volume connector list", "--connector-id"),
+    ("volume target list", "--type"),
+    ("volume target list", "--volume-id"),
+    ("volume target list", "--boot-index"),
+    ("", "--show-usernames"),
+    ("", "--power-off"),
+    ("", "--volume-type"),
+];
+
+/// Returns the options of a command of `baremetal`, without those of every command and hidden spellings.
+fn our_options(words: &str) -> BTreeSet<String> {
+    let mut command = &monopile::cli::command();
+    for word in ["baremetal"].into_iter().chain(words.split(' ')) {
+        command = command.find_subcommand(word).unwrap();
+    }
+    let general = |arg: &clap::Arg| {
+        arg.is_hide_set() || arg.is_global_set() || arg.get_id().as_str().starts_with("os_")
+    };
+    let names = command.get_arguments().filter(|arg| !general(arg)).flat_map(|arg| {
+        arg.get_long().into_iter().chain(arg.get_visible_aliases().into_iter().flatten()).map(str::to_owned)
+    });
+    let only_ours = |name: &String| {
+        OURS.iter().any(|(end, option)| words.ends_with(end) && option.trim_start_matches('-') == name)
+    };
+    names.filter(|name| !only_ours(name)).collect()
+}
+
+#[test]
+fn options_are_those_of_openstack() {
+    let bench = Bench::new();
+    let mut commands: Vec<String> = Vec::new();
+    for kind in ["connector", "target"] {
+        let verbs = ["create", "list", "show", "set", "unset", "delete"];
+        commands.extend(verbs.map(|verb| format!("volume {kind} {verb}")));
+    }
+    let whole = commands.len();
+    let nodes =
+        ["create", "list", "show", "set", "unset", "delete", "manage", "clean", "rescue", "power off"];
+    commands.extend(nodes.map(|verb| format!("node {verb}")));
+    commands.extend(["create", "list", "delete"].map(|verb| format!("port {verb}")));
+    let option = regex::Regex::new(r"--([a-z-]+)").unwrap();
+    for (index, command) in commands.iter().enumerate() {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = bench.ironic.reference(&words);
+        // The description of an option follows behind two blanks.
+        let lines = help.lines().filter(|line| line.starts_with("  -"));
+        let lines = lines.filter_map(|line| line.trim_start().split("  ").next());
+        let found = lines.flat_map(|line| option.captures_iter(line).map(|name| name[1].to_owned()));
+        let theirs: BTreeSet<String> = found.filter(|name| name != "help").collect();
+        let ours = our_options(command);
+        match index < whole {
+            true => assert_eq!(ours, theirs, "{command}"),
+            // Of nodes and ports, the options that a standalone Ironic needs.
+            false => assert!(ours.is_subset(&theirs), "{command}: {:?}", ours.difference(&theirs)),
+        }
+    }
 }
 
 #[test]
@@ -80,8 +177,10 @@ fn created_objects_are_printed_like_openstack() {
     let texts =
         |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     let (ours, theirs) = (texts(&make(&node.name, "1")), texts(&make(&node.uuid, "2")));
-    let ours = bench.json(&ours.iter().map(String::as_str).collect::<Vec<_>>());
-    let theirs = bench.ironic.reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
+    let ours: Vec<&str> = ours.iter().map(String::as_str).chain(["--show-usernames"]).collect();
+    let ours = bench.json(&ours);
+    let theirs =
+        bench.ironic.reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
     for (key, value) in theirs.as_object().unwrap() {
         match key.as_str() {
             "uuid" | "created_at" => assert!(ours[key].is_string()),

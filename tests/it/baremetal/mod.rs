@@ -5,6 +5,7 @@
 mod compare;
 mod connect;
 mod errors;
+mod node;
 mod volume;
 
 use serde_json::Value;

@@ -61,8 +61,10 @@ fn target_changes_by_key_and_keeps_its_password() {
     bench.run(&["volume", "target", "set", &uuid, "--boot-index", "5"]).success();
     bench.run(&["volume", "target", "set", &uuid, "--boot-index", "0"]).success();
     let target = bench.json(&["volume", "target", "show", &uuid]);
-    let properties = json!({"auth_username": "bosh", "auth_password": "******", "target_lun": 1});
+    let properties = json!({"auth_username": "******", "auth_password": "******", "target_lun": 1});
     assert_eq!(target["properties"], properties);
+    let seen = bench.json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
+    assert_eq!(seen["properties"]["auth_username"], "bosh");
     assert_eq!((&target["volume_id"], &target["boot_index"]), (&json!("v2"), &json!(0)));
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
 
@@ -71,7 +73,7 @@ fn target_changes_by_key_and_keeps_its_password() {
     bench.run(&["volume", "target", "set", &uuid, "--node", &other.name]).success();
     assert_eq!(bench.json(&["volume", "target", "list", "--node", &node.name]), json!([]));
     let moved = bench.json(&["volume", "target", "list", "--node", &other.name, "--long"]);
-    assert_eq!(moved[0]["properties"], json!({"auth_username": "bosh", "auth_password": "******"}));
+    assert_eq!(moved[0]["properties"], json!({"auth_username": "******", "auth_password": "******"}));
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
     bench.run(&["volume", "target", "delete", &uuid]).success();
     assert!(!bench.ironic.exists(&format!("/v1/volume/targets/{uuid}")));
@@ -102,6 +104,13 @@ fn list_reads_all_pages() {
     let by_both = ["--sort", "volume_type,boot_index:desc", "--limit", "6"];
     assert_eq!(list(&by_both), uuids.iter().rev().take(6).cloned().collect::<Vec<_>>());
     assert_eq!(list(&["--sort", "volume_type:desc,boot_index", "--fields", "uuid"]), uuids);
+    // Ironic does not sort by node_uuid, and does not select by these fields.
+    assert_eq!(list(&["--sort", "node_uuid,boot_index", "--limit", "2"]), uuids[..2]);
+    assert_eq!(sorted(list(&["--sort", "node_uuid"])), sorted(uuids.clone()));
+    assert_eq!(list(&["--boot-index", "7"]), uuids[7..8]);
+    assert_eq!(list(&["--volume_id", "volume-8", "--fields", "uuid", "--limit", "1"]), uuids[8..]);
+    assert_eq!(list(&["--type", "iscsi", "--boot_index", "3"]), uuids[3..4]);
+    assert_eq!(list(&["--type", "fibre_channel"]), [""; 0]);
     let backwards: Vec<String> = uuids.iter().rev().take(6).cloned().collect();
     assert_eq!(list(&["--sort", "boot_index:desc", "--limit", "6"]), backwards);
 }
@@ -122,9 +131,10 @@ fn output_formats_match_openstack() {
         volume_type: iscsi\n";
     assert_eq!(list("yaml"), yaml);
     let table = list("table");
-    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["UUID", "NODE_UUID", "VOLUME_TYPE", "BOOT_INDEX", "VOLUME_ID"]);
-    assert_eq!(words[1], ["<target>", "<node>", "iscsi", "0", "volume-0"]);
+    let words: Vec<Vec<&str>> =
+        table.lines().map(|line| line.split([' ', '|']).filter(|word| !word.is_empty()).collect()).collect();
+    assert_eq!(words[1], ["uuid", "node_uuid", "volume_type", "boot_index", "volume_id"]);
+    assert_eq!(words[3], ["<target>", "<node>", "iscsi", "0", "volume-0"]);
 
     // `--json` gives the same objects, and columns accept the headings of older tables.
     let mut arguments =

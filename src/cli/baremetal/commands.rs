@@ -1,0 +1,693 @@
+//! The commands as a table, and their description for clap.
+
+use clap::Command;
+
+use super::call::Call;
+use super::field::{Field, Kind, Use};
+use super::resource::{ALLOCATION, CONNECTOR, CONNECTOR_TYPES, NODE, PORT, Resource, TARGET};
+use super::{collect, output, records, states};
+use crate::cli::finish::CommandResult;
+use base::Result;
+
+/// A command.
+pub(in crate::cli) struct Row {
+    /// The words of the command after `baremetal`.
+    pub path: &'static str,
+    about: &'static str,
+    /// More paragraphs of the help, or an empty text.
+    more: &'static str,
+    examples: &'static [&'static str],
+    pub(super) of: &'static Resource,
+    pub(super) args: &'static [Part],
+    /// The target of a change of the provision state, and the state that it ends in.
+    pub(super) transition: Option<(&'static str, &'static str)>,
+    pub(super) run: fn(&Call) -> Result<CommandResult>,
+}
+
+/// Arguments of a command.
+pub(super) enum Part {
+    /// Those for the fields of the resource.
+    Fields(Use),
+    /// Options of its own.
+    Own(&'static [Field]),
+    /// Options that the server takes as arguments of a list.
+    Query(&'static [Field]),
+    /// The options of a command that prints one object.
+    PrintsOne,
+    /// The options of a command that prints a list.
+    PrintsMany,
+}
+
+/// The groups of commands.
+const GROUPS: &[(&str, &str)] = &[
+    ("node", "Enrol, prepare, power and retire nodes"),
+    ("node power", "Power nodes on and off"),
+    ("node boot", "Choose the boot device of nodes"),
+    ("node boot device", "Set and show the boot device of nodes"),
+    ("node maintenance", "Put nodes into maintenance, or end it"),
+    ("node trait", "Manage the traits of nodes"),
+    ("port", "Manage ports: the network cards of nodes"),
+    ("allocation", "Manage allocations: reservations of nodes"),
+    ("volume", "Manage volume connectors and volume targets of nodes"),
+    ("volume connector", "Manage volume connectors: the initiators of nodes"),
+    ("volume target", "Manage volume targets: the volumes of nodes"),
+];
+
+const NODE_ID: Field = Field::new("id", "", "NODE", Kind::Text, "Node, by name or UUID").positional();
+const NODE_IDS: Field = Field::new("id", "", "NODE", Kind::List, "Nodes, by name or UUID").positional();
+const RECORD_ID: Field = Field::new("id", "", "UUID", Kind::Text, "UUID of the record").positional();
+const RECORD_IDS: Field =
+    Field::new("id", "", "UUID", Kind::List, "UUIDs of the records to delete").positional();
+const DEVICE: Field =
+    Field::new("device", "", "DEVICE", Kind::Text, "Boot device, such as pxe, disk or cdrom").positional();
+const TRAITS: Field = Field::new("trait", "", "TRAIT", Kind::List, "Traits, such as CUSTOM_SSD").positional();
+
+const FIELDS: Field =
+    Field::new("fields", "", "FIELD", Kind::List, "Show only these fields, separated by commas");
+
+/// The options of commands that list objects.
+const LISTING: &[Field] = &[
+    Field::switch("long", "Show all fields").also_shown_as(&["detail"]),
+    FIELDS.without("long"),
+    Field::new("limit", "", "N", Kind::Number, "List at most N records; 0 lists all"),
+    Field::new("marker", "", "UUID", Kind::Text, "List only records after the one with this UUID"),
+    Field::new(
+        "sort",
+        "",
+        "KEY[:DIRECTION][,…]",
+        Kind::Sort,
+        "Sort by these fields, each `asc` or `desc` [default: asc]",
+    )
+    .more(
+        "Ironic sorts by a field of the record itself. By node_uuid, and by several fields, monopile sorts after \
+         it has read all records.",
+    ),
+];
+const BY_NODE: &[Field] =
+    &[Field::new("node", "node", "NODE", Kind::Text, "List only those of this node, by name or UUID")];
+const NODE_QUERY: &[Field] = &[
+    Field::new(
+        "provision-state",
+        "provision_state",
+        "STATE",
+        Kind::Text,
+        "List only nodes in this provision state",
+    ),
+    Field::new(
+        "resource-class",
+        "resource_class",
+        "CLASS",
+        Kind::Text,
+        "List only nodes of this resource class",
+    ),
+];
+
+const WAIT: Field = Field::new(
+    "wait",
+    "",
+    "DURATION",
+    Kind::OptionalDuration,
+    "Wait for the end of the change, at most this long [default: do not wait]",
+)
+.more("Without a duration, waits as long as the change takes.");
+const POWER_TIMEOUT: Field = Field::new(
+    "power-timeout",
+    "",
+    "DURATION",
+    Kind::Duration,
+    "Give up waiting for the power state after this time [default: 5m]",
+);
+const SOFT: Field = Field::switch("soft", "Ask the operating system to shut down");
+const CLEAN_STEPS: Field =
+    Field::new("clean-steps", "", "JSON", Kind::Text, "Cleaning steps, a JSON list").required();
+const RESCUE_PASSWORD: Field = Field::new(
+    "rescue-password",
+    "",
+    "PASSWORD",
+    Kind::Text,
+    "Password of the user rescue [default: asks on a terminal]",
+)
+.more("Other users of this machine can see the command line.");
+const PERSISTENT: Field = Field::switch("persistent", "Boot from the device each time, not only once");
+const SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
+const REASON: Field = Field::new("reason", "", "TEXT", Kind::Text, "Reason of the maintenance");
+const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").more(
+    "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The node \
+     stays off.",
+);
+/// An option of the design of 2016, which every server refuses.
+const UNSET_BOOT_INDEX: Field =
+    Field::switch("boot-index", "Remove `boot_index`").spelled(&["boot_index"]).hidden();
+const SHOW_USERNAMES: Field =
+    Field::switch("show-usernames", "Show `auth_username` of targets, which is masked otherwise");
+const COLLECT: &[Field] = &[
+    Field::new("node", "", "NODE", Kind::Node, "Node, by name or UUID").required(),
+    Field::new("ssh", "", "[USER@]HOST", Kind::Text, "Collect on this machine, with the ssh of this one"),
+    Field::new("type", "", "TYPE", Kind::Choice(CONNECTOR_TYPES), "Collect only this type (repeatable)")
+        .repeated(),
+];
+
+/// The commands.
+pub(in crate::cli) static ROWS: &[Row] = &[
+    Row {
+        path: "node create",
+        about: "Enrol a node",
+        more: "The node begins in the state `enroll`. `node manage` and `node provide` make it available.",
+        examples: &["baremetal node create --driver ipmi --name node-1 --driver-info ipmi_address=10.0.0.9"],
+        of: &NODE,
+        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        transition: None,
+        run: records::create,
+    },
+    Row {
+        path: "node list",
+        about: "List nodes",
+        more: "",
+        examples: &["baremetal node list --provision-state available"],
+        of: &NODE,
+        args: &[Part::Query(NODE_QUERY), Part::Own(LISTING), Part::PrintsMany],
+        transition: None,
+        run: records::list,
+    },
+    Row {
+        path: "node show",
+        about: "Show a node",
+        more: "",
+        examples: &["baremetal node show node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID, FIELDS]), Part::PrintsOne],
+        transition: None,
+        run: records::show,
+    },
+    Row {
+        path: "node validate",
+        about: "Check that each interface of a node is ready for a deploy",
+        more: "",
+        examples: &["baremetal node validate node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID]), Part::PrintsMany],
+        transition: None,
+        run: states::validate,
+    },
+    Row {
+        path: "node set",
+        about: "Change nodes",
+        more: "Overwrites the values that you name; all others stay.",
+        examples: &["baremetal node set node-1 --resource-class jumpbox --property \
+             capabilities=iscsi_boot:true"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS]), Part::Fields(Use::Set)],
+        transition: None,
+        run: records::set,
+    },
+    Row {
+        path: "node unset",
+        about: "Remove fields and keys of nodes",
+        more: "Deletes the values without asking. An interface goes back to the default of the driver.",
+        examples: &["baremetal node unset node-1 --property capabilities"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS]), Part::Fields(Use::Unset)],
+        transition: None,
+        run: records::unset,
+    },
+    Row {
+        path: "node delete",
+        about: "Delete nodes from Ironic",
+        more: "Deletes the records in Ironic: the nodes with their ports, volume connectors and volume \
+         targets. The machines and the volumes on the storage stay as they are. Ironic refuses a \
+         node with an instance.\n\nOn a terminal, asks first. With -n or --json, or without a \
+         terminal, deletes without asking.",
+        examples: &["baremetal node delete node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS])],
+        transition: None,
+        run: records::delete,
+    },
+    Row {
+        path: "node manage",
+        about: "Check the access to nodes, and make them manageable",
+        more: "From the state `enroll` or `available` to `manageable`, in which nodes are prepared.",
+        examples: &["baremetal node manage node-1 --wait 5m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("manage", "manageable")),
+        run: states::provision,
+    },
+    Row {
+        path: "node provide",
+        about: "Make nodes available for deploys",
+        more: "From the state `manageable` to `available`.",
+        examples: &["baremetal node provide node-1 --wait 30m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("provide", "available")),
+        run: states::provision,
+    },
+    Row {
+        path: "node inspect",
+        about: "Let Ironic find the properties of nodes",
+        more: "From the state `manageable`, and back to it.",
+        examples: &["baremetal node inspect node-1 --wait 30m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("inspect", "manageable")),
+        run: states::provision,
+    },
+    Row {
+        path: "node clean",
+        about: "Run cleaning steps on nodes",
+        more: "From the state `manageable`, and back to it. A step can erase the disks of the machine.",
+        examples: &["baremetal node clean node-1 --clean-steps '[{\"interface\": \"deploy\", \"step\": \
+             \"erase_devices_metadata\"}]'"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, CLEAN_STEPS, WAIT])],
+        transition: Some(("clean", "manageable")),
+        run: states::provision,
+    },
+    Row {
+        path: "node adopt",
+        about: "Take over nodes that already run an instance",
+        more: "From the state `manageable` to `active`.",
+        examples: &["baremetal node adopt node-1 --wait 5m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("adopt", "active")),
+        run: states::provision,
+    },
+    Row {
+        path: "node abort",
+        about: "Stop the inspection, cleaning or deploy of nodes",
+        more: "",
+        examples: &["baremetal node abort node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS])],
+        transition: Some(("abort", "")),
+        run: states::provision,
+    },
+    Row {
+        path: "node undeploy",
+        about: "End the instances of nodes",
+        more: "From the state `active` to `available`. Ironic powers the machine off and deletes its \
+         volume targets; the volumes on the storage stay. For an environment of monopile, use \
+         delete-env instead.\n\nOn a terminal, asks first. With -n or --json, or without a \
+         terminal, goes ahead without asking.",
+        examples: &["baremetal node undeploy node-1 --wait 30m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("deleted", "available")),
+        run: states::provision,
+    },
+    Row {
+        path: "node rescue",
+        about: "Boot nodes into a rescue system",
+        more: "From the state `active` to `rescue`.",
+        examples: &["baremetal node rescue node-1 --wait 15m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, RESCUE_PASSWORD, WAIT])],
+        transition: Some(("rescue", "rescue")),
+        run: states::provision,
+    },
+    Row {
+        path: "node unrescue",
+        about: "Boot nodes from their own system again",
+        more: "From the state `rescue` to `active`.",
+        examples: &["baremetal node unrescue node-1 --wait 15m"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, WAIT])],
+        transition: Some(("unrescue", "active")),
+        run: states::provision,
+    },
+    Row {
+        path: "node power on",
+        about: "Power nodes on",
+        more: "Waits until they are on.",
+        examples: &["baremetal node power on node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, POWER_TIMEOUT])],
+        transition: None,
+        run: states::power_on,
+    },
+    Row {
+        path: "node power off",
+        about: "Power nodes off",
+        more: "Waits until they are off.",
+        examples: &["baremetal node power off node-1 --soft"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
+        transition: None,
+        run: states::power_off,
+    },
+    Row {
+        path: "node reboot",
+        about: "Power nodes off and on again",
+        more: "Waits until they are on.",
+        examples: &["baremetal node reboot node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
+        transition: None,
+        run: states::reboot,
+    },
+    Row {
+        path: "node boot device set",
+        about: "Set the device from which nodes boot next",
+        more: "",
+        examples: &["baremetal node boot device set node-1 pxe --persistent"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, DEVICE, PERSISTENT])],
+        transition: None,
+        run: states::set_boot_device,
+    },
+    Row {
+        path: "node boot device show",
+        about: "Show the device from which a node boots",
+        more: "",
+        examples: &["baremetal node boot device show node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID, SUPPORTED]), Part::PrintsOne],
+        transition: None,
+        run: states::show_boot_device,
+    },
+    Row {
+        path: "node maintenance set",
+        about: "Put nodes into maintenance",
+        more: "Ironic does not deploy a node in maintenance, and does not watch its power state.",
+        examples: &["baremetal node maintenance set node-1 --reason 'new disk'"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS, REASON])],
+        transition: None,
+        run: states::set_maintenance,
+    },
+    Row {
+        path: "node maintenance unset",
+        about: "End the maintenance of nodes",
+        more: "",
+        examples: &["baremetal node maintenance unset node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_IDS])],
+        transition: None,
+        run: states::unset_maintenance,
+    },
+    Row {
+        path: "node trait add",
+        about: "Add traits to a node",
+        more: "",
+        examples: &["baremetal node trait add node-1 CUSTOM_SSD"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID, TRAITS])],
+        transition: None,
+        run: states::add_traits,
+    },
+    Row {
+        path: "node trait list",
+        about: "List the traits of a node",
+        more: "",
+        examples: &["baremetal node trait list node-1"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID]), Part::PrintsMany],
+        transition: None,
+        run: states::list_traits,
+    },
+    Row {
+        path: "node trait remove",
+        about: "Remove traits from a node",
+        more: "",
+        examples: &["baremetal node trait remove node-1 CUSTOM_SSD"],
+        of: &NODE,
+        args: &[Part::Own(&[NODE_ID, TRAITS])],
+        transition: None,
+        run: states::remove_traits,
+    },
+    Row {
+        path: "port create",
+        about: "Create a port: a network card of a node",
+        more: "A node needs one before it can be deployed.",
+        examples: &["baremetal port create 52:54:00:12:34:56 --node node-1"],
+        of: &PORT,
+        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        transition: None,
+        run: records::create,
+    },
+    Row {
+        path: "port list",
+        about: "List ports",
+        more: "",
+        examples: &["baremetal port list --node node-1"],
+        of: &PORT,
+        args: &[Part::Query(BY_NODE), Part::Own(LISTING), Part::PrintsMany],
+        transition: None,
+        run: records::list,
+    },
+    Row {
+        path: "port show",
+        about: "Show a port",
+        more: "",
+        examples: &["baremetal port show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &PORT,
+        args: &[Part::Own(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        transition: None,
+        run: records::show,
+    },
+    Row {
+        path: "port delete",
+        about: "Delete ports",
+        more: "Deletes the records in Ironic without asking.",
+        examples: &["baremetal port delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &PORT,
+        args: &[Part::Own(&[RECORD_IDS])],
+        transition: None,
+        run: records::delete,
+    },
+    Row {
+        path: "allocation list",
+        about: "List allocations: reservations of nodes",
+        more: "",
+        examples: &["baremetal allocation list --node node-1"],
+        of: &ALLOCATION,
+        args: &[Part::Query(BY_NODE), Part::Own(LISTING), Part::PrintsMany],
+        transition: None,
+        run: records::list,
+    },
+    Row {
+        path: "allocation show",
+        about: "Show an allocation",
+        more: "",
+        examples: &["baremetal allocation show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &ALLOCATION,
+        args: &[Part::Own(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        transition: None,
+        run: records::show,
+    },
+    Row {
+        path: "allocation delete",
+        about: "Delete allocations",
+        more: "Deletes the records in Ironic without asking. Ironic refuses if the node has an instance.",
+        examples: &["baremetal allocation delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &ALLOCATION,
+        args: &[Part::Own(&[RECORD_IDS])],
+        transition: None,
+        run: records::delete,
+    },
+    Row {
+        path: "volume connector create",
+        about: "Create a volume connector",
+        more: "",
+        examples: &["baremetal volume connector create --node node-1 --type iqn --connector-id \
+             iqn.2026-01.org:n1"],
+        of: &CONNECTOR,
+        args: &[Part::Fields(Use::Create), Part::PrintsOne],
+        transition: None,
+        run: records::create,
+    },
+    Row {
+        path: "volume connector collect",
+        about: "Create the volume connectors that a machine reports",
+        more: "Reads the name of the iSCSI initiator (`/etc/iscsi/initiatorname.iscsi`), the names of \
+         fibre channel adapters (`/sys/class/fc_host`), and the addresses of network cards: here, \
+         or with --ssh on another machine, as the user root if only root can read them. Lists the \
+         connectors of the machine. Connectors that the node has already stay as they are.",
+        examples: &[
+            "baremetal volume connector collect --node node-1",
+            "baremetal volume connector collect --node node-1 --ssh root@10.0.0.9 --type iqn",
+        ],
+        of: &CONNECTOR,
+        args: &[Part::Own(COLLECT), Part::PrintsMany],
+        transition: None,
+        run: collect::collect,
+    },
+    Row {
+        path: "volume connector list",
+        about: "List volume connectors",
+        more: "",
+        examples: &["baremetal volume connector list --node node-1"],
+        of: &CONNECTOR,
+        args: &[Part::Query(BY_NODE), Part::Fields(Use::Filter), Part::Own(LISTING), Part::PrintsMany],
+        transition: None,
+        run: records::list,
+    },
+    Row {
+        path: "volume connector show",
+        about: "Show a volume connector",
+        more: "",
+        examples: &["baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &CONNECTOR,
+        args: &[Part::Own(&[RECORD_ID, FIELDS]), Part::PrintsOne],
+        transition: None,
+        run: records::show,
+    },
+    Row {
+        path: "volume connector set",
+        about: "Change a volume connector",
+        more: "Overwrites the values that you name; all others stay. The node must be powered off.",
+        examples: &["baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7"],
+        of: &CONNECTOR,
+        args: &[Part::Own(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Set)],
+        transition: None,
+        run: records::set,
+    },
+    Row {
+        path: "volume connector unset",
+        about: "Remove keys from a volume connector",
+        more: "Deletes the values of these keys without asking. The node must be powered off.",
+        examples: &["baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack"],
+        of: &CONNECTOR,
+        args: &[Part::Own(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Unset)],
+        transition: None,
+        run: records::unset,
+    },
+    Row {
+        path: "volume connector delete",
+        about: "Delete volume connectors",
+        more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
+         stay. The nodes must be powered off.",
+        examples: &["baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &CONNECTOR,
+        args: &[Part::Own(&[RECORD_IDS, POWER_OFF])],
+        transition: None,
+        run: records::delete,
+    },
+    Row {
+        path: "volume target create",
+        about: "Create a volume target",
+        more: "",
+        examples: &["baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 \
+             --boot-index 0"],
+        of: &TARGET,
+        args: &[Part::Fields(Use::Create), Part::Own(&[SHOW_USERNAMES]), Part::PrintsOne],
+        transition: None,
+        run: records::create,
+    },
+    Row {
+        path: "volume target list",
+        about: "List volume targets",
+        more: "",
+        examples: &["baremetal volume target list --node node-1"],
+        of: &TARGET,
+        args: &[
+            Part::Query(BY_NODE),
+            Part::Fields(Use::Filter),
+            Part::Own(LISTING),
+            Part::Own(&[SHOW_USERNAMES]),
+            Part::PrintsMany,
+        ],
+        transition: None,
+        run: records::list,
+    },
+    Row {
+        path: "volume target show",
+        about: "Show a volume target",
+        more: "",
+        examples: &["baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &TARGET,
+        args: &[Part::Own(&[RECORD_ID, FIELDS, SHOW_USERNAMES]), Part::PrintsOne],
+        transition: None,
+        run: records::show,
+    },
+    Row {
+        path: "volume target set",
+        about: "Change a volume target",
+        more: "Overwrites the values that you name; all others stay. The node must be powered off.",
+        examples: &["baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1"],
+        of: &TARGET,
+        args: &[Part::Own(&[RECORD_ID, POWER_OFF]), Part::Fields(Use::Set)],
+        transition: None,
+        run: records::set,
+    },
+    Row {
+        path: "volume target unset",
+        about: "Remove keys from a volume target",
+        more: "Deletes the values of these keys without asking. The node must be powered off.",
+        examples: &["baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property \
+             target_lun"],
+        of: &TARGET,
+        args: &[Part::Own(&[RECORD_ID, POWER_OFF, UNSET_BOOT_INDEX]), Part::Fields(Use::Unset)],
+        transition: None,
+        run: records::unset,
+    },
+    Row {
+        path: "volume target delete",
+        about: "Delete volume targets",
+        more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
+         stay. The nodes must be powered off.",
+        examples: &["baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
+        of: &TARGET,
+        args: &[Part::Own(&[RECORD_IDS, POWER_OFF])],
+        transition: None,
+        run: records::delete,
+    },
+];
+
+/// Returns the command with these words.
+pub(super) fn find(path: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.path == path)
+}
+
+/// Returns the examples of a command.
+pub(in crate::cli) fn examples(path: &str) -> &'static [&'static str] {
+    find(path).map_or(&[], |row| row.examples)
+}
+
+/// Adds the commands whose words begin with those of the group `path`.
+pub(super) fn describe(group: Command, path: &str) -> Command {
+    let mut names: Vec<&'static str> = Vec::new();
+    let below = ROWS.iter().filter_map(|row| match path {
+        "" => Some(row.path),
+        path => row.path.strip_prefix(path)?.strip_prefix(' '),
+    });
+    for name in below.filter_map(|rest| rest.split(' ').next()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let commands = names.into_iter().map(|name| {
+        let path = format!("{path} {name}").trim().to_owned();
+        match find(&path) {
+            Some(row) => row.describe(Command::new(name)),
+            None => {
+                let about = GROUPS.iter().find(|(group, _)| *group == path).map_or("", |(_, about)| about);
+                describe(Command::new(name).about(about), &path)
+            }
+        }
+    });
+    group.subcommands(commands).subcommand_required(true).arg_required_else_help(true)
+}
+
+impl Row {
+    fn describe(&self, command: Command) -> Command {
+        let command = command.about(self.about);
+        let command = match self.more {
+            "" => command,
+            more => command.long_about(format!("{}\n\n{more}", self.about)),
+        };
+        self.args.iter().fold(command, |command, part| match part {
+            Part::Fields(purpose) => {
+                let fields = self.of.fields.iter().filter(|field| field.has(*purpose));
+                command.args(fields.map(|field| field.arg(*purpose)))
+            }
+            Part::Own(fields) | Part::Query(fields) => {
+                command.args(fields.iter().map(|field| field.arg(Use::Own)))
+            }
+            Part::PrintsOne => command.args(output::args(false)),
+            Part::PrintsMany => command.args(output::args(true)),
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Options and fields as data, from which the commands of `monopile baremetal` are described.
+
+use clap::builder::{PossibleValuesParser, ValueParser};
+use clap::{Arg, ArgAction};
+
+use super::pairs;
+use crate::cli::duration;
+
+/// The value that an option takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// A text.
+    Text,
+    /// One of these texts.
+    Choice(&'static [&'static str]),
+    /// A number that is not negative.
+    Number,
+    /// A duration.
+    Duration,
+    /// A duration that may be missing.
+    OptionalDuration,
+    /// A key with its value, repeatable.
+    Pairs,
+    /// Several texts, separated by commas or blanks.
+    List,
+    /// Fields to sort by.
+    Sort,
+    /// A node, by name or UUID. The field has its UUID.
+    Node,
+    /// `true` or `false`.
+    Bool,
+    /// A JSON document.
+    Json,
+    /// No value: the option sets the field to this.
+    Switch(bool),
+}
+
+/// A field of a resource with its option, or an option without a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    /// The name of the option or of the positional argument.
+    pub option: &'static str,
+    /// The key in the JSON object, or in the query of a list.
+    pub key: &'static str,
+    pub value: &'static str,
+    pub help: &'static str,
+    pub more: &'static str,
+    pub kind: Kind,
+    /// Other spellings of the option. They are hidden, except the first with [`Field::also_shown_as`].
+    pub aliases: &'static [&'static str],
+    shows_alias: bool,
+    /// An option that must not be given as well.
+    conflict: &'static str,
+    uses: u8,
+}
+
+/// The purpose of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Sets the field of a new object.
+    Create,
+    /// Changes the field.
+    Set,
+    /// Removes the field, or a key of it.
+    Unset,
+    /// Selects objects of a list.
+    Filter,
+    /// The option is not about a field.
+    Own,
+}
+
+const CREATE: u8 = 1;
+const REQUIRED: u8 = 2;
+const SET: u8 = 4;
+const UNSET: u8 = 8;
+const FILTER: u8 = 16;
+const POSITIONAL: u8 = 32;
+const REPEATED: u8 = 64;
+const HIDDEN: u8 = 128;
+
+impl Field {
+    /// Describes a field that commands create and set.
+    pub(super) const fn new(
+        option: &'static str,
+        key: &'static str,
+        value: &'static str,
+        kind: Kind,
+        help: &'static str,
+    ) -> Field {
+        Field {
+            option,
+            key,
+            value,
+            help,
+            more: "",
+            kind,
+            aliases: &[],
+            shows_alias: false,
+            conflict: "",
+            uses: CREATE | SET,
+        }
+    }
+
+    /// Describes an option without a value.
+    pub(super) const fn switch(option: &'static str, help: &'static str) -> Field {
+        Field::new(option, option, "", Kind::Switch(true), help)
+    }
+
+    pub(super) const fn required(self) -> Field {
+        Field { uses: self.uses | REQUIRED, ..self }
+    }
+
+    /// Makes the field a positional argument of a new object.
+    pub(super) const fn positional(self) -> Field {
+        Field { uses: CREATE | REQUIRED | POSITIONAL, ..self }
+    }
+
+    /// Only new objects take the field.
+    pub(super) const fn only_created(self) -> Field {
+        Field { uses: CREATE, ..self }
+    }
+
+    /// Only existing objects take the field.
+    pub(super) const fn only_set(self) -> Field {
+        Field { uses: SET | (self.uses & UNSET), ..self }
+    }
+
+    pub(super) const fn can_unset(self) -> Field {
+        Field { uses: self.uses | UNSET, ..self }
+    }
+
+    pub(super) const fn can_filter(self) -> Field {
+        Field { uses: self.uses | FILTER, ..self }
+    }
+
+    pub(super) const fn spelled(self, aliases: &'static [&'static str]) -> Field {
+        Field { aliases, ..self }
+    }
+
+    pub(super) const fn also_shown_as(self, aliases: &'static [&'static str]) -> Field {
+        Field { aliases, shows_alias: true, ..self }
+    }
+
+    pub(super) const fn more(self, more: &'static str) -> Field {
+        Field { more, ..self }
+    }
+
+    /// Accepts the option several times.
+    pub(super) const fn repeated(self) -> Field {
+        Field { uses: self.uses | REPEATED, ..self }
+    }
+
+    /// Hides the option from the help.
+    pub(super) const fn hidden(self) -> Field {
+        Field { uses: self.uses | HIDDEN, ..self }
+    }
+
+    /// Rejects the option together with another one.
+    pub(super) const fn without(self, conflict: &'static str) -> Field {
+        Field { conflict, ..self }
+    }
+
+    /// Returns true if the field has an option for this purpose.
+    pub(super) fn has(&self, purpose: Use) -> bool {
+        let needed = match purpose {
+            Use::Create => CREATE,
+            Use::Set => SET,
+            Use::Unset => UNSET,
+            Use::Filter => FILTER,
+            Use::Own => return true,
+        };
+        self.uses & needed != 0
+    }
+
+    /// Describes the option for clap.
+    pub(super) fn arg(&self, purpose: Use) -> Arg {
+        let arg = Arg::new(self.option);
+        let positional = self.uses & POSITIONAL != 0;
+        let arg = match (positional, self.aliases) {
+            (true, _) => arg,
+            (false, [first, others @ ..]) if self.shows_alias => {
+                arg.long(self.option).visible_alias(*first).aliases(others.iter().copied())
+            }
+            (false, aliases) => arg.long(self.option).aliases(aliases.iter().copied()),
+        };
+        let required = self.uses & REQUIRED != 0 && matches!(purpose, Use::Create | Use::Own);
+        let arg = match purpose {
+            Use::Filter => arg.help(format!("List only those with this `{}`", self.key)),
+            Use::Unset => match self.kind {
+                Kind::Pairs => {
+                    let help = format!("Remove this key of `{}` (repeatable)", self.key);
+                    return arg.value_name("KEY").action(ArgAction::Append).help(help);
+                }
+                _ => return arg.action(ArgAction::SetTrue).help(format!("Remove `{}`", self.key)),
+            },
+            _ => arg.help(self.help).required(required),
+        };
+        let arg = arg.hide(self.uses & HIDDEN != 0);
+        let arg = if self.uses & REPEATED == 0 { arg } else { arg.action(ArgAction::Append) };
+        let arg = if self.conflict.is_empty() { arg } else { arg.conflicts_with(self.conflict) };
+        let arg = match self.more {
+            "" => arg,
+            more => arg.long_help(format!("{}\n\n{more}", self.help)),
+        };
+        match self.kind {
+            Kind::Switch(_) => arg.action(ArgAction::SetTrue),
+            kind => valued(arg.value_name(self.value), kind, positional && purpose == Use::Own),
+        }
+    }
+}
+
+/// Describes the value of an option. A positional argument that takes a list needs no commas.
+fn valued(arg: Arg, kind: Kind, positional: bool) -> Arg {
+    match kind {
+        Kind::Text | Kind::Node | Kind::Json | Kind::Switch(_) => arg,
+        Kind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),
+        Kind::Bool => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
+        Kind::Number => arg.value_parser(clap::value_parser!(u32)),
+        Kind::Duration => arg.value_parser(ValueParser::new(duration::parse)),
+        Kind::OptionalDuration => {
+            arg.num_args(0..=1).default_missing_value("0").value_parser(ValueParser::new(duration::parse))
+        }
+        Kind::Pairs => arg.action(ArgAction::Append).value_parser(ValueParser::new(pairs::parse)),
+        Kind::List if positional => arg.action(ArgAction::Append).num_args(1..),
+        Kind::List => arg.action(ArgAction::Append).num_args(1..).value_delimiter(','),
+        Kind::Sort => {
+            arg.action(ArgAction::Append).value_delimiter(',').value_parser(ValueParser::new(sort_key))
+        }
+    }
+}
+
+/// Parses a field to sort by; true means descending.
+fn sort_key(text: &str) -> Result<(String, bool), String> {
+    match text.split_once(':').unwrap_or((text, "asc")) {
+        ("", _) => Err("the field is empty".to_owned()),
+        (key, direction @ ("asc" | "desc")) => Ok((key.to_owned(), direction == "desc")),
+        _ => Err("expected KEY, KEY:asc or KEY:desc".to_owned()),
+    }
+}

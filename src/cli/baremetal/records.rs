@@ -1,0 +1,137 @@
+//! Commands that every resource has: create, list, show, set, unset and delete.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::field::{Kind, Use};
+use super::output::LINKS;
+use crate::cli::finish::CommandResult;
+use base::{Error, Result};
+use ironic::{Collection, ListOptions, Object, Patch};
+
+/// Creates an object from the options.
+pub(super) fn create(call: &Call) -> Result<CommandResult> {
+    let mut object = Object::new();
+    for field in call.fields(Use::Create) {
+        if let Some(value) = call.value(field)? {
+            object.insert(field.key.to_owned(), value);
+        }
+    }
+    call.show(call.ironic()?.create(call.of().collection, object)?)
+}
+
+/// Lists objects.
+pub(super) fn list(call: &Call) -> Result<CommandResult> {
+    let mut options = ListOptions {
+        detail: call.has("long"),
+        fields: call.texts("fields"),
+        limit: call.get("limit").map(|limit: u32| limit as usize).filter(|limit| *limit > 0),
+        marker: call.text("marker"),
+        sort: call.all("sort"),
+        ..ListOptions::default()
+    };
+    let collection = call.of().collection;
+    let server_sorts = options.sort.iter().all(|(key, _)| collection.server_sorts_by(key));
+    if options.marker.is_some() && (options.sort.len() > 1 || !server_sorts) {
+        return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
+    }
+    for field in call.fields(Use::Filter) {
+        options.matching.extend(call.value(field)?.map(|value| (field.key, value)));
+    }
+    for field in call.query() {
+        options.arguments.extend(call.text(field.option).map(|value| (field.key, value)));
+    }
+    let found = call.ironic()?.list(collection, &options)?;
+    let all_of_server;
+    let columns: Vec<&str> = match (options.fields.is_empty(), options.detail) {
+        (false, _) => options.fields.iter().map(String::as_str).collect(),
+        (true, true) if call.of().long.is_empty() && !found.is_empty() => {
+            all_of_server = field_names(&found);
+            all_of_server.iter().map(String::as_str).collect()
+        }
+        (true, true) if !call.of().long.is_empty() => call.of().long.to_vec(),
+        _ => call.of().short.to_vec(),
+    };
+    call.list(&columns, found)
+}
+
+/// Returns the names of all fields that the server sends.
+fn field_names(found: &[Object]) -> Vec<String> {
+    let mut names: Vec<String> = found.first().map(|one| one.keys().cloned().collect()).unwrap_or_default();
+    names.retain(|name| !LINKS.contains(&name.as_str()));
+    names.sort();
+    names
+}
+
+/// Shows an object.
+pub(super) fn show(call: &Call) -> Result<CommandResult> {
+    call.show(call.ironic()?.get(call.of().collection, &call.id(), &call.texts("fields"))?)
+}
+
+/// Changes the named fields of objects.
+pub(super) fn set(call: &Call) -> Result<CommandResult> {
+    let mut patch = Patch::new();
+    for field in call.fields(Use::Set) {
+        match (field.kind, call.value(field)?) {
+            // Each key is set separately, so that other keys keep their values.
+            (Kind::Pairs, Some(Value::Object(pairs))) => {
+                for (key, value) in pairs {
+                    patch = patch.set(&[field.key, &key], value);
+                }
+            }
+            (_, Some(value)) => patch = patch.set(&[field.key], value),
+            (_, None) => {}
+        }
+    }
+    update(call, &patch, "set")
+}
+
+/// Removes the named fields and keys of objects.
+pub(super) fn unset(call: &Call) -> Result<CommandResult> {
+    if call.has("boot-index") {
+        return Err(Error::usage("--boot-index cannot be unset: every volume target has one")
+            .with_hint("to change it: monopile baremetal volume target set UUID --boot-index N"));
+    }
+    let mut patch = Patch::new();
+    for field in call.fields(Use::Unset) {
+        match field.kind {
+            Kind::Pairs => {
+                let keys = call.texts(field.option);
+                patch = keys.iter().fold(patch, |patch, key| patch.remove(&[field.key, key]));
+            }
+            _ if call.has(field.option) => patch = patch.remove(&[field.key]),
+            _ => {}
+        }
+    }
+    update(call, &patch, "unset")
+}
+
+fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
+    if patch.is_empty() {
+        let example = if verb == "set" { "--extra KEY=VALUE" } else { "--extra KEY" };
+        return Err(Error::usage(format!("nothing to {verb}"))
+            .with_hint(format!("name at least one field, for instance {example}")));
+    }
+    let (name, collection) = (call.of().name, call.of().collection);
+    call.each(name, &call.texts("id"), "was not changed", &|id| {
+        call.power_off_node(id)?;
+        call.ironic()?.update(collection, id, patch)?;
+        Ok(format!("Changed {name} {id}"))
+    })
+}
+
+/// Deletes objects.
+pub(super) fn delete(call: &Call) -> Result<CommandResult> {
+    let (name, collection) = (call.of().name, call.of().collection);
+    let ids = call.texts("id");
+    if collection == Collection::Nodes {
+        let nodes = base::text::and_listed(&ids);
+        let question = format!("Delete {nodes} with their ports, connectors and targets from Ironic?");
+        call.confirm(&question, "nothing was deleted")?;
+    }
+    call.each(name, &ids, "was not deleted", &|id| {
+        call.power_off_node(id)?;
+        call.ironic()?.delete(collection, id)?;
+        Ok(format!("Deleted {name} {id}"))
+    })
+}
