@@ -443,8 +443,8 @@ fn with_connection_at_leaves(command: Command) -> Command {
     add(command, &options).mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
 }
 
-/// Groups options, hides those without effect, and names the kind of resource that a command is about: several
-/// commands share their arguments.
+/// Groups options, hides those without effect, and names the kind of resource that a command is about:
+/// several commands share their arguments.
 fn named(command: Command, path: &str) -> Command {
     // clap's attribute for the heading of a flattened group would also apply to the arguments after the
     // group.

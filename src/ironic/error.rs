@@ -206,8 +206,8 @@ impl IronicError {
                         state is unknown until it was powered off once)"
                 }
                 Refusal::WrongState => {
-                    "`monopile baremetal node show NODE` shows the state; from enrolment to a machine that can \
-                        be deployed: `node manage`, then `node provide`"
+                    "`monopile baremetal node show NODE` shows the state; from enrolment to a machine that \
+                        can be deployed: `node manage`, then `node provide`"
                 }
                 Refusal::ConnectorExists => {
                     "an id may exist only once among all nodes: `monopile baremetal volume connector list \

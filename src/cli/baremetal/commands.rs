@@ -79,8 +79,8 @@ const LISTING: &[Field] = &[
         "Sort by these fields, each `asc` or `desc` [default: asc]",
     )
     .more(
-        "Ironic sorts by a field of the record itself. By node_uuid, and by several fields, monopile sorts after \
-         it has read all records.",
+        "Ironic sorts by a field of the record itself. By node_uuid, and by several fields, monopile sorts \
+         after it has read all records.",
     ),
 ];
 const BY_NODE: &[Field] =
@@ -132,8 +132,8 @@ const PERSISTENT: Field = Field::switch("persistent", "Boot from the device each
 const SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
 const REASON: Field = Field::new("reason", "", "TEXT", Kind::Text, "Reason of the maintenance");
 const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").more(
-    "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The node \
-     stays off.",
+    "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The \
+     node stays off.",
 );
 /// An option of the design of 2016, which every server refuses.
 const UNSET_BOOT_INDEX: Field =
