@@ -107,16 +107,22 @@ impl Network {
         let mut found = None;
         for ip in ips {
             let Ok(address) = ip.parse::<IpAddr>() else {
-                membership.problem_at("static_ips", problems, format!("static IP '{ip}' is not an IP address"));
+                membership.problem_at(
+                    "static_ips",
+                    problems,
+                    format!("static IP '{ip}' is not an IP address"),
+                );
                 continue;
             };
             let has =
                 |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
             match (candidates.iter().find(has), ranges.as_slice()) {
                 (Some(subnet), _) => found = found.or(Some(*subnet)),
-                (None, [range]) => {
-                    membership.problem_at("static_ips", problems, format!("static IP '{ip}' is not in the `range` {range}"))
-                }
+                (None, [range]) => membership.problem_at(
+                    "static_ips",
+                    problems,
+                    format!("static IP '{ip}' is not in the `range` {range}"),
+                ),
                 (None, ranges) => {
                     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
                     let problem =

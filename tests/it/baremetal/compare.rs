@@ -183,8 +183,7 @@ fn created_objects_are_printed_like_openstack() {
     let (ours, theirs) = (texts(&make(&node.name, "1")), texts(&make(&node.uuid, "2")));
     let ours: Vec<&str> = ours.iter().map(String::as_str).chain(["--show-usernames"]).collect();
     let ours = bench.json(&ours);
-    let theirs =
-        bench.ironic.reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
+    let theirs = bench.ironic.reference_json(&theirs.iter().map(String::as_str).collect::<Vec<_>>());
     for (key, value) in theirs.as_object().unwrap() {
         match key.as_str() {
             "uuid" | "created_at" => assert!(ours[key].is_string()),

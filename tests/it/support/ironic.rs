@@ -338,8 +338,7 @@ impl Ironic {
         command
     }
 
-    /// Returns the outputs of the client of OpenStack for several commands, which one process runs: its start
-    /// takes a second.
+    /// Returns the output of the client of OpenStack.
     #[track_caller]
     pub(crate) fn reference(&self, arguments: &[&str]) -> String {
         let environment = json!({"OS_AUTH_TYPE": "none", "OS_ENDPOINT": self.url()});
