@@ -95,8 +95,10 @@ impl<'a> Field<'a> {
     /// Returns true if the field is a mapping. Anything else is a problem.
     pub(super) fn is_mapping(&self, problems: &mut Problems) -> bool {
         let is_mapping = self.node.as_map().is_some();
-        if !is_mapping {
-            self.wrong("a mapping", problems);
+        match is_mapping {
+            true => {}
+            false if self.path.is_empty() && self.node.is_null() => self.problem(problems, "is empty"),
+            false => self.wrong("a mapping", problems),
         }
         is_mapping
     }

@@ -6,6 +6,31 @@ use yaml::Node;
 
 const CLOUD_PROVIDER: &[&str] = &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates"];
 const CPI: &[&str] = &["args", "arguments", "builtin", "path", "properties"];
+const MANIFEST: &[&str] = &[
+    "azs",
+    "cloud_provider",
+    "compilation",
+    "cpis",
+    "disk_pools",
+    "disk_types",
+    "features",
+    "instance_groups",
+    "jobs",
+    "name",
+    "networks",
+    "properties",
+    "releases",
+    "resource_pools",
+    "stemcells",
+    "tags",
+    "update",
+    "variables",
+    "vm_extensions",
+    "vm_types",
+];
+const JOB: &[&str] =
+    &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
+const RELEASE: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
 const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type"];
 /// Keys of entries by their section in the manifest or the cloud config.
 const ENTRIES: [(&str, &[&str]); 5] = [
@@ -20,11 +45,12 @@ const ENTRIES: [(&str, &[&str]); 5] = [
 const POOLS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",
-        &["cloud_properties", "cloud_properties_by_cpi", "env", "name", "network", "stemcell"],
+        &["cloud_properties", "cloud_properties_by_cpi", "env", "name", "network", "size", "stemcell"],
     ),
     ("disk_pools", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
 ];
-const NETWORK: &[&str] = &["cloud_properties", "cloud_properties_by_cpi", "dns", "name", "subnets", "type"];
+const NETWORK: &[&str] =
+    &["cloud_properties", "cloud_properties_by_cpi", "default", "dns", "name", "subnets", "type"];
 const SUBNET: &[&str] = &[
     "az",
     "azs",
@@ -47,10 +73,12 @@ const INSTANCE_GROUP: &[&str] = &[
     "persistent_disk",
     "persistent_disk_pool",
     "persistent_disk_type",
+    "persistent_disks",
     "properties",
     "resource_pool",
     "stemcell",
     "templates",
+    "update",
     "vm_extensions",
     "vm_resources",
     "vm_type",
@@ -60,6 +88,10 @@ const INSTANCE_GROUP: &[&str] = &[
 /// extensions and stemcells, and for each misspelt key of pools, networks and the instance group.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
+    check_spelling(&loaded.root, "", MANIFEST, &mut warnings);
+    for (path, release) in entries(loaded, "releases") {
+        check_spelling(release, &path, RELEASE, &mut warnings);
+    }
     let provider = loaded.root.get("cloud_provider");
     if let Some(provider) = provider {
         check(provider, "cloud_provider", CLOUD_PROVIDER, &mut warnings);
@@ -93,6 +125,10 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let path = format!("instance_groups[{index}]");
         check_spelling(group, &path, INSTANCE_GROUP, &mut warnings);
+        let jobs = group.get("jobs").and_then(Node::as_seq).unwrap_or_default();
+        for (number, job) in jobs.iter().enumerate() {
+            check_spelling(job, &format!("{path}.jobs[{number}]"), JOB, &mut warnings);
+        }
         if let Some(resources) = group.get("vm_resources") {
             check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);
         }
@@ -128,6 +164,7 @@ fn add_warnings(node: &Node, path: &str, known: &[&str], only_similar: bool, war
         // A key that the path of an operation created has no position.
         let location =
             key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();
-        warnings.push(format!("{location}`{path}` has the unknown key '{name}', which is ignored{hint}"));
+        let owner = if path.is_empty() { "the manifest".to_owned() } else { format!("`{path}`") };
+        warnings.push(format!("{location}{owner} has the unknown key '{name}', which is ignored{hint}"));
     }
 }

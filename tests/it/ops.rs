@@ -405,6 +405,11 @@ fn malformed_operations_are_rejected_before_any_runs() {
             "change.yml:1:3: operation 1 has an unknown type, 'replce'; did you mean 'replace'?",
         ),
         ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no path"),
+        (
+            "- {type: remove, pth: /a}\n",
+            "change.yml:1:3: operation 1 (remove) has no path; did you mean 'path' by 'pth' at \
+                change.yml:1:18?",
+        ),
         ("- {type: replace, path: /a}\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
         ("- type: replace\n  path: /a\n  value:\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
         (

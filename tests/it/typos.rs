@@ -20,8 +20,8 @@ fn warns_about_undeclared_properties() {
     let mut hello = Hello::new();
     let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
     hello.ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
-    let said = "`instance_groups[0].jobs[0]` sets the property 'prot', which no job declares: it is ignored; \
-                did you mean 'port'?";
+    let said = "slip.yml:1:94: `instance_groups[0].jobs[0]` sets the property 'prot', which no job declares: \
+                it is ignored; did you mean 'port'?";
     warns(hello.world.finish(hello.command("plan", &[])), &[said]);
     warns(hello.create(&[]), &[said]);
     hello.delete(&[]).success();
@@ -41,12 +41,18 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
          - {type: replace, path: /cloud_provider/cpi/xyzzy?, value: []}\n\
          - {type: replace, path: /instance_groups/0/vm_extensoins?, value: []}\n\
          - {type: replace, path: /vm_types?, value: [{name: a, cloud_propertys: {}}]}\n\
-         - {type: replace, path: /networks/0/subnets/0/cloud_properties_by_cpis?, value: {}}\n",
+         - {type: replace, path: /networks/0/subnets/0/cloud_properties_by_cpis?, value: {}}\n\
+         - {type: replace, path: /relases?, value: []}\n\
+         - {type: replace, path: /meta?, value: []}\n\
+         - {type: replace, path: /instance_groups/0/resource_pol?, value: vms}\n",
     );
     hello.world.write("cpis.yml", "cpis:\n- {name: a, type: local, exec_pathh: b}\n");
     warns(
         hello.world.finish(hello.command("plan", &["--cpi-config", "cpis.yml"])),
         &[
+            "the manifest has the unknown key 'relases', which is ignored; did you mean 'releases'?",
+            "`instance_groups[0]` has the unknown key 'resource_pol', which is ignored; did you mean \
+                'resource_pool'?",
             "`cloud_provider` has the unknown key 'propertis', which is ignored; did you mean 'properties'?",
             "`cloud_provider.cpi` has the unknown key 'argumets', which is ignored; did you mean \
                 'arguments'?",

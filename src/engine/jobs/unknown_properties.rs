@@ -18,15 +18,16 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
         let properties = &find(releases, &job.release)?.job(&job.name)?.properties;
         declared.extend(properties.iter().map(|property| property.name.as_str()));
     }
-    let of_jobs = group.jobs.iter().filter_map(|job| Some((job.location.clone(), job.properties.as_ref()?)));
-    let of_group = (format!("instance group '{}'", group.name), &group.properties);
+    let of_jobs = group.jobs.iter().filter_map(|job| Some((Some(job), job.properties.as_ref()?)));
+    let of_group = format!("instance group '{}'", group.name);
     let mut warnings = Vec::new();
-    for (place, properties) in of_jobs.chain([of_group]) {
+    for (job, properties) in of_jobs.chain([(None, &group.properties)]) {
         let mut unknown = Vec::new();
         find_unknown(properties, "", &declared, &mut unknown);
         warnings.extend(unknown.into_iter().map(|name| {
             let near = nearest(&name, with_parents(&declared));
             let hint = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let place = job.map_or(of_group.as_str(), |job| job.location_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
         }));
     }

@@ -156,6 +156,19 @@ pub struct JobRef {
     pub properties: Option<Map<String, Value>>,
     /// Position and path in the manifest, for messages.
     pub location: String,
+    /// The locations of properties from other files, such as ops files, by their dotted names.
+    pub property_locations: BTreeMap<String, String>,
+}
+
+impl JobRef {
+    /// Returns the position of a property with this dotted name, and the path of the job.
+    pub fn location_of(&self, property: &str) -> &str {
+        let is_above = |name: &str| {
+            property.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let mut known = self.property_locations.iter().rev().filter(|(name, _)| is_above(name));
+        known.next().map_or(&self.location, |(_, location)| location)
+    }
 }
 
 /// A watch time, written in the manifest as a range of milliseconds.

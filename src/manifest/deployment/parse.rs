@@ -236,10 +236,31 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
         if jobs.iter().any(|known| known.name == job_name) {
             job.problem(problems, format!("lists job '{job_name}' a second time"));
         }
-        jobs.push(JobRef { name: job_name, release, properties, location: job.location() });
+        let mut property_locations = BTreeMap::new();
+        if let Some(properties) = job.get("properties") {
+            locate_foreign(properties.node, "", &job, &mut property_locations);
+        }
+        let location = job.location();
+        jobs.push(JobRef { name: job_name, release, properties, location, property_locations });
     }
     let properties = field.object("properties", problems);
     Some(InstanceGroup { name: name?, jobs, properties })
+}
+
+/// Collects the locations of properties that were read from another file than their job.
+fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, found: &mut BTreeMap<String, String>) {
+    for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
+        let Some(name) = key.as_str() else { continue };
+        let name = format!("{prefix}{name}");
+        // A key that the path of an operation created has no position.
+        let mut positions = [&key.position, &value.position].into_iter();
+        match positions.find(|position| position.file().is_some()) {
+            Some(position) if position.file() != job.node.position.file() => {
+                found.insert(name, format!("{}: `{}`", position.describe(), job.path));
+            }
+            _ => locate_foreign(value, &format!("{name}."), job, found),
+        }
+    }
 }
 
 fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {

@@ -81,6 +81,18 @@ impl Ops {
     }
 }
 
+/// Returns `; did you mean 'path' by 'pth'?` with the position of a misspelt key, or an empty text.
+fn misspelt(map: &Mapping, wanted: &str) -> String {
+    let known = ["type", "path", "value", "name", "error", "absent"];
+    let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
+    let found = keys.find(|(key, _)| {
+        !known.contains(key) && base::error::nearest(key, known.into_iter()) == Some(wanted)
+    });
+    found.map_or_else(String::new, |(key, position)| {
+        format!("; did you mean '{wanted}' by '{key}' at {}?", position.describe())
+    })
+}
+
 impl Op {
     fn read(item: &Node, number: usize, file: &str) -> Result<Op> {
         let location = item.position.describe();
@@ -105,10 +117,13 @@ impl Op {
                 let there = suggest::nearest(kind, known.into_iter(), str::to_owned);
                 return Err(wrong(format!("has an unknown type, '{kind}'; {there}")));
             }
-            None => return Err(wrong("has no type (replace, remove or test)".into())),
+            None => {
+                let near = misspelt(map, "type");
+                return Err(wrong(format!("has no type (replace, remove or test){near}")));
+            }
         };
         let Some(written) = text("path")? else {
-            return Err(wrong(format!("({kind}) has no path")));
+            return Err(wrong(format!("({kind}) has no path{}", misspelt(map, "path"))));
         };
         let path: Path = written
             .parse()
@@ -117,7 +132,9 @@ impl Op {
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, file));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(reparsed(value)),
-            ("replace", None) => return Err(wrong(format!("{named} has no value"))),
+            ("replace", None) => {
+                return Err(wrong(format!("{named} has no value{}", misspelt(map, "value"))));
+            }
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {
                 return Err(wrong(format!("{named} has a value, but remove takes none")));

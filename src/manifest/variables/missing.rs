@@ -1,6 +1,6 @@
 //! Collects missing variables and parts, so that one error reports them all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::error::nearest;
 use base::{Error, ErrorKind};
@@ -75,7 +75,10 @@ impl MissingVariables {
     ) -> Option<Error> {
         let mut lines = Vec::new();
         if variables {
-            for (name, entry) in &self.variables {
+            // A declared variable has no value if another one that it needs has none: only that one is named.
+            let waiting: BTreeSet<&str> =
+                self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
+            for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
                 lines.push(entry.describe(name, nearest(name, known.clone())));
             }
         }
@@ -157,6 +160,12 @@ mod tests {
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
+        );
+        missing.add_variable("tls", &position(5), None);
+        let error = missing.error(true, ["tls"].into_iter(), |_| false).unwrap();
+        assert!(
+            error.to_string().starts_with("2 variables") && !error.to_string().contains("((tls))"),
+            "{error}"
         );
         assert!(missing.error(false, std::iter::empty(), |_| false).is_none());
     }

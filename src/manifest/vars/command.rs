@@ -73,6 +73,16 @@ pub fn run(
     if !store.exists() {
         return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
     }
+    if let Some(key) = ["instance_groups", "cloud_provider"].into_iter().find(|key| store.get(key).is_some())
+    {
+        return Err(Error::invalid(format!(
+            "'{}' is a manifest, not a vars store: it has `{key}`",
+            path.display()
+        ))
+        .with_hint(
+            "name the vars store, usually creds.yml; `-l MANIFEST` adds the declarations of a manifest",
+        ));
+    }
     let now = OffsetDateTime::now_utc();
     match request {
         VarsRequest::List { json } => {
@@ -129,7 +139,7 @@ fn check(
         store.path().display(),
         lines.join("\n  ")
     ))
-    .with_hint(format!("to generate a new value: {}", rotate::command(store, renewed)));
+    .with_hint(format!("to generate a new value: `{}`", rotate::command(store, renewed)));
     Err(match checked.has_invalid_dates {
         true => {
             error.with_hint(format!("this machine's clock says {}: set it if that is wrong", rfc3339(now)))
@@ -149,8 +159,8 @@ fn describe_rotation(done: &RotationResult, path: &Path) -> String {
     if let Some(first) = done.authorities.first() {
         let _ = write!(
             text,
-            "The old certificate of {} is still trusted. Deploy everything that uses it, then run:\n  \
-             monopile vars rotate {} {first} --finish\nand deploy again.\n",
+            "The old certificate of {} is still trusted. Deploy everything that uses it, then run\n  \
+             `monopile vars rotate {} {first} --finish`\nand deploy again.\n",
             done.authorities.join(", "),
             path.display(),
         );

@@ -78,8 +78,9 @@ impl Rotation<'_> {
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
-            return Err(Error::invalid(format!("a rotation of '{name}' is not finished yet"))
-                .with_hint(format!("once everything trusts the new CA: {} --finish", command(store, name))));
+            return Err(Error::invalid(format!("a rotation of '{name}' is not finished yet")).with_hint(
+                format!("once everything trusts the new CA: `{} --finish`", command(store, name)),
+            ));
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
@@ -184,7 +185,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
                 "the old certificate of '{name}' is still needed: it signed {}",
                 left.join(", ")
             ))
-            .with_hint(format!("rotate them first: {}", command(store, left.first().unwrap_or(&name)))));
+            .with_hint(format!("rotate them first: `{}`", command(store, left.first().unwrap_or(&name)))));
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
@@ -201,7 +202,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     }
     if done.authorities.is_empty() {
         return Err(Error::invalid(format!("there is no rotation of '{name}' to finish"))
-            .with_hint(format!("to begin one: {}", command(store, name))));
+            .with_hint(format!("to begin one: `{}`", command(store, name))));
     }
     Ok(done)
 }
@@ -221,8 +222,10 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
         return Ok(());
     };
     let (name, expired) = (authority.name(), date(authority.certificate().not_after));
-    Err(Error::invalid(format!("its CA '{name}' expired on {expired}"))
-        .with_hint(format!("rotate the CA, and with it everything that it signed: {}", command(store, name))))
+    Err(Error::invalid(format!("its CA '{name}' expired on {expired}")).with_hint(format!(
+        "rotate the CA, and with it everything that it signed: `{}`",
+        command(store, name)
+    )))
 }
 
 /// Returns the command line that rotates the variable.
