@@ -13,8 +13,8 @@ use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
 use engine::inspection::{
-    self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, FindingStatus, Problem, Repair,
-    RepairedProblem,
+    self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem,
+    Repair, RepairedProblem,
 };
 use engine::run_context::RunContext;
 
@@ -144,7 +144,15 @@ fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
         let (cid, repairs) = (finding.cid.clone(), names(&finding.repairs));
         table.row([finding.what.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
     }
-    table.print(layout)
+    // The CPI API cannot check these.
+    let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.what);
+    let mut findings = checked.findings.iter();
+    let is_well = findings.all(|found| found.status == FindingStatus::AsRecorded || is_unchecked(found));
+    let verdict = match is_well && !layout.is_for_programs() {
+        true => "\nEverything that can be checked is as recorded.\n",
+        false => "",
+    };
+    table.print(layout) + verdict
 }
 
 fn problems_table(checked: &CloudCheckResult, layout: &Layout) -> String {

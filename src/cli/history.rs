@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::finish::CommandResult;
 use super::session::Session;
@@ -22,7 +24,7 @@ pub(super) struct HistoryArgs {
     #[arg(long, value_name = "N", default_value = "20", value_parser = limit)]
     limit: std::num::NonZeroUsize,
 
-    /// Show the planned steps of each run, and how long its stages took
+    /// Show the planned steps of each run, how long its stages took, and its log
     #[arg(long)]
     steps: bool,
 }
@@ -47,7 +49,7 @@ impl HistoryArgs {
                         let text = with_steps(&runs, state.is_none());
                         session.columns().map(|columns| ui::wrap(&text, columns)).unwrap_or(text)
                     }
-                    false => runs_table(&runs, state.is_none(), true, &session.layout()),
+                    false => runs_table(&runs, state.is_none(), &session.layout()),
                 };
                 Ok(CommandResult::Output(text.into_bytes()))
             }
@@ -65,8 +67,8 @@ fn no_runs_text(state: Option<&Path>) -> String {
     format!("No runs{of_state} are recorded on this machine.\n")
 }
 
-/// Formats runs as a table, optionally with the state and the plan.
-pub(super) fn runs_table(runs: &[RecordedRun], with_state: bool, with_plan: bool, layout: &Layout) -> String {
+/// Formats runs as a table, optionally with the state.
+fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String {
     let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
     if with_state {
         header.insert(1, "State");
@@ -74,7 +76,7 @@ pub(super) fn runs_table(runs: &[RecordedRun], with_state: bool, with_plan: bool
     let mut table = Table::new(header);
     for run in runs {
         let record = &run.record;
-        let plan = record.plan.as_ref().filter(|_| with_plan).map(planned);
+        let plan = record.plan.as_ref().map(planned);
         let details: Vec<String> = plan.into_iter().chain(outcome(run)).collect();
         let mut row =
             vec![record.started.clone(), record.command.clone(), took(run), result(run), details.join("\n")];
@@ -122,11 +124,23 @@ fn duration(milliseconds: u64) -> String {
     base::text::duration(Duration::from_millis(milliseconds))
 }
 
-fn took(run: &RecordedRun) -> String {
+/// Formats the time since a start in RFC 3339, such as `3 min ago`.
+pub(super) fn ago(started: &str, now: OffsetDateTime) -> String {
+    let Ok(started_at) = OffsetDateTime::parse(started, &Rfc3339) else { return started.to_owned() };
+    let since = now - started_at;
+    match since.whole_minutes() {
+        ..1 => "just now".to_owned(),
+        minutes @ 1..60 => format!("{minutes} min ago"),
+        60..2880 => format!("{} h ago", since.whole_hours()),
+        _ => format!("{} days ago", since.whole_days()),
+    }
+}
+
+pub(super) fn took(run: &RecordedRun) -> String {
     run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
-fn result(run: &RecordedRun) -> String {
+pub(super) fn result(run: &RecordedRun) -> String {
     let code = run.record.end.as_ref().map_or(0, |end| end.exit_code);
     match run.result {
         RunOutcome::Running => "running".to_owned(),
@@ -149,5 +163,25 @@ fn outcome(run: &RecordedRun) -> Option<String> {
         }
         (None, RunOutcome::Running) => Some(format!("process {}", run.record.pid)),
         (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_of_a_run_has_one_unit() {
+        let now = OffsetDateTime::parse("2026-03-05T12:00:00Z", &Rfc3339).unwrap();
+        for (started, expected) in [
+            ("2026-03-05T11:59:30Z", "just now"),
+            ("2026-03-05T12:00:05Z", "just now"),
+            ("2026-03-05T11:57:00Z", "3 min ago"),
+            ("2026-03-04T11:00:00Z", "25 h ago"),
+            ("2026-03-01T12:00:00Z", "4 days ago"),
+            ("earlier", "earlier"),
+        ] {
+            assert_eq!(ago(started, now), expected);
+        }
     }
 }

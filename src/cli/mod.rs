@@ -210,7 +210,7 @@ enum Command {
     Status(LazyArgs<status::StatusArgs>),
     /// List the runs on this machine with their results
     ///
-    /// Lists every run that could change something, with its plan, result and log. Without an environment on
+    /// Lists every run that could change something, with its plan and result. Without an environment on
     /// the command line or in an env file, lists the runs of all environments. Keeps the newest 100 runs of
     /// each environment, also after delete-env.
     History(LazyArgs<history::HistoryArgs>),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use serde_json::Value;
+use time::OffsetDateTime;
 
 use super::choices::RendererArgs;
 use super::cpi::describe_versions;
@@ -50,7 +51,8 @@ pub(super) struct StatusArgs {
     watch: bool,
 
     /// Ask the agent again after this time, with --watch
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", requires = "watch",
+          value_parser = duration::parse)]
     interval: Duration,
 
     /// Do not ask the CPI whether VM and disks exist
@@ -71,6 +73,10 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::is_there(&self.path)
+        {
+            return Err(Error::invalid(format!("there is no manifest or state '{}'", self.path.display())));
+        }
         let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
             true => (paths::state(Some(&self.path), Path::new(""))?, None),
             false => {
@@ -193,7 +199,12 @@ fn text(session: &Session, status: &Status) -> String {
     let tables = [processes(status), disks(status, with_hints), networks(status), certificates(status)];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
-        sections.push(history::runs_table(&status.runs, false, false, layout));
+        let mut table = Table::new(["Last runs", "Command", "Took", "Result"]);
+        for run in &status.runs {
+            let started = history::ago(&run.record.started, OffsetDateTime::now_utc());
+            table.row([started, run.record.command.clone(), history::took(run), history::result(run)]);
+        }
+        sections.push(table.print(layout));
     }
     // Breaks were possible only at blanks.
     sections.join("\n").replace('\u{a0}', " ")

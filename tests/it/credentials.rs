@@ -54,6 +54,11 @@ fn missing_vars_store_stops_the_run() {
     assert_eq!(hello.ask().1, 1);
     hello.requests();
     stops(&hello, &store);
+    // A command that only reads generates nothing either.
+    for command in ["status", "logs"] {
+        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        assert!(run.stderr.contains(&store) && !run.stderr.contains("--new-credentials"), "{}", run.stderr);
+    }
 
     // A store with other content is a decision of the operator, and so is the flag.
     let plan = hello.world.finish(hello.command("plan", &["--new-credentials"])).success();

@@ -281,6 +281,7 @@ fn mask_report(report: &str) -> String {
         (r"\b127\.\d+\.\d+\.\d+", "<host>"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?", "<time>"),
         (r"\d{4}-\d\d-\d\d", "<date>"),
+        (r"just now|\b\d+ min ago", "<age>"),
         (r"\b\d+ days", "<days>"),
         (r"\bpid \d+", "pid <pid>"),
         (r"\d+(\.\d+)?%", "<percent>"),

@@ -66,7 +66,8 @@ impl CpiErrorKind {
             }
             CpiErrorKind::DiskNotFound => {
                 "the disk is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties before anything else, because the disk holds the data"
+                 the CPI's properties before anything else, because the disk holds the data. If it is gone: \
+                 `monopile cloud-check MANIFEST --resolution delete_disk_reference`"
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
@@ -272,7 +273,7 @@ impl From<CpiError> for Error {
             CpiError::NotStarted { executable, source } => {
                 let hint = match source.kind() {
                     std::io::ErrorKind::PermissionDenied => {
-                        format!("make it executable: chmod +x {}", shell_word(&executable))
+                        format!("make it executable: `chmod +x {}`", shell_word(&executable))
                     }
                     std::io::ErrorKind::NotFound => {
                         "check the path, and that the interpreter named in its first line exists".to_owned()

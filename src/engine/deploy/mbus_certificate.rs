@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use crate::agent::AgentEndpoint;
 use crate::prepare::MbusCertificate;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// Checks that a client of the agent will accept the certificate.
@@ -21,8 +22,11 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint) -> 
 fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, now: UnixTime) -> Error {
     let MbusCertificate { location: place, stored, .. } = certificate;
     let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{place}`) {problem}"));
-    let rotate = match stored {
-        Some((store, name)) => format!("monopile vars rotate {} {name}", store.display()),
+    let command = stored.as_ref().map(|(store, name)| {
+        format!("monopile vars rotate {} {}", shell_word(&store.to_string_lossy()), shell_word(name))
+    });
+    let rotate = match &command {
+        Some(command) => format!("`{command}`"),
         None => format!("put another certificate into `{place}`"),
     };
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now));
@@ -41,7 +45,9 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
         Refused::UnknownIssuer | Refused::BadSignature => error("is not signed by `cloud_provider.cert.ca`")
             .with_hint(rotate)
             .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable"),
-        Refused::NotValidForName => of_other_host(error, host, "", certificate, &rotate),
+        Refused::NotValidForName => {
+            of_other_host(error, host, "", certificate, command.as_deref().unwrap_or(&rotate))
+        }
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
                 [] => ": it names no host".to_owned(),
@@ -50,7 +56,7 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            of_other_host(error, host, &presented, certificate, &rotate)
+            of_other_host(error, host, &presented, certificate, command.as_deref().unwrap_or(&rotate))
         }
         other => error("is refused").with_source(other.to_string()).with_hint(rotate),
     }
@@ -71,9 +77,14 @@ fn of_other_host(
 ) -> Error {
     let error = error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
     match &certificate.stored {
+        // Before the first deploy, nothing is generated yet.
+        Some((store, name)) if !store.exists() => {
+            error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"))
+        }
         Some((_, name)) => error.with_hint(format!(
-            "add '{host}' to the `alternative_names` of variable '{name}', then: {rotate} -l MANIFEST, with \
-             the ops files and variables of this run"
+            "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -l {}`, with the \
+             ops files and variables of this run",
+            shell_word(&certificate.manifest.to_string_lossy())
         )),
         None => error.with_hint(rotate),
     }

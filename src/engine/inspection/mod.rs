@@ -50,7 +50,7 @@ fn read_state(run: &RunContext) -> Result<State> {
 
 /// Returns the endpoint of the agent according to the manifest.
 fn agent_endpoint(run: &RunContext, inputs: &Inputs) -> Result<AgentEndpoint> {
-    let loaded = prepare::load(run, inputs)?;
+    let loaded = prepare::load_deployed(run, inputs, &read_state(run)?)?;
     endpoint(run, &loaded.provider()?)
 }
 

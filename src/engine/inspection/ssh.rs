@@ -265,6 +265,9 @@ impl VmSession {
     }
 }
 
+/// The exit code of ssh and scp if they could not connect.
+const NOT_CONNECTED: u8 = 255;
+
 /// Runs the program in this terminal and waits for it.
 fn run(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
     signals::check(run)?;
@@ -277,7 +280,14 @@ fn run(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> 
         let waited =
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
         match (waited, run.interrupted()) {
-            (Some(status), None) => return Ok(exit_code(status)),
+            (Some(status), None) => {
+                let code = exit_code(status);
+                // Such is the exit code of ssh and scp themselves.
+                if code == NOT_CONNECTED {
+                    run.reporter.note("if no sshd answers on the VM: `monopile logs` needs none");
+                }
+                return Ok(code);
+            }
             (Some(_), Some(signal)) => return Err(interrupted_error(signal)),
             (None, Some(signal)) => {
                 end(&mut child);

@@ -274,7 +274,8 @@ impl<'a> StatusSources<'a> {
         // Without a state there is nothing to report, so no CPI is installed.
         records::show(&run.paths.state)?;
         let preparing = run.reporter.stage("Preparing");
-        let loaded = prepare::load(run, inputs)?;
+        let state = State::read(&run.paths.state)?.unwrap_or_default();
+        let loaded = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
         if request.ask_cpi {
             let cpi_parts = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
@@ -345,7 +346,9 @@ impl StatusCollector<'_> {
         let mut runs = match &self.from.request.history {
             Some(directory) => {
                 let state = self.from.run.paths.state.resolved()?.location();
-                history::list(directory, Some(&state))?
+                let mut runs = history::list(directory, Some(&state))?;
+                runs.retain(|run| !was_refused(run));
+                runs
             }
             None => Vec::new(),
         };
@@ -506,6 +509,15 @@ impl StatusCollector<'_> {
     }
 }
 
+/// The exit codes of runs that were rejected: because of their arguments, their input, the lock, or the operator.
+const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
+
+/// Returns true for a run that was rejected before its plan.
+fn was_refused(run: &RecordedRun) -> bool {
+    let ended = run.record.end.as_ref().is_some_and(|end| REJECTED.contains(&end.exit_code));
+    ended && run.record.plan.is_none()
+}
+
 /// Returns the state of the VM's own agent, or the id of a foreign agent.
 fn own_state(agent: &Agent, expected: Option<&str>) -> Result<Result<Value, String>, AgentError> {
     if let Some(expected) = expected
@@ -533,17 +545,15 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
         .collect()
 }
 
-/// Returns true for a run that changes something and that was not rejected before it began: because of its
-/// arguments, its input, the lock, or the operator.
+/// Returns true for a run that changes something and that was not rejected before it began.
 fn changed_something(run: &RecordedRun) -> bool {
-    let rejected = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
     let ended = run.record.end.as_ref().map(|end| end.exit_code);
-    CHANGES_JOBS.contains(&run.record.command.as_str()) && !ended.is_some_and(|code| rejected.contains(&code))
+    CHANGES_JOBS.contains(&run.record.command.as_str()) && !ended.is_some_and(|code| REJECTED.contains(&code))
 }
 
 /// Describes how to keep a disk that is not on record.
 pub(super) fn keep_untracked(cid: &DiskCid) -> String {
-    format!("if it has the jobs' data, record it: monopile attach-disk MANIFEST {cid}")
+    format!("if it has the jobs' data, record it: `monopile attach-disk MANIFEST {cid}`")
 }
 
 impl Status {

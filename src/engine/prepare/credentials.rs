@@ -9,6 +9,16 @@ use manifest::{LoadedManifest, VariableValue};
 /// Fails if the source of the deployed credentials is missing, because all of them would then be generated
 /// again.
 pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
+    check_source(run, state, values).map_err(|error| {
+        error.with_note("nothing was changed").with_hint(
+            "to generate new ones, pass --new-credentials: the VM's agent refuses them, so the VM is \
+             replaced without stopping its jobs",
+        )
+    })
+}
+
+/// Fails like [`check`], for commands that use the deployed credentials only.
+pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
     let Some(deployed) = &state.monopile.credentials else { return Ok(()) };
     let forgotten = deployed.forgotten(values);
     let Some(first) = forgotten.first() else { return Ok(()) };
@@ -17,7 +27,7 @@ pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -
         "the credentials with which this environment was deployed are missing, and would be generated again: \
          {names}"
     ));
-    let error = match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
+    Err(match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
         Some(path) => {
             keep(run, path);
             error.with_hint(format!("pass the vars store of the last deploy: --vars-store '{path}'"))
@@ -26,11 +36,7 @@ pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -
             "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, --vars-exec or \
              --vars-env)",
         ),
-    };
-    Err(error.with_note("nothing was changed").with_hint(
-        "to generate new ones, pass --new-credentials: the VM's agent refuses them, so the VM is replaced \
-         without stopping its jobs",
-    ))
+    })
 }
 
 /// Returns the names of the variables whose values differ from the deployed ones.

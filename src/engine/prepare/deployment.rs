@@ -19,7 +19,7 @@ use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::{Deployment, ReleaseRef};
 use manifest::vars_store::VarsStore;
-use manifest::{self, CpiConfig, Inputs, LoadedManifest};
+use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
 
 /// A validated manifest with its identified artifacts.
 pub(crate) struct PreparedDeployment {
@@ -53,6 +53,8 @@ pub(crate) struct MbusCertificate {
     pub(crate) pem: String,
     /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
+    /// The path of the manifest.
+    pub(crate) manifest: PathBuf,
 }
 
 /// The artifacts, verified and unpacked.
@@ -64,6 +66,14 @@ pub(crate) struct OpenedArtifacts {
 /// Reads a manifest and reports its warnings and notes.
 pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> {
     report_messages(run, manifest::load(inputs, &run.redactor)?)
+}
+
+/// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore generates
+/// no values. Fails if the deployed credentials are missing.
+pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
+    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let check = |values: &[VariableValue]| credentials::check_source(run, state, values);
+    report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
 
 /// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
@@ -139,7 +149,7 @@ pub(crate) fn prepare(
     }
     let (leaves, vm_spec) = (leaves(run, &loaded), vm_spec(&deployment));
     let manifest_path = inputs.manifest.clone();
-    let mbus_certificate = mbus_certificate(&loaded, &deployment);
+    let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path);
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
     let changed_credentials = credentials::changed_variables(state, &loaded.values);
@@ -163,7 +173,11 @@ pub(crate) fn prepare(
 
 /// Returns the certificate of the agent. The agent takes it from the environment of the VM, or else from the
 /// settings that the CPI passes.
-fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<MbusCertificate> {
+fn mbus_certificate(
+    loaded: &LoadedManifest,
+    deployment: &Deployment,
+    manifest: &Path,
+) -> Option<MbusCertificate> {
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
     let (location, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
@@ -171,7 +185,7 @@ fn mbus_certificate(loaded: &LoadedManifest, deployment: &Deployment) -> Option<
         None => ("cloud_provider.cert".to_owned(), of_cpi.filter(|pem| !pem.trim().is_empty())?),
     };
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
-    Some(MbusCertificate { location, pem: pem.to_owned(), stored })
+    Some(MbusCertificate { location, pem: pem.to_owned(), stored, manifest: manifest.to_owned() })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

@@ -156,7 +156,7 @@ impl Untracked {
                     ),
                 })
                 .with_hint(format!(
-                    "if it is lost, record the VM: {}",
+                    "if it is lost, record the VM: `{}`",
                     import(run, inputs, vm.as_deref(), disks, stemcell)
                 ))
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))

@@ -246,6 +246,10 @@ pub struct CloudCheckResult {
 /// Chooses among the untried repairs of a problem; `None` leaves it as it is.
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
 
+/// The way on if a disk is lost.
+const FORGET_DISK: &str = "if the disk is lost, drop its record: `monopile cloud-check MANIFEST --resolution \
+                           delete_disk_reference`, then `monopile create-env MANIFEST`";
+
 impl CloudCheckResult {
     /// Returns the error for unsolved problems, if there are any.
     pub fn remaining(&self) -> Option<Error> {
@@ -255,7 +259,17 @@ impl CloudCheckResult {
             .filter(|treated| !treated.solved)
             .map(|treated| treated.problem.description.as_str())
             .collect();
-        (!left.is_empty()).then(|| Error::new(ErrorKind::Drift, left.join("; ")))
+        let needs_forgetting = self
+            .problems
+            .iter()
+            .any(|treated| !treated.solved && treated.problem.repairs.contains(&Repair::DeleteDiskReference));
+        (!left.is_empty()).then(|| {
+            let error = Error::new(ErrorKind::Drift, left.join("; "));
+            match needs_forgetting {
+                true => error.with_hint(FORGET_DISK),
+                false => error,
+            }
+        })
     }
 }
 
@@ -265,7 +279,7 @@ pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
     let store = repair::open(run)?;
     let open = store.journal().open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, _) = CheckInputs::load(request, run, &validating)?;
+    let (check_inputs, _) = CheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
     let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;

@@ -9,7 +9,7 @@ use crate::run_context::RunContext;
 use crate::state::{State, Store};
 use base::Result;
 use base::events::Stage;
-use manifest::{Inputs, LoadedManifest};
+use manifest::LoadedManifest;
 
 /// The inputs of a check, read from the manifest.
 pub(super) struct CheckInputs {
@@ -18,16 +18,15 @@ pub(super) struct CheckInputs {
 }
 
 impl CheckInputs {
-    /// Reads the manifest, as a part of `stage`.
+    /// Reads the manifest of the environment with this state, as a part of `stage`.
     pub(super) fn load(
         check: &CheckRequest,
         run: &RunContext,
+        state: &State,
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
-        // An agent knows no newly generated credentials.
-        let inputs = Inputs { discard_generated: true, ..check.inputs.clone() };
-        let loaded = prepare::load(run, &inputs)?;
-        let cpi_parts = OwnedCpiInputs::open(run, &inputs, check.templates, &loaded, stage)?;
+        let loaded = prepare::load_deployed(run, &check.inputs, state)?;
+        let cpi_parts = OwnedCpiInputs::open(run, &check.inputs, check.templates, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_parts.provider)?;
         Ok((CheckInputs { cpi_parts, endpoint }, loaded))
     }

@@ -43,7 +43,7 @@ pub(super) fn prepare(
     let mut store = open(run)?;
     recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, loaded) = CheckInputs::load(&request.check(), run, &validating)?;
+    let (check_inputs, loaded) = CheckInputs::load(&request.check(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
     cpis::rename(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
     validating.finish();
