@@ -50,6 +50,26 @@ impl Stages {
             step.done = false;
         }
     }
+
+    /// Returns the place after the recorded stages below `parent`, which other stages may have followed.
+    fn end_of(&self, parent: Option<StageId>) -> usize {
+        let above = self.taken.iter().position(|(id, _)| Some(*id) == parent);
+        let Some(above) = above else { return self.taken.len() };
+        let depth = self.taken[above].1.depth;
+        let below = self.taken[above + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
+        above + 1 + below
+    }
+
+    /// Marks the current step if its VM or disk did not exist any more.
+    fn note_skip(&mut self, reason: &str) {
+        let removes =
+            |step: &&mut StartedStep| ["Delete ", "Stop "].iter().any(|verb| step.what.starts_with(verb));
+        if reason.contains("does not exist any more")
+            && let Some(step) = self.steps.last_mut().filter(removes)
+        {
+            step.was_gone = true;
+        }
+    }
 }
 
 impl RunRecord {
@@ -158,14 +178,17 @@ impl RunRecord {
                         elapsed: Duration::ZERO,
                         usual: *usual,
                     };
-                    stages.taken.push((*id, taken));
+                    let at = stages.end_of(*parent);
+                    stages.taken.insert(at, (*id, taken));
                 }
             }
             Event::StageFinished { id, outcome, elapsed } => {
                 let Some(at) = stages.open.iter().position(|(open, _)| open == id) else { return };
                 let (_, depth) = stages.open.swap_remove(at);
-                if *outcome == Outcome::Failed {
-                    stages.note_failure(depth);
+                match outcome {
+                    Outcome::Failed => stages.note_failure(depth),
+                    Outcome::Skipped { reason } => stages.note_skip(reason),
+                    Outcome::Done => {}
                 }
                 if let Some((_, taken)) = stages.taken.iter_mut().find(|(taken, _)| taken == id) {
                     (taken.outcome, taken.elapsed) = (outcome.word(), *elapsed);
@@ -173,7 +196,12 @@ impl RunRecord {
             }
             Event::StepStarted { count, what, reason, .. } => {
                 stages.planned = *count;
-                stages.steps.push(StartedStep { what: what.clone(), reason: reason.clone(), done: true });
+                stages.steps.push(StartedStep {
+                    what: what.clone(),
+                    reason: reason.clone(),
+                    done: true,
+                    was_gone: false,
+                });
             }
             _ => {}
         }

@@ -166,6 +166,7 @@ fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
         what: hide(&step.what),
         reason: hide(&step.reason),
         done: step.done,
+        was_gone: step.was_gone,
     };
     let stage = |stage: &FinishedStage| FinishedStage { name: hide(&stage.name), ..stage.clone() };
     RunReport {
@@ -213,7 +214,12 @@ mod tests {
                 timings: None,
                 log: None,
                 report: Some(Box::new(RunReport {
-                    steps: vec![StartedStep { what: secret(), reason: secret(), done: true }],
+                    steps: vec![StartedStep {
+                        what: secret(),
+                        reason: secret(),
+                        done: true,
+                        was_gone: false,
+                    }],
                     stages: vec![FinishedStage {
                         name: secret(),
                         depth: 0,

@@ -74,6 +74,11 @@ const VERBS: [(&str, &str); 12] = [
 
 /// Describes a step, in the past tense if it is done.
 fn done_or_not(step: &StartedStep) -> String {
+    if step.done && step.was_gone {
+        let resource =
+            step.what.strip_prefix("Delete ").or_else(|| step.what.strip_prefix("Stop the jobs on "));
+        return format!("{} was already gone", resource.unwrap_or(&step.what));
+    }
     let verb = VERBS.iter().find_map(|(verb, past)| Some((*past, step.what.strip_prefix(verb)?)));
     match verb.filter(|_| step.done) {
         Some((past, rest)) => format!("{past}{rest}").replace(" and start ", " and started "),
@@ -126,8 +131,12 @@ mod tests {
 
     #[test]
     fn failed_run_lists_its_steps() {
-        let step =
-            |what: &str, reason: &str, done| StartedStep { what: what.into(), reason: reason.into(), done };
+        let step = |what: &str, reason: &str, done| StartedStep {
+            what: what.into(),
+            reason: reason.into(),
+            done,
+            was_gone: false,
+        };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
             name: name.into(),
             depth,
@@ -147,7 +156,7 @@ mod tests {
         let report = RunReport {
             steps: vec![
                 step("Stop the jobs on VM vm-1", "--recreate", true),
-                step("Delete VM vm-1", "--recreate", true),
+                StartedStep { was_gone: true, ..step("Delete VM vm-1", "--recreate", true) },
                 step("Create the VM of 'hello/0'", "there is no VM", false),
             ],
             steps_left: 2,
@@ -158,7 +167,7 @@ mod tests {
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
           1. Stopped the jobs on VM vm-1
-          2. Deleted VM vm-1
+          2. VM vm-1 was already gone
           3. Create the VM of 'hello/0' FAILED
           2 more steps were not started
         How long it took

@@ -163,6 +163,9 @@ pub struct StartedStep {
     pub reason: String,
     /// True if the step succeeded.
     pub done: bool,
+    /// True if there was nothing to do, because the resource did not exist any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_gone: bool,
 }
 
 /// A stage that ended.

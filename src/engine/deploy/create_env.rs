@@ -134,5 +134,9 @@ fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract 
 }
 
 fn describe_contract(contract: Contract, opened: &prepare::OpenedArtifacts) -> String {
-    format!("stemcell {}/{} (contract {contract})", opened.stemcell.name, opened.stemcell.version)
+    let artifact::Stemcell { name, version, .. } = &opened.stemcell;
+    match contract {
+        Contract::V1 => format!("stemcell {name}/{version} (contract {contract})"),
+        Contract::V2 => format!("stemcell {name}/{version}"),
+    }
 }

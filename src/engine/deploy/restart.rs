@@ -15,7 +15,9 @@ pub fn restart(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -
     stage.finish();
     let starting = run.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {
-        error.with_note("the jobs were stopped").with_hint("to start them: `monopile start-env MANIFEST`")
+        error
+            .with_note("the jobs were stopped")
+            .with_hint("correct the cause, then start them: `monopile start-env MANIFEST`")
     })?;
     starting.finish();
     Ok("Restarted the jobs: all of them run".to_owned())

@@ -89,7 +89,11 @@ impl<'a> Instance<'a> {
         self.agent.stop()?;
         self.agent.apply(&spec)?;
         updating.finish();
-        self.jobs().start(self.deployment.update_watch_time, stage)
+        self.jobs().start(self.deployment.update_watch_time, stage).map_err(|error| {
+            error.with_note(
+                "the VM is kept; the next create-env deploys the jobs again, with --recreate on a new VM",
+            )
+        })
     }
 
     /// Uploads everything while the old jobs still run, then stops them and starts the new ones. Returns the

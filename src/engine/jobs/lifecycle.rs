@@ -194,7 +194,6 @@ impl Jobs<'_> {
             self.instance,
             text::duration(timeout)
         ))
-        .with_note("the VM is kept; the next create-env deploys the jobs again, with --recreate on a new VM")
         .with_hint("see all logs: `monopile logs`");
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();

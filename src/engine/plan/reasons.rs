@@ -34,7 +34,8 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     }
     let unfinished = state.current_manifest_sha.is_empty();
     if state.vm_cid().is_none() {
-        reasons.push(vm(if unfinished { "nothing is deployed" } else { "there is no VM" }));
+        let is_new = unfinished && state.current_disk().is_none();
+        reasons.push(vm(if is_new { "nothing is deployed" } else { "there is no VM" }));
         return reasons;
     }
     if options.vm_is_gone {

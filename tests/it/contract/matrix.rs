@@ -94,8 +94,7 @@ fn live(cell: &Expected) {
     let proxy = hello.listen();
 
     let run = hello.create(&flags).success();
-    let contract = if cell.v2() { "(contract v2)" } else { "(contract v1)" };
-    assert!(run.stdout.contains(contract), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("(contract v1)"), !cell.v2(), "{cell:?}: {}", run.stdout);
     assert_eq!(run.stdout.contains("no longer needed"), cell.v2(), "{cell:?}: {}", run.stdout);
     let create = [
         "info",
