@@ -156,7 +156,7 @@ impl Error {
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
         self.with_hint(format!(
             "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user, choose another path \
-             with {option}, or take it over: sudo chown \"$(id -u)\" '{path}'"
+             with {option}, or take it over: `sudo chown \"$(id -u)\" '{path}'`"
         ))
     }
 

@@ -113,6 +113,8 @@ pub(super) fn explain_director_command(error: clap::Error) -> clap::Error {
     let name = name.as_str();
     let message = if DIRECTOR.contains(&name) {
         let own = match name {
+            "deploy" => ", or `monopile create-env` for an environment of create-env".to_owned(),
+            "vms" | "instances" => ", or `monopile status` for an environment of create-env".to_owned(),
             "start" | "stop" => format!(", or `monopile {name}-env` for an environment of create-env"),
             _ => String::new(),
         };

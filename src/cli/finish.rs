@@ -165,11 +165,15 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             log: None,
             report: None,
         });
-    } else if std::io::stderr().is_terminal() {
-        // Standard error may be closed.
-        let _ = error.print();
     } else {
-        let _ = std::io::stderr().write_all(base::text::clean(&error.render().to_string()).as_bytes());
+        let text = base::text::clean(&error.render().to_string()).into_owned();
+        let columns = std::io::stderr().is_terminal().then(ui::columns);
+        // Standard error may be closed.
+        let _ = match columns {
+            Some(columns) if text.lines().all(|line| ui::width(line) <= columns) => error.print(),
+            Some(columns) => std::io::stderr().write_all(ui::wrap(&text, columns).as_bytes()),
+            None => std::io::stderr().write_all(text.as_bytes()),
+        };
     }
     ExitCode::from(exit_code)
 }

@@ -30,12 +30,19 @@ const FLAGS: [(&str, &str); 11] = [
     ("env_file", "env-file"),
 ];
 
+/// The flags that decrypt and encrypt, which most commands take.
+const GLOBAL_FLAGS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("identity", "identity")];
+
 /// The manifest and the flags of this run, as the operator wrote them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EnvironmentWords {
     manifest: Option<String>,
     /// Pairs of long flag and value.
     flags: Vec<(&'static str, String)>,
+    /// The same for global flags.
+    global_flags: Vec<(&'static str, String)>,
+    /// True if an env file that was found names the manifest.
+    is_manifest_found: bool,
 }
 
 impl EnvironmentWords {
@@ -51,12 +58,21 @@ impl EnvironmentWords {
         EnvironmentWords {
             manifest: values("manifest").into_iter().next(),
             flags: FLAGS.iter().flat_map(of_flag).collect(),
+            global_flags: GLOBAL_FLAGS.iter().flat_map(of_flag).collect(),
+            is_manifest_found: false,
         }
+    }
+
+    /// Notes that an env file that was found names the manifest.
+    pub(super) fn with_found_manifest(mut self) -> Self {
+        self.is_manifest_found = true;
+        self
     }
 
     /// Completes every command in a text that lacks its manifest.
     fn complete(&self, text: &str) -> String {
-        if self.manifest.is_none() && self.flags.is_empty() || !text.contains(PROGRAM) {
+        let is_empty = self.manifest.is_none() && self.flags.is_empty() && self.global_flags.is_empty();
+        if is_empty && !self.is_manifest_found || !text.contains(PROGRAM) {
             return text.to_owned();
         }
         let grammar = grammar::whole();
@@ -86,25 +102,34 @@ impl EnvironmentWords {
         let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
         let is_named = rest.strip_prefix(MANIFEST);
         let has_words = is_named.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
-        if at == 0 || !takes("manifest") || has_words || rest.contains("--state ") || rest.contains("--help")
-        {
+        if at == 0 || rest.contains("--help") || !(takes("manifest") || takes("state") || takes("store")) {
             return None;
+        }
+        // Only after a command in backticks is its end known.
+        let is_quoted = command_end < text.len();
+        let globals = self.global_flags.iter().filter(|_| is_quoted);
+        let globals = globals
+            .fold(String::new(), |text, (flag, value)| format!("{text} --{flag} {}", shell_word(value)));
+        if !takes("manifest") || has_words || rest.contains("--state ") {
+            let changed = format!("{}{globals}{}", &text[..command_end], &text[command_end..]);
+            return (!globals.is_empty()).then_some(changed);
         }
         let mut words: Vec<String> = Vec::new();
         words.extend(match &self.manifest {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
-            // An env file that was found names it.
-            None if self.flags.is_empty() => is_named.map(|_| MANIFEST.to_owned()),
-            None => None,
+            // An env file names it.
+            None if self.is_manifest_found || self.flags.iter().any(|(flag, _)| *flag == "env-file") => None,
+            None => is_named.map(|_| MANIFEST.to_owned()),
         });
         let has_flag = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
         for (flag, value) in self.flags.iter().filter(|(flag, _)| has_flag(flag)) {
             words.push(format!("--{flag} {}", shell_word(value)));
         }
         let rest = is_named.unwrap_or(rest).trim_start();
-        let separator = if rest.is_empty() || rest.starts_with(',') { "" } else { " " };
-        let name = text[..at].trim_end();
-        Some(format!("{name} {}{separator}{rest}{}", words.join(" "), &text[command_end..]))
+        words.insert(0, text[..at].trim_end().to_owned());
+        words.extend((!rest.is_empty()).then(|| rest.to_owned()));
+        let command = words.join(" ").replace(" ,", ",");
+        Some(format!("{command}{globals}{}", &text[command_end..]))
     }
 }
 
@@ -158,6 +183,7 @@ mod tests {
         let words = EnvironmentWords {
             manifest: Some("my env/m.yml".to_owned()),
             flags: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
+            ..EnvironmentWords::default()
         };
         for (text, expected) in [
             ("run it again", "run it again"),
@@ -186,5 +212,25 @@ mod tests {
         assert_eq!(without_secrets("vars_exec", "vault --token=x".to_owned()), "…");
         assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
         assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
+        // An env file that was found names the manifest.
+        let found = EnvironmentWords::default().with_found_manifest();
+        assert_eq!(found.complete("`monopile create-env MANIFEST` again"), "`monopile create-env` again");
+        assert_eq!(found.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
+        let encrypted = EnvironmentWords {
+            manifest: Some("m.yml".to_owned()),
+            global_flags: vec![("identity", "key.txt".to_owned())],
+            ..EnvironmentWords::default()
+        };
+        for (text, expected) in [
+            ("`monopile plan MANIFEST`, then", "`monopile plan m.yml --identity key.txt`, then"),
+            (
+                "`monopile state import m.yml --vm a`",
+                "`monopile state import m.yml --vm a --identity key.txt`",
+            ),
+            ("`monopile vars rotate s.yml a`", "`monopile vars rotate s.yml a --identity key.txt`"),
+            ("`monopile completion bash`", "`monopile completion bash`"),
+        ] {
+            assert_eq!(encrypted.complete(text), expected);
+        }
     }
 }

@@ -139,7 +139,12 @@ impl LogsArgs {
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         if let Some(path) = &self.out {
             check_directory(parent(path))?;
-            return absolute(path).map(Some);
+            let path = absolute(path)?;
+            if path.symlink_metadata().is_ok() {
+                return Err(Error::invalid(format!("'{}' (--out) exists already", path.display()))
+                    .with_hint("choose another file, or use --dir to have one named"));
+            }
+            return Ok(Some(path));
         }
         let Some(directory) = &self.dir else { return Ok(None) };
         check_directory(directory)?;

@@ -49,7 +49,7 @@ fn action(paths: &[String], recursive: bool) -> Result<SshAction> {
             Ok(SshAction::Copy { recursive, from: from.to_vec(), to: to.clone() })
         }
         _ => Err(Error::usage("scp needs a source and a destination")
-            .with_hint("for example: monopile scp bosh.yml :/var/vcap/sys/log/syslog .")),
+            .with_hint("for example: `monopile scp bosh.yml :/var/vcap/sys/log/syslog .`")),
     }
 }
 

@@ -108,9 +108,11 @@ impl Session {
         let record = RunRecord::new(redactor.clone());
         let recording = Arc::new(RecordingSink { record: record.clone(), next: shown });
         let sink = Arc::new(CompletingSink { words, next: recording });
+        let reporter = Reporter::new(sink);
+        logging::unknown_level().into_iter().for_each(|warning| reporter.warn(warning));
         Session {
             globals: globals.clone(),
-            reporter: Reporter::new(sink),
+            reporter,
             redactor,
             clock: Clock::start(),
             log,

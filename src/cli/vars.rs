@@ -10,6 +10,7 @@ use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::CommandResult;
 use super::vars_exec_args::VarsExecArgs;
 use super::{encryption_args, paths, session::Session, signals};
+use crate::ui;
 use base::Result;
 use manifest::Inputs;
 use manifest::vars::command::{self, VarsRequest};
@@ -149,10 +150,13 @@ impl VarsArgs {
         };
         let store = paths::expand(&store.store, paths::home().as_deref());
         let run = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
-        let text = match request.has_programs() {
+        let mut text = match request.has_programs() {
             true => signals::count_during(run)?,
             false => run()?,
         };
+        if let (VarsRequest::Rotate { .. }, Some(columns)) = (&request, session.columns()) {
+            text = ui::wrap(&text, columns);
+        }
         Ok(CommandResult::Output(text.into_bytes()))
     }
 }

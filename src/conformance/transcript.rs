@@ -211,11 +211,11 @@ impl Transcript {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let failed = |error| {
             Error::input(format!("reading the transcript '{}'", path.display()), error)
-                .with_hint("monopile cpi check --record FILE writes a transcript")
+                .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
         let wrong = |number: usize, why: String| {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
-                .with_hint("monopile cpi check --record FILE writes a transcript")
+                .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
         let text = input::read(path, TRANSCRIPT_LIMIT).map_err(failed)?;
         let mut file = text.as_slice();

@@ -127,11 +127,11 @@ impl Inner {
                 self.lines.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
             }
             Event::Note { text } => {
-                self.lines.print_out(&format!("{}note: {}", self.time(), base::text::clean(text)));
+                self.lines.print_out(&self.message(Styled::plain("note:"), text));
             }
             Event::Warning { text } => {
-                let label = paint(color, Color::Yellow, "warning:");
-                self.lines.print_err(&format!("{}{label} {}", self.time(), base::text::clean(text)));
+                let label = Styled::default().colored(Color::Yellow, "warning:");
+                self.lines.print_err(&self.message(label, text));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.report(report.as_deref(), *exit_code, *elapsed);
@@ -156,7 +156,17 @@ impl Inner {
         }
     }
 
-    /// Breaks a line of an error to fit a terminal. Lines for logs stay whole.
+    /// Formats a note or warning.
+    fn message(&self, label: Styled, text: &str) -> String {
+        let text = base::text::clean(text);
+        let mut lines = text.lines();
+        let first = label.and(format!(" {}", lines.next().unwrap_or_default()));
+        let all = std::iter::once(first).chain(lines.map(Styled::plain));
+        let lines: Vec<String> = all.flat_map(|line| self.fitted(&line)).collect();
+        format!("{}{}", self.time(), lines.join("\n"))
+    }
+
+    /// Breaks a line of a message to fit a terminal. Lines for logs stay whole.
     fn fitted(&self, line: &Styled) -> Vec<String> {
         let color = self.options.color;
         match self.lines.stdout_reserved && std::io::stderr().is_terminal() {

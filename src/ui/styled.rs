@@ -66,7 +66,7 @@ impl Styled {
     }
 
     /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
-    /// Words longer than a line, and commands of this program, stay whole so that they can be copied.
+    /// Words longer than a line, and text in backticks, stay whole so that they can be copied.
     pub(super) fn wrapped(&self, columns: usize, hang: usize, colors: bool) -> Vec<String> {
         self.broken(columns, hang, colors, Overlong::Whole)
     }
@@ -85,7 +85,7 @@ impl Styled {
                 };
                 let blanks_behind = word.len() - bare.len();
                 let bare = cut.as_str();
-                let fits_below = hang + width(bare) <= columns || bare.starts_with(COMMAND);
+                let fits_below = hang + width(bare) <= columns || bare.starts_with('`');
                 if !fresh && used + blanks + width(bare) > columns && fits_below {
                     lines.push(" ".repeat(hang));
                     (used, fresh, blanks) = (hang, true, 0);
@@ -137,19 +137,14 @@ enum Overlong {
 /// The mark for text that was cut off.
 const ELLIPSIS: &str = "…";
 
-/// The start of a command that operators paste.
-const COMMAND: &str = "`monopile ";
-
-/// Returns the words of a text, each with the spaces after it. A command of this program in backticks is one
-/// word, unless words are cut.
+/// Returns the words of a text, each with the spaces after it. Text in backticks is one word, unless words
+/// are cut, because operators paste it.
 fn words(text: &str, overlong: Overlong) -> Vec<&str> {
-    let (mut words, mut start, mut in_command) = (Vec::new(), 0, false);
+    let (mut words, mut start, mut quoted) = (Vec::new(), 0, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
-            b'`' if overlong == Overlong::Whole => {
-                in_command = !in_command && text[at..].starts_with(COMMAND);
-            }
-            b' ' if !in_command => {
+            b'`' if overlong == Overlong::Whole => quoted = !quoted && text[at + 1..].contains('`'),
+            b' ' if !quoted => {
                 words.push(&text[start..=at]);
                 start = at + 1;
             }
@@ -236,7 +231,7 @@ mod tests {
         assert_eq!(Styled::plain("took 6.3\u{a0}s").wrapped(9, 1, false), ["took", " 6.3 s"]);
         assert_eq!(Styled::plain("").wrapped(5, 1, false), [""]);
         let line = Styled::plain("run `monopile state show` or `ls -l a`");
-        assert_eq!(line.wrapped(12, 2, false), ["run", "  `monopile state show`", "  or `ls -l", "  a`"]);
+        assert_eq!(line.wrapped(12, 2, false), ["run", "  `monopile state show`", "  or", "  `ls -l a`"]);
         // The space at the end of a line is dropped, because it would not fit.
         let line = Styled::plain("ab ").colored(Color::Dim, "cd ef");
         assert_eq!(line.wrapped(5, 1, true), ["ab \x1b[2mcd\x1b[0m", " \x1b[2mef\x1b[0m"]);

@@ -299,7 +299,7 @@ fn discovered_env_file_is_used_only_after_trust() {
             "read 'bosh.yml'",
             "read the environment variables AWS_*",
             "contact evil.test:6868",
-            "monopile trust ",
+            "`monopile trust ",
             "--env-file ",
         ] {
             assert!(said.contains(part), "{args:?}: no `{part}` in {said}");
@@ -309,8 +309,8 @@ fn discovered_env_file_is_used_only_after_trust() {
     assert!(!world.exists("ran"));
     // The command of the hint can be pasted.
     let refused = world.finish(inside(&world, "repo", &["int"])).failure(3);
-    let command = refused.stderr.lines().find_map(|line| line.split_once(": monopile trust "));
-    let file = command.unwrap().1.trim().to_owned();
+    let command = refused.stderr.lines().find_map(|line| line.split_once(": `monopile trust "));
+    let file = command.unwrap().1.trim().trim_end_matches('`').to_owned();
     let trusted = world.run(["trust", &file]).success();
     assert!(trusted.stdout.contains("run the program './evil' as CPI"), "{}", trusted.stdout);
     world.finish(inside(&world, "repo", &["int"])).success();

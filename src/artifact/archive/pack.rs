@@ -161,7 +161,7 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
         } else {
             let path = entry.path().display();
             let message = format!("'{path}' cannot be packed: it is not a file, a directory or a link");
-            return Err(Error::invalid(message).with_hint(format!("delete it: rm '{path}'")));
+            return Err(Error::invalid(message).with_hint(format!("delete it: `rm '{path}'`")));
         };
         inputs.push((name, input));
     }

@@ -207,7 +207,7 @@ impl PartialTree {
         if dest.symlink_metadata().is_ok() {
             let dest = dest.display();
             return Err(Error::environment(format!("cannot unpack into '{dest}': it already exists"))
-                .with_hint(format!("move it away: mv '{dest}' '{dest}.old'")));
+                .with_hint(format!("move it away: `mv '{dest}' '{dest}.old'`")));
         }
         let creating = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
         // A killed run may have left it behind.

@@ -322,9 +322,9 @@ impl Download<'_> {
             let failed = self.request_error(without_secrets(&error.to_string()));
             match &error {
                 _ if temporary => AttemptFailure::Temporary(failed, None),
-                ureq::Error::Io(error) if is_refusal(error) => {
-                    AttemptFailure::Final(failed.with_hint("check the proxy variables: env | grep -i proxy"))
-                }
+                ureq::Error::Io(error) if is_refusal(error) => AttemptFailure::Final(
+                    failed.with_hint("check the proxy variables: `env | grep -i proxy`"),
+                ),
                 _ => AttemptFailure::Final(failed),
             }
         })
@@ -339,7 +339,7 @@ impl Download<'_> {
             401 | 403 => AttemptFailure::Final(
                 error.with_hint("check the credentials in the URL: https://USER:PASSWORD@HOST/PATH"),
             ),
-            _ => AttemptFailure::Final(error.with_hint(format!("check the URL: curl -IL '{}'", self.url))),
+            _ => AttemptFailure::Final(error.with_hint(format!("check the URL: `curl -IL '{}'`", self.url))),
         }
     }
 }

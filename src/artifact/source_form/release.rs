@@ -297,7 +297,7 @@ impl PackageSources<'_> {
                     fs::metadata(self.dir.join("config").join("blobs.yml")).is_ok_and(|file| file.len() > 8);
                 return Err(if listed && self.blobs.is_empty() {
                     let dir = self.dir.display();
-                    error.with_hint(format!("download the release's blobs: bosh sync-blobs --dir '{dir}'"))
+                    error.with_hint(format!("download the release's blobs: `bosh sync-blobs --dir '{dir}'`"))
                 } else {
                     error.with_hint("add the file, or remove the pattern from the package's spec")
                 });

@@ -208,7 +208,7 @@ pub fn check_directory(directory: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let shown = directory.display().to_string();
             Err(Error::invalid(format!("the directory '{shown}' does not exist"))
-                .with_hint(format!("create it: mkdir -p {}", shell_word(&shown))))
+                .with_hint(format!("create it: `mkdir -p {}`", shell_word(&shown))))
         }
         _ => Ok(()),
     }

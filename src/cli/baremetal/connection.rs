@@ -152,7 +152,7 @@ impl Connection {
         let access = settings.access(&session.redactor).map_err(|error| {
             error.with_hint(
                 "each setting is a flag and a variable: `endpoint` is --os-endpoint or \
-                    OS_ENDPOINT; see monopile baremetal node list --help",
+                    OS_ENDPOINT; see `monopile baremetal node list --help`",
             )
         })?;
         Ok(Client::connect(access)?)

@@ -50,7 +50,7 @@ impl CallArgs {
         };
         let Some(method) = words.next() else {
             return Err(Error::usage("no CPI method is given")
-                .with_hint("for example: monopile cpi call bosh.yml has_vm vm-1"));
+                .with_hint("for example: `monopile cpi call bosh.yml has_vm vm-1`"));
         };
         let words: Vec<String> = words.collect();
         for word in words.iter().filter(|word| word.starts_with(['{', '['])) {

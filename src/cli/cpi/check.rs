@@ -203,7 +203,7 @@ impl CheckArgs {
         }
         if let AnswerSource::Transcript(_) = prepared.cpi.source {
             return Err(Error::invalid(format!("'{}' is not a transcript of a `cpi check`", prepared.name))
-                .with_hint("monopile cpi check --record FILE writes one"));
+                .with_hint("`monopile cpi check --record FILE` writes one"));
         }
         let vm_and_disk = prepared.opened.as_ref().and_then(|opened| opened.vm_and_disk.as_ref());
         let stemcell = match (vm_and_disk, stemcell) {

@@ -72,7 +72,12 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     let Some(file) = file else {
-        return Ok(CommandLine::Understood(strict().map_err(with_tip)?, words, remarks));
+        let strict = strict().map_err(|error| with_tip(error, &remarks));
+        return Ok(CommandLine::Understood(strict?, words, remarks));
+    };
+    let words = match file.manifest() {
+        Some(_) if !is_named => words.with_found_manifest(),
+        _ => words,
     };
     let completed = with_file_defaults(grammar.clone(), &path, matches, &file);
     match completed.try_get_matches_from(args) {
@@ -160,6 +165,10 @@ fn applicable(
     if let (false, Some(own), Some(other)) =
         (is_named, file.manifest(), given.iter().find(|given| !file.is_about(given)))
     {
+        // A state needs no env file.
+        if other.extension().is_some_and(|extension| extension == "json") {
+            return Ok((None, None));
+        }
         let text = format!(
             "env file '{0}' names manifest '{1}', so it is ignored for '{2}'; to use it: --env-file {0}",
             path.display(),
@@ -177,14 +186,18 @@ fn applicable(
     Ok((Some(file), remark))
 }
 
-/// Adds a tip about env files to the error for a missing manifest or vars store.
-fn with_tip(mut error: clap::Error) -> clap::Error {
+/// Adds a tip about env files to the error for a missing manifest or vars store, or the warning about an
+/// ignored env file, which explains the error better.
+fn with_tip(mut error: clap::Error, remarks: &[Remark]) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
         && let [only] = missing.as_slice()
         && ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&only.as_str())
     {
-        let tip = "an env file .monopile.yml, here or in a directory above, can name it".into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        let tip = match remarks {
+            [Remark::Warning(text), ..] => clean_line(text),
+            _ => "an env file .monopile.yml, here or in a directory above, can name it".to_owned(),
+        };
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }

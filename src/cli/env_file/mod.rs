@@ -126,11 +126,11 @@ fn opened(named: Option<&Path>) -> Result<OpenedEnvFile> {
         SearchResult::File(opened) => Ok(opened),
         SearchResult::Foreign(path) => {
             Err(Error::usage(format!("env file '{}' belongs to another user", path.display())).with_hint(
-                format!("to trust it: monopile trust {}", shell_word(&path.display().to_string())),
+                format!("to trust it: `monopile trust {}`", shell_word(&path.display().to_string())),
             ))
         }
         SearchResult::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
-            .with_hint("name the env file: monopile trust FILE")),
+            .with_hint("name the env file: `monopile trust FILE`")),
     }
 }
 

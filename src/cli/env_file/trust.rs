@@ -84,7 +84,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
     let named = opened.for_shell();
     let problem = problem(file, &file.path.display().to_string());
     Error::invalid(format!("{problem}\n{}", description(file)))
-        .with_hint(format!("to trust it with its present content: monopile trust {named}"))
+        .with_hint(format!("to trust it with its present content: `monopile trust {named}`"))
         .with_hint(format!("to use it once: --env-file {named}"))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn problem(file: &EnvFile, path: &str) -> String {
 
 /// Describes what the env file would run, read and contact.
 pub(super) fn description(file: &EnvFile) -> String {
-    let mut lines = vec!["With your rights, it makes monopile:".to_owned()];
+    let mut lines = Vec::new();
     let redactor = Redactor::default();
     let root = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
@@ -116,7 +116,7 @@ pub(super) fn description(file: &EnvFile) -> String {
         Ok(root) => runs.extend(programs(file, root.as_ref())),
         Err(error) => {
             let why = error.chain().join(": ");
-            runs.insert(format!("programs that are unknown, because of an error: {why}"));
+            runs.insert(format!("unknown programs, because its manifest has an error: {why}"));
         }
     }
     list("run", runs);
@@ -126,7 +126,7 @@ pub(super) fn description(file: &EnvFile) -> String {
         _ => BTreeSet::new(),
     };
     let places = file.content.state.iter().chain(&file.content.vars_store);
-    contacted.extend(places.filter_map(|place| host(&place.to_string_lossy())));
+    contacted.extend(places.filter_map(|place| service(&place.to_string_lossy())));
     for flag in
         file.content.flags.iter().filter(|flag| ["gw-host", "gw-socks5"].contains(&flag.name.as_str()))
     {
@@ -136,7 +136,10 @@ pub(super) fn description(file: &EnvFile) -> String {
         }));
     }
     list("contact", contacted);
-    lines.join("\n")
+    match lines.is_empty() {
+        true => "It runs, reads and contacts nothing.".to_owned(),
+        false => format!("When you run monopile here, this file makes it:\n{}", lines.join("\n")),
+    }
 }
 
 /// Reads the manifest with the ops files and variables of the env file. Omits the environment and the vars
@@ -228,6 +231,12 @@ fn host(text: &str) -> Option<String> {
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;
     (!host.is_empty()).then(|| host.to_owned())
+}
+
+/// Returns the host of the URL of a state or vars store, or the name of its bucket.
+fn service(text: &str) -> Option<String> {
+    let is_bucket = ["s3://", "gs://", "az://"].iter().any(|scheme| text.starts_with(scheme));
+    host(text).map(|host| if is_bucket { format!("the bucket '{host}'") } else { host })
 }
 
 /// Removes the user and the query from a URL.

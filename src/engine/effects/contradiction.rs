@@ -50,7 +50,7 @@ impl Contradiction {
     fn error(&self) -> Error {
         Error::environment(format!("{}; the VM stays on record", self.description))
             .with_note(self.cause.as_str())
-            .with_hint(format!("to stop tracking the VM without deleting it: {}", self.forget))
+            .with_hint(format!("to stop tracking the VM without deleting it: `{}`", self.forget))
     }
 
     /// Describes the contradiction with its probable cause and the way out.

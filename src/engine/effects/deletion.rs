@@ -206,7 +206,7 @@ impl Deletion<'_> {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::environment(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_hint(probable_cause(changed, resource.kind()))
-            .with_hint(format!("if it is gone, drop its record: {}", forget(executor, resource)))
+            .with_hint(format!("if it is gone, drop its record: `{}`", forget(executor, resource)))
     }
 
     fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {

@@ -105,7 +105,7 @@ fn check_presence(
         Presence::Gone => {
             return Err(Error::invalid(format!("the CPI does not find disk {disk}"))
                 .with_note("nothing was changed")
-                .with_hint("list the disks on record: monopile state show --only disks"));
+                .with_hint("list the disks on record: `monopile state show --only disks`"));
         }
         Presence::Unknown(reason) => {
             return Err(Error::environment(format!("it is unknown whether disk {disk} exists"))

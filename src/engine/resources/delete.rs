@@ -188,6 +188,14 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
     named.dedup();
     match named.is_empty() {
         false => Ok(named),
+        true if name.contains('/') => {
+            let known = state.stemcells.iter().map(|known| format!("{}/{}", known.name, known.version));
+            let error = Error::invalid(format!("no stemcell '{name}' is on record"));
+            Err(match known.collect::<Vec<_>>().as_slice() {
+                [] => error,
+                names => error.with_hint(format!("on record: {}", base::text::listed(names))),
+            })
+        }
         true => {
             let cid: StemcellCid = name.parse().map_err(|error| Error::usage(format!("{error}")))?;
             let known = state.stemcells.iter().map(StemcellRecord::handle);

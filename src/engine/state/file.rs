@@ -482,7 +482,7 @@ impl State {
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
                 let location = shell_word(&storage.to_string()).into_owned();
                 return error
-                    .with_hint(format!("list earlier versions: monopile state backup --state {location}"));
+                    .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }
             error
         })

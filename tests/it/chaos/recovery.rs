@@ -177,7 +177,7 @@ fn option(text: &str, command: &str, option: &str) -> Option<String> {
 
 #[test]
 fn options_are_found_in_messages() {
-    let text = "hint: to forget it: monopile state forget m.yml --state s.json --vm vm-1 log: /x";
+    let text = "hint: to forget it: `monopile state forget m.yml --state s.json --vm vm-1` log: /x";
     assert_eq!(option(text, "state forget", "--vm").as_deref(), Some("vm-1"));
     assert_eq!(option(text, "state forget", "--disk"), None);
     let text = "replace it: `monopile create-env m.yml -o a.yml --recreate`; or `monopile plan`";

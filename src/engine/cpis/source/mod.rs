@@ -188,7 +188,7 @@ fn check_program(program: &Path) -> Result<()> {
     if metadata.permissions().mode() & 0o111 == 0 {
         return Err(cannot()
             .with_source("it is not executable")
-            .with_hint(format!("make it executable: chmod +x {}", program.display())));
+            .with_hint(format!("make it executable: `chmod +x {}`", program.display())));
     }
     Ok(())
 }

@@ -241,8 +241,8 @@ impl BucketSettings {
             Service::S3
                 if self.variable("AWS_PROFILE").is_some() && self.variable("AWS_ACCESS_KEY_ID").is_none() =>
             {
-                "monopile does not read profiles (AWS_PROFILE); to export the credentials of one: eval \
-                 \"$(aws configure export-credentials --format env)\""
+                "monopile does not read profiles (AWS_PROFILE); to export the credentials of one: \
+                 `eval \"$(aws configure export-credentials --format env)\"`"
             }
             Service::S3 => {
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), AWS_REGION, and \
