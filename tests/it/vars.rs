@@ -268,6 +268,7 @@ fn ca_may_have_any_common_key_type() {
         let run = world.run(["vars", "check", "s.yml"]).success();
         assert_eq!(run.stdout, "1 variable, 1 certificate: nothing needs attention.\n", "{kind}");
     }
+    let world = World::new();
     world.write("m.yml", "name: a\ncloud_provider: {}\n");
     let run = world.run(["vars", "check", "m.yml"]).failure(3);
     assert!(run.stderr.contains("'m.yml' is a manifest, not a vars store"), "{}", run.stderr);
