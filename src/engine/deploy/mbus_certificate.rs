@@ -82,7 +82,7 @@ fn of_other_host(
             error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"))
         }
         Some((_, name)) => error.with_hint(format!(
-            "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -l {}`, with the \
+            "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -m {}`, with the \
              ops files and variables of this run",
             shell_word(&certificate.manifest.to_string_lossy())
         )),

@@ -38,8 +38,8 @@ pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
         // The new disk may have the only copy of the data.
         return format!(
             "look in the IaaS for {}. If disk {disk} is gone, the other disk has its data: `monopile \
-             attach-disk MANIFEST CID --forget-open-calls`. Otherwise delete the other disk, if there is one, \
-             then run {command}",
+             attach-disk MANIFEST CID --forget-open-calls`. Otherwise delete the other disk, if there is \
+             one, then run {command}",
             effect.how_to_find()
         );
     }

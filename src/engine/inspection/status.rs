@@ -509,7 +509,7 @@ impl StatusCollector<'_> {
     }
 }
 
-/// The exit codes of runs that were rejected: because of their arguments, their input, the lock, or the operator.
+/// The exit codes of runs that were rejected because of arguments, input or the lock, or by the operator.
 const REJECTED: [u8; 3] = [exit_code::USAGE, exit_code::INVALID_INPUT, exit_code::LOCKED];
 
 /// Returns true for a run that was rejected before its plan.

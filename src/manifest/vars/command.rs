@@ -80,7 +80,7 @@ pub fn run(
             path.display()
         ))
         .with_hint(
-            "name the vars store, usually creds.yml; `-l MANIFEST` adds the declarations of a manifest",
+            "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest",
         ));
     }
     let now = OffsetDateTime::now_utc();

@@ -236,7 +236,7 @@ pub fn authority_of(store: &VarsStore, name: &str, certificate: &Certificate) ->
     }
     let signer = signer(store, certificate).ok_or_else(|| {
         Error::invalid(format!("the CA that signed '{name}' is not in the vars store"))
-            .with_hint(format!("name the manifest that declares '{name}' with -l MANIFEST"))
+            .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
     })?;
     let value = store.get(&signer).cloned().unwrap_or_else(|| Node::string(""));
     Authority::from_value(&signer, &value).map(Some)

@@ -68,7 +68,7 @@ impl GeneratorSpec {
     pub fn like(name: &str, value: &Node) -> Result<Self> {
         let unknown = |why: &str| {
             Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
-                .with_hint(format!("name the manifest that declares '{name}' with -l MANIFEST"))
+                .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
         };
         match ValueKind::infer(value) {
             ValueKind::Certificate(certificates) => {
