@@ -560,7 +560,7 @@ mod tests {
     /// Options with the same name in several commands have the same text, unless they have different effects.
     #[test]
     fn options_that_commands_share_read_the_same() {
-        const DIFFERENT: [&str; 23] = [
+        const DIFFERENT: [&str; 24] = [
             "agent-timeout",
             "boot-index",
             "cloud-properties",
@@ -578,6 +578,7 @@ mod tests {
             "path",
             "property",
             "resource-class",
+            "snapshot",
             "stemcell",
             "stemcell-api-version",
             "type",

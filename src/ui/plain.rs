@@ -344,6 +344,7 @@ mod tests {
             dumb: false,
             verbose: false,
             stdout_reserved: false,
+            prints_stages: true,
         };
         let plain = Plain::new(options, lines);
         let mut state = State { tree, ..State::default() };

@@ -45,10 +45,10 @@ fn legacy_state_is_converted() {
     assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
     let requests = hello.requests();
     let methods = Hello::methods(&requests);
-    for method in ["delete_vm", "delete_disk", "delete_stemcell"] {
+    for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
         assert_eq!(methods.iter().filter(|known| **known == method).count(), 1, "{method}: {methods:?}");
     }
-    assert_eq!(hello.ask().1, 2, "the data is on the new disk");
+    assert_eq!(hello.ask().1, 2, "the disk has grown and keeps its data");
     // The state is not converted a second time.
     hello.delete(&[]).success();
     hello.delete(&[]).failure(3);

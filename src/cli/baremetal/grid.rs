@@ -48,11 +48,14 @@ impl Grid<'_> {
         }
         let fair = (room / widths.len().max(1)).max(self.least);
         let (narrow, wide): (Vec<usize>, Vec<usize>) = widths.iter().partition(|width| **width <= fair);
-        let shared = room.saturating_sub(narrow.iter().sum()) / wide.len().max(1);
-        let shared = shared.max(self.least);
-        for (width, title) in widths.iter_mut().zip(&titles) {
+        let shared = room.saturating_sub(narrow.iter().sum());
+        let share = (shared / wide.len().max(1)).max(self.least);
+        let last_wide = widths.iter().rposition(|width| *width > fair);
+        for (column, (width, title)) in widths.iter_mut().zip(&titles).enumerate() {
             if *width > fair {
-                *width = (*width).min(shared).max(*title);
+                // The last one also gets the columns that the division leaves.
+                let rest = if Some(column) == last_wide { shared % wide.len().max(1) } else { 0 };
+                *width = (*width).min(share + rest).max(*title);
             }
         }
         widths

@@ -306,21 +306,20 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
 
 /// Lists checks with the same verdict. A reason that several of them have is shown once, with their number.
 fn result_lines(checks: &[&Check]) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let mut counts: Vec<(&str, String, usize)> = Vec::new();
     for check in checks {
         for reason in check.plain_reasons() {
-            match counts.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((reason, 1)),
+            match counts.iter_mut().find(|(counted, ..)| *counted == reason) {
+                Some((.., count)) => *count += 1,
+                None => counts.push((reason, check.verdict(), 1)),
             }
         }
     }
     let mut text = String::new();
-    let result = checks.first().map_or("", |check| check.result.name());
-    for (reason, count) in counts.iter().filter(|(_, count)| *count > 1) {
-        text += &format!("{result}: {count} checks: {reason}\n");
+    for (reason, verdict, count) in counts.iter().filter(|(.., count)| *count > 1) {
+        text += &format!("{verdict}: {count} checks: {reason}\n");
     }
-    let is_single = |reason: &str| counts.contains(&(reason, 1));
+    let is_single = |reason: &str| counts.iter().any(|(counted, _, count)| *counted == reason && *count == 1);
     for check in checks {
         let plain = check.plain_reasons().zip(&check.reasons);
         let own: Vec<&str> =
@@ -359,7 +358,7 @@ mod tests {
         let checks =
             [check("a", &["`info`: no log"]), check("b", &["`has_vm`: no log", "`has_vm`: it lies"])];
         let lines = result_lines(&checks.iter().collect::<Vec<_>>());
-        let expected = "FAIL: 2 checks: no log\n\
+        let expected = "FAIL: violates the contract: 2 checks: no log\n\
                         FAIL: violates the contract: rpc: b: `has_vm`: it lies\n  request r1\n  | the log\n";
         assert_eq!(lines, expected);
     }

@@ -85,9 +85,8 @@ impl Ops {
 fn misspelt(map: &Mapping, wanted: &str) -> String {
     let known = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
-    let found = keys.find(|(key, _)| {
-        !known.contains(key) && base::error::nearest(key, known.into_iter()) == Some(wanted)
-    });
+    let found =
+        keys.find(|(key, _)| !known.contains(key) && base::error::nearest(key, known) == Some(wanted));
     found.map_or_else(String::new, |(key, position)| {
         format!("; did you mean '{wanted}' by '{key}' at {}?", position.describe())
     })

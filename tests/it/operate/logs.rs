@@ -80,8 +80,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
     );
     let unpacked = crate::agent::world::untar(&fs::read(&path).unwrap());
     assert!(unpacked.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
-    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).failure(1);
-    assert!(again.stderr.contains("saving the logs as"), "{}", again.stderr);
+    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).failure(3);
+    assert!(again.stderr.contains("(--out) exists already"), "{}", again.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
 
     hello.delete(&[]).success();

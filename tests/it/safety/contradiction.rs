@@ -195,7 +195,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     for text in [
         &format!("says that disk '{disk}' does not exist; it stays on record"),
         "these of its properties have changed since the disk was created: cloud/region",
-        &format!("if it is gone, drop its record: `monopile state forget --disk {disk}`"),
+        &format!("if it is gone, drop its record: `monopile state forget --disk {disk} --state "),
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }

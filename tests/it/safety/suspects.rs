@@ -104,11 +104,7 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
     hello.script(Script::speaking(Dialect::Local));
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
-    assert!(
-        run.stdout.contains("the state was kept") && run.stdout.contains("--failed-calls"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("the state was kept") && run.stderr.contains("--failed-calls"), "{run:?}");
     for (key, code) in [("n\r", 2), ("y\r", 0)] {
         let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 40));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));

@@ -48,7 +48,8 @@ fn no_second_vm_while_an_untracked_one_answers() {
     let said = stops(&hello, &texts);
 
     // The command in the message can be used unchanged, with the stemcell filled in.
-    let hint = said.lines().find_map(|line| line.split_once("record the VM: monopile ")).unwrap().1;
+    let (_, hint) = said.split_once("record the VM: `monopile ").unwrap();
+    let hint = hint.split('`').next().unwrap();
     let stemcell = cid(&state["stemcells"][0]["cid"]);
     let script = format!("exec {MONOPILE} {}", hint.replace("STEMCELL-CID", &stemcell));
     let mut shell: Command = prepare("sh");
