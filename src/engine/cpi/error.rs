@@ -127,7 +127,7 @@ pub enum CpiError {
         /// The kind of the error.
         kind: CpiErrorKind,
         /// The type as the CPI spelled it; empty if it gave none.
-        error_type: String,
+        error_type: Box<str>,
         /// The CPI's message.
         message: String,
         /// True if the CPI marks the call as retryable.
@@ -381,7 +381,7 @@ mod tests {
                     method: Method::AttachDisk,
                     request_id: RequestId::fresh(),
                     kind: kind.clone(),
-                    error_type: String::new(),
+                    error_type: Box::default(),
                     message: "x".into(),
                     ok_to_retry,
                     made_nothing: false,

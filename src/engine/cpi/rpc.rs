@@ -80,8 +80,8 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
             let said = [&message, &error_type].into_iter().find(|text| !text.trim().is_empty());
             let error_type = match message.trim() {
                 // The type then takes the place of the message.
-                "" => String::new(),
-                _ => shorten(&error_type, TYPE_LIMIT).into_owned(),
+                "" => Box::default(),
+                _ => shorten(&error_type, TYPE_LIMIT).into(),
             };
             Err(CpiError::Answered {
                 method,

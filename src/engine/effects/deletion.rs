@@ -278,7 +278,7 @@ mod tests {
             method: Method::DeleteVm,
             request_id,
             kind,
-            error_type: String::new(),
+            error_type: Box::default(),
             message,
             ok_to_retry: false,
             made_nothing: false,

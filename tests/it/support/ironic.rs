@@ -7,7 +7,7 @@ use super::process::{RunToEnd, TEST_TIMEOUT, WaitForEnd, prepare, waiting};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -368,19 +368,20 @@ impl Ironic {
 /// Runs the client of OpenStack once in the process that all tests share, and returns its answer. The process
 /// ends with the test process, which holds its standard input.
 fn reference_client(request: &Value) -> Value {
-    static CLIENT: Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>> = Mutex::new(None);
+    static CLIENT: Mutex<Option<(Child, BufReader<ChildStdout>)>> = Mutex::new(None);
     let _waiting = waiting("OpenStack's client");
     let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let (stdin, stdout) = client.get_or_insert_with(|| {
+    let (child, stdout) = client.get_or_insert_with(|| {
         let mut child = prepare(venv().join("bin/python3"))
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/ironic/client.py"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()))
+        let stdout = child.stdout.take().unwrap();
+        (child, BufReader::new(stdout))
     });
-    writeln!(stdin, "{request}").unwrap();
+    writeln!(child.stdin.as_ref().unwrap(), "{request}").unwrap();
     let mut answer = String::new();
     stdout.read_line(&mut answer).unwrap();
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {request}"))
