@@ -1,5 +1,6 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
-//! only those before them. Also checks that the names on that page exist.
+//! only those before them. Also checks that the names on that page exist, and the tests that
+//! `docs/conformance.md` names.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the page again: the graph of
 //! crates, and the list of test modules.
@@ -12,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::support::updating;
 
 const DOCUMENT: &str = "docs/architecture.md";
+/// The page with the requirements and their tests.
+const REQUIREMENTS: &str = "docs/conformance.md";
 
 /// A crate, as its files describe it.
 #[derive(Default)]
@@ -363,6 +366,31 @@ fn finds_names_that_do_not_exist() {
                 ```text\n`gone.rs`\n```\n";
     let found = unknown_names(page, &BTreeSet::from(["a", "B"]), &|path| path == "src/here/x.rs");
     assert_eq!(found, ["a::C", "gone.rs", "here/y.rs", "C"]);
+}
+
+/// Returns the tests that a page names (`path.rs::function`) and that do not exist.
+fn missing_tests(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let named = regex::Regex::new(r"`([\w./-]+\.rs)::(\w+)`").unwrap();
+    let names = named.captures_iter(page).map(|name| (name[1].to_owned(), name[2].to_owned()));
+    names
+        .filter(|(path, function)| {
+            text_of(path).is_none_or(|text| !text.contains(&format!("fn {function}(")))
+        })
+        .map(|(path, function)| format!("{path}::{function}"))
+        .collect()
+}
+
+#[test]
+fn tests_of_requirements_exist() {
+    let missing = missing_tests(&read(REQUIREMENTS), &|path| fs::read_to_string(root().join(path)).ok());
+    assert!(missing.is_empty(), "{REQUIREMENTS} names what does not exist:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn finds_tests_that_do_not_exist() {
+    let page = "| `a/x.rs::one` | `a/x.rs::two` |\n`gone.rs::one` `one`\n";
+    let text_of = |path: &str| (path == "a/x.rs").then(|| "fn one() {}\nfn two_more() {}".to_owned());
+    assert_eq!(missing_tests(page, &text_of), ["a/x.rs::two", "gone.rs::one"]);
 }
 
 /// Checks that every kind of violation is found.
