@@ -9,8 +9,8 @@
 //! Checked after each command, against the inventory and not against the state:
 //!
 //! - Everything that exists is on record (state, open calls) or was reported when its record was dropped. A
-//!   VM whose agent answers stays on record. A record may be dropped without a report only if the CPI answered
-//!   that it deleted the resource.
+//!   VM whose agent answers stays on record. A record may be dropped without a report only if the CPI
+//!   answered that it deleted the resource.
 //! - Nothing is deleted that the command was not asked to delete: the VM on which the manifest is deployed,
 //!   the disk with its data, snapshots, and things of others.
 //! - The command ends by itself or soon after an interrupt, with a documented exit code, without a panic
