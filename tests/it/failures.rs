@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
 use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
-use crate::support::{Run, long_form};
+use crate::support::{Run, full_sweep, long_form};
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -338,11 +338,10 @@ fn reference(dialect: Dialect) -> ([Value; 3], [Vec<CallPoint>; 4]) {
 
 fn sweep(dialect: Dialect) {
     let (states, calls) = reference(dialect);
-    let full = std::env::var_os("MONOPILE_SWEEP").is_some_and(|value| value == "full");
     let points = [0, 1, 2, 3].map(|stage: usize| {
         let all: Vec<(CallPoint, Failure)> =
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();
-        match full {
+        match full_sweep() {
             true => all,
             // The sample is spread over calls and failures, and differs between stages.
             false => {

@@ -1,8 +1,8 @@
 //! Kills the program at every point of its life.
 
 use super::life::RECREATE;
-use super::sweep::is_default_sample;
 use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
+use crate::support::long_form;
 use crate::support::scripted::Interruption;
 
 #[test]
@@ -20,7 +20,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
             ];
             // A sample must have the call that changes a disk in place.
             let calls = match stage {
-                RECREATE if is_default_sample() => reference.resize..=reference.resize,
+                RECREATE if !long_form() => reference.resize..=reference.resize,
                 _ => 1..=reference.calls[stage],
             };
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()

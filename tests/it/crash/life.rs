@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::disturbance::Disturbance;
-use super::sweep::{Tally, full};
+use super::sweep::Tally;
 use crate::support::Run;
 use crate::support::bucket::Bucket;
+use crate::support::full_sweep;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine::Bystander;
@@ -104,7 +105,7 @@ impl<'t> CrashLife<'t> {
         }
         if contract.is_shared() {
             // Long sweeps share the machine with other work.
-            let lease = if full() { "60s" } else { "12s" };
+            let lease = if full_sweep() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));

@@ -26,4 +26,4 @@ mod sweep;
 use crate::support::gate::Moment;
 use disturbance::{ConversationPoint, Disturbance, MachineAction};
 use life::Contract;
-use sweep::{Reference, Sweep, chosen, full, reference};
+use sweep::{Reference, Sweep, chosen, reference};

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::disturbance::{Disturbance, wrapped};
 use super::life::{Contract, CrashLife, NEEDLESS, RECREATE, STAGES};
 use crate::support::hello::Hello;
+use crate::support::{full_sweep, long_form, wanted_sweep};
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
@@ -171,27 +172,12 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
     found
 }
 
-/// Returns true if every point is tried.
-pub(super) fn full() -> bool {
-    wanted().is_some_and(|wanted| wanted == "full")
-}
-
-/// Returns true if only the default sample is tried.
-pub(super) fn is_default_sample() -> bool {
-    wanted().is_none()
-}
-
-/// Returns `full`, or the number of lives of each kind that replaces the default sample.
-fn wanted() -> Option<String> {
-    std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
-}
-
 /// Returns the contracts of this run with their samples. A contract with an empty sample is tried only in
 /// longer sweeps.
 pub(super) fn chosen<const N: usize>(
     samples: [(Contract, usize); N],
 ) -> impl Iterator<Item = (Contract, usize)> {
-    samples.into_iter().filter(|(_, sample)| *sample > 0 || wanted().is_some())
+    samples.into_iter().filter(|(_, sample)| *sample > 0 || long_form())
 }
 
 /// The lives of a sweep.
@@ -216,8 +202,8 @@ impl Sweep {
         points: impl Fn(usize) -> Vec<Disturbance>,
     ) {
         let mut all: Disturbances = std::array::from_fn(points);
-        if !full() {
-            let sample = wanted().map_or(sample, |wanted| wanted.parse().unwrap());
+        if !full_sweep() {
+            let sample = wanted_sweep().map_or(sample, |wanted| wanted.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
                 let (length, start) =
                     (points.len(), stage * 31 + 17 * (contract as usize) + points.len() / 2);
@@ -237,7 +223,7 @@ impl Sweep {
     pub(super) fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
-        let at_once = if wanted().is_some() { AT_ONCE.1 } else { AT_ONCE.0 };
+        let at_once = if long_form() { AT_ONCE.1 } else { AT_ONCE.0 };
         let _waiting = waiting("the last life of the sweep");
         std::thread::scope(|scope| {
             for _ in 0..at_once.min(self.lives.len()) {

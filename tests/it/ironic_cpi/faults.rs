@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Metal;
+use crate::support::full_sweep;
 use crate::support::http::{Server, answer};
 use crate::support::ironic::Node;
 
@@ -195,11 +196,10 @@ fn pass_on(url: &str, request: &crate::support::http::Request) -> Vec<u8> {
 
 /// Returns the points to try: all of them, or `few` of them with every kind of fault in turn.
 fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Fault)> {
-    let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
     let with_faults =
         |point: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
             let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (point(number), *fault)));
-            match full {
+            match full_sweep() {
                 true => all.collect(),
                 // The sample is spread over all points, and includes the last one.
                 false => (0..few.min(count))

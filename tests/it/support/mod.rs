@@ -45,7 +45,17 @@ use process::{RunToEnd, prepare};
 /// Returns true if `tests/run --sweep` asks for the long form of the suites. `.ci/run` does, with one life of
 /// each kind.
 pub(crate) fn long_form() -> bool {
-    std::env::var_os("MONOPILE_SWEEP").is_some_and(|sweep| !sweep.is_empty())
+    wanted_sweep().is_some()
+}
+
+/// Returns true if `tests/run --sweep full` asks for every point of the suites.
+pub(crate) fn full_sweep() -> bool {
+    wanted_sweep().is_some_and(|wanted| wanted == "full")
+}
+
+/// Returns `full`, or the number of lives of each kind that replaces the default sample.
+pub(crate) fn wanted_sweep() -> Option<String> {
+    std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
 }
 
 /// The program under test.

@@ -350,7 +350,7 @@ fn template() -> String {
 
 #[test]
 fn generated_properties_render_the_same_as_in_ruby() {
-    let full = std::env::var("MONOPILE_SWEEP").is_ok_and(|sweep| sweep == "full");
+    let full = crate::support::full_sweep();
     let mut runner = if full { TestRunner::default() } else { TestRunner::deterministic() };
     let sets = if full { 5000 } else { 250 };
     let contexts: Vec<Value> = (0..sets)
