@@ -111,19 +111,9 @@ mod tests {
 
     fn state(cpi: Option<&str>) -> State {
         let mut state = State::new();
-        let cid = "snap-1".parse().unwrap();
         let cpi = cpi.map(str::to_owned);
-        let (disk, created_at, unknown) = ("disk-1".parse().unwrap(), String::new(), serde_json::Map::new());
-        state
-            .apply(Change::SnapshotCreated(SnapshotRecord {
-                cid,
-                cpi,
-                disk,
-                created_at,
-                keep_until: None,
-                unknown,
-            }))
-            .unwrap();
+        let snapshot = SnapshotRecord { cpi, ..SnapshotRecord::example("snap-1") };
+        state.apply(Change::SnapshotCreated(snapshot)).unwrap();
         state
     }
 

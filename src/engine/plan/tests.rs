@@ -497,14 +497,8 @@ fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
     assert_eq!(steps(&in_place), [Step::UpdateVm(handle("vm-1"))], "the disk is not in danger");
 
     let kept_until = |cid: &str, keep_until: Option<&str>| {
-        Change::SnapshotCreated(SnapshotRecord {
-            cid: cid.parse().unwrap(),
-            cpi: None,
-            disk: "disk-1".parse().unwrap(),
-            created_at: "2026-01-01T00:00:00Z".into(),
-            keep_until: keep_until.map(str::to_owned),
-            unknown: Map::new(),
-        })
+        let keep_until = keep_until.map(str::to_owned);
+        Change::SnapshotCreated(SnapshotRecord { keep_until, ..SnapshotRecord::example(cid) })
     };
     state.apply(kept_until("snap-1", Some("2026-01-08T00:00:00Z"))).unwrap();
     state.apply(kept_until("snap-2", None)).unwrap();

@@ -65,18 +65,9 @@ mod tests {
     fn cid_without_cpi_works_if_unambiguous() {
         let mut state = State::new();
         let mut add = |cid: &str, cpi: Option<&str>| {
-            let (cid, cpi) = (cid.parse().unwrap(), cpi.map(str::to_owned));
-            let (disk, created_at, unknown) = ("d".parse().unwrap(), String::new(), serde_json::Map::new());
-            state
-                .apply(Change::SnapshotCreated(SnapshotRecord {
-                    cid,
-                    cpi,
-                    disk,
-                    created_at,
-                    keep_until: None,
-                    unknown,
-                }))
-                .unwrap();
+            let cpi = cpi.map(str::to_owned);
+            let snapshot = SnapshotRecord { cpi, ..SnapshotRecord::example(cid) };
+            state.apply(Change::SnapshotCreated(snapshot)).unwrap();
         };
         add("snap-1", Some("a"));
         add("both", Some("a"));

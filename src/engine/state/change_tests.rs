@@ -276,14 +276,8 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         kept: false,
         unknown: serde_json::Map::new(),
     };
-    let snapshot = SnapshotRecord {
-        cid: "same".parse().unwrap(),
-        cpi: cpi.clone(),
-        disk: "same".parse().unwrap(),
-        created_at: String::new(),
-        keep_until: None,
-        unknown: serde_json::Map::new(),
-    };
+    let (disk_cid, cpi_name) = ("same".parse().unwrap(), cpi.clone());
+    let snapshot = SnapshotRecord { disk: disk_cid, cpi: cpi_name, ..SnapshotRecord::example("same") };
     state.apply(Change::StemcellCreated(stemcell)).unwrap();
     let disk = DiskRecord { id: format!("d-{cpi:?}"), cpi, ..disk("same") };
     state.apply(Change::DiskCreated(disk)).unwrap();

@@ -422,6 +422,19 @@ impl SnapshotRecord {
     pub fn handle(&self) -> SnapshotHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
+
+    /// Returns a snapshot of `disk-1` by the default CPI.
+    #[cfg(test)]
+    pub(crate) fn example(cid: &str) -> Self {
+        SnapshotRecord {
+            cid: cid.parse().unwrap(),
+            cpi: None,
+            disk: "disk-1".parse().unwrap(),
+            created_at: "2026-01-01T00:00:00Z".to_owned(),
+            keep_until: None,
+            unknown: Map::new(),
+        }
+    }
 }
 
 impl VmRecord<Unnamed> {
