@@ -290,6 +290,11 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! A director's cloud config serves many deployments. Its other entries are dropped before variables are
 //! looked up, so that they need no values here, and so that a change of them causes no deploy.
 
-use base::error::nearest;
+use base::error::did_you_mean;
 use yaml::{Data, Node};
 
 /// The sections that a deployment uses.
@@ -36,8 +36,7 @@ impl CloudConfig {
         for key in keys.iter().filter(|key| !SECTIONS.contains(&key.as_str())) {
             map.remove(key);
             if key != COMPILATION {
-                let hint = nearest(key, SECTIONS).map(|near| format!("; did you mean '{near}'?"));
-                let hint = hint.unwrap_or_default();
+                let hint = did_you_mean(key, SECTIONS);
                 notes.push(format!(
                     "the cloud config has the unknown section '{key}', which is ignored{hint}"
                 ));

@@ -1,7 +1,8 @@
 //! Warns of unknown keys. They are ignored as in the bosh CLI, but most of them are misspelt.
 
-use crate::deployment::{RESOURCES, did_you_mean};
+use crate::deployment::RESOURCES;
 use crate::load::LoadedManifest;
+use base::error::did_you_mean;
 use yaml::Node;
 
 const CLOUD_PROVIDER: &[&str] = &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates"];

@@ -10,7 +10,7 @@ use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
-use base::error::nearest;
+use base::error::did_you_mean;
 use base::{Error, Result};
 use engine::cpi::Method;
 
@@ -106,9 +106,8 @@ fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Valu
             }
         }
         Err(unknown) => {
-            let near = nearest(method, Method::all().map(Method::name));
-            let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-            session.reporter.warn(format!("{unknown}{near}"));
+            let hint = did_you_mean(method, Method::all().map(Method::name));
+            session.reporter.warn(format!("{unknown}{hint}"));
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::conformance::check::{
 };
 use crate::conformance::{self, AnswerSource};
 use crate::ui;
-use base::error::nearest;
+use base::error::did_you_mean;
 use base::files::durable::{check_directory, parent};
 use base::{Error, Result};
 use engine::cpi::Method;
@@ -100,10 +100,7 @@ fn contract() -> impl TypedValueParser<Value = Contract> {
 fn method(text: &str) -> std::result::Result<String, String> {
     match text.parse::<Method>() {
         Ok(method) => Ok(method.name().to_owned()),
-        Err(unknown) => Err(match nearest(text, Method::all().map(Method::name)) {
-            Some(near) => format!("{unknown}; did you mean '{near}'?"),
-            None => unknown.to_string(),
-        }),
+        Err(unknown) => Err(format!("{unknown}{}", did_you_mean(text, Method::all().map(Method::name)))),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::find::OpenedEnvFile;
 use super::{Content, EnvFile, Flag};
 use crate::cli::{paths, vars_exec_args};
-use base::error::nearest;
+use base::error::did_you_mean;
 use base::files::input;
 use base::{Error, Result};
 use manifest::{VarsProgram, kind_with_article};
@@ -155,9 +155,8 @@ impl Reader {
         };
         let shape = FLAGS.into_iter().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
         if shape.is_none() && !KEYS.contains(&name) {
-            let near = nearest(name, KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)));
-            let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-            return self.problem(key, format!("unknown key '{name}'{near}"));
+            let hint = did_you_mean(name, KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)));
+            return self.problem(key, format!("unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {

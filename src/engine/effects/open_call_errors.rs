@@ -34,20 +34,15 @@ pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) ->
 
 /// Describes how to look for what an unanswered call may have created, and the command to run then.
 pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
-    if let Effect::UpdateDisk { disk, .. } = effect {
+    let found = match effect {
         // The new disk may have the only copy of the data.
-        return format!(
-            "look in the IaaS for {}. If disk {disk} is gone, the other disk has its data: `monopile \
-             attach-disk MANIFEST CID --forget-open-calls`. Otherwise delete the other disk, if there is \
-             one, then run {command}",
-            effect.how_to_find()
-        );
-    }
-    format!(
-        "look in the IaaS for {}. If you find it, delete it there. Then, or if you found nothing, \
-         run {command}",
-        effect.how_to_find()
-    )
+        Effect::UpdateDisk { disk, .. } => format!(
+            "If disk {disk} is gone, the other disk has its data: `monopile attach-disk MANIFEST CID \
+             --forget-open-calls`. Otherwise delete the other disk, if there is one, then run {command}"
+        ),
+        _ => format!("If you find it, delete it there. Then, or if you found nothing, run {command}"),
+    };
+    format!("look in the IaaS for {}. {found}", effect.how_to_find())
 }
 
 fn has_content(path: &Path) -> bool {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::prepare::find;
 use artifact::Release;
 use base::Result;
-use base::error::nearest;
+use base::error::did_you_mean;
 use manifest::Deployment;
 
 /// Returns a warning for each property of the instance group and its jobs that none of its jobs declares.
@@ -25,8 +25,7 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
         let mut unknown = Vec::new();
         find_unknown(properties, "", &declared, &mut unknown);
         warnings.extend(unknown.into_iter().map(|name| {
-            let near = nearest(&name, with_parents(&declared));
-            let hint = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let hint = did_you_mean(&name, with_parents(&declared));
             let place = job.map_or(of_group.as_str(), |job| job.location_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
         }));
@@ -65,6 +64,7 @@ fn with_parents<'n>(declared: &BTreeSet<&'n str>) -> BTreeSet<&'n str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::error::nearest;
 
     #[test]
     fn finds_undeclared_properties_at_every_level() {

@@ -3,9 +3,9 @@
 use serde_json::Map;
 
 use super::DiskSpec;
-use super::parse::did_you_mean;
 use super::sections::{DISK_TYPES, Sections};
 use crate::reader::{Field, Problems};
+use base::error::did_you_mean;
 
 /// Reads the persistent disk of the instance group. Checks all disk pools.
 pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {

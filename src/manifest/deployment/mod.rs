@@ -22,7 +22,6 @@ use serde_json::{Map, Value};
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
-pub(crate) use parse::did_you_mean;
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;

@@ -263,7 +263,7 @@ pub(super) fn interfaces(
         let Some(name) = membership.required_text("name", problems) else { continue };
         let Some(network) = networks.iter().find(|network| network.name == name) else {
             if !names.contains(&name) {
-                let hint = super::parse::did_you_mean(&name, names.iter().map(String::as_str));
+                let hint = base::error::did_you_mean(&name, names.iter().map(String::as_str));
                 membership
                     .problem(problems, format!("names network '{name}', which is not in `networks`{hint}"));
             }

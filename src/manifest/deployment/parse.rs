@@ -16,6 +16,7 @@ use super::{disk, registry, vm};
 use crate::CloudConfig;
 use crate::reader::{Field, Problems};
 use base::Result;
+use base::error::did_you_mean;
 use base::redact::Redactor;
 use base::secret::Secret;
 use yaml::Node;
@@ -131,11 +132,6 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
         update_watch_time: update_watch_time?,
         cloud_provider: cloud_provider?,
     })
-}
-
-/// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    base::error::nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
 }
 
 pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {

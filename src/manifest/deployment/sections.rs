@@ -1,9 +1,9 @@
 //! The sections of manifest and cloud config, and the entries that the instance group names.
 
-use super::parse::did_you_mean;
 use crate::cloud_config::{CloudConfig, SECTIONS};
 use crate::cpi_config::join_names;
 use crate::reader::{Field, Problems};
+use base::error::did_you_mean;
 use serde_json::{Map, Value};
 
 /// The key of the cloud properties that hold for one CPI only.
@@ -121,10 +121,7 @@ impl<'n> Sections<'n> {
             }
             if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|known| known == name)) {
                 let known = || cpis.iter().map(String::as_str);
-                let hint = match did_you_mean(name, known()) {
-                    near if near.is_empty() => format!("; its CPIs are: {}", join_names(known())),
-                    near => near,
-                };
+                let hint = near_or(name, known(), || format!("; its CPIs are: {}", join_names(known())));
                 let problem = format!("names CPI '{name}', which the CPI config does not have{hint}");
                 by_cpi.problem(problems, problem);
             }
@@ -138,11 +135,20 @@ impl<'n> Sections<'n> {
         if names.is_empty() {
             return format!("; neither the manifest nor a --cloud-config defines `{}`", section.key);
         }
-        match did_you_mean(name, names.iter().map(String::as_str)) {
-            near if near.is_empty() => format!("; the {}s are {}", section.entry, names.join(", ")),
-            near => near,
-        }
+        near_or(name, names.iter().map(String::as_str), || {
+            format!("; the {}s are {}", section.entry, names.join(", "))
+        })
     }
+}
+
+/// Returns the end of a message about an unknown name: the nearest name, or `all` if none is near.
+pub(super) fn near_or<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    all: impl FnOnce() -> String,
+) -> String {
+    let near = did_you_mean(name, known);
+    if near.is_empty() { all() } else { near }
 }
 
 /// Returns the names in a list of the manifest, including those of entries with problems, so that a reference

@@ -1,8 +1,8 @@
 //! The stemcell of the VM: that of its resource pool, or the one of `stemcells` with its alias.
 
 use super::ArtifactRef;
-use super::parse::{artifact, did_you_mean};
-use super::sections::Sections;
+use super::parse::artifact;
+use super::sections::{Sections, near_or};
 use crate::reader::{Field, Problems};
 use base::{Error, Result};
 use yaml::Data;
@@ -72,12 +72,10 @@ pub(super) fn of_group(
         aliases.push(own);
     }
     let Some(entry) = found else {
-        let hint = match did_you_mean(&alias, aliases.iter().map(String::as_str)) {
-            near if near.is_empty() && !aliases.is_empty() => {
-                format!("; the aliases are {}", aliases.join(", "))
-            }
-            near => near,
-        };
+        let hint = near_or(&alias, aliases.iter().map(String::as_str), || match aliases.as_slice() {
+            [] => String::new(),
+            aliases => format!("; the aliases are {}", aliases.join(", ")),
+        });
         let problem = format!("names the alias '{alias}', which no entry of `stemcells` has{hint}");
         group.get("stemcell")?.problem(problems, problem);
         return None;

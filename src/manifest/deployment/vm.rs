@@ -4,11 +4,12 @@
 use serde_json::{Map, Value};
 
 use super::az::Az;
-use super::parse::{artifact, did_you_mean};
+use super::parse::artifact;
 use super::sections::{Sections, VM_EXTENSIONS, VM_TYPES, names};
 use super::stemcell::{self, StemcellSpec};
 use super::{ArtifactRef, VmResources};
 use crate::reader::{Field, Problems};
+use base::error::did_you_mean;
 
 /// The keys of an instance group that size its VM.
 const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
@@ -40,7 +41,7 @@ pub(super) fn read(
         [] => {
             let keys = group.node.as_map().into_iter().flat_map(|map| map.iter());
             let slips = keys.filter_map(|(key, _)| key.as_str());
-            let hint = slips.map(|slip| did_you_mean(slip, SIZES.into_iter())).find(|hint| !hint.is_empty());
+            let hint = slips.map(|slip| did_you_mean(slip, SIZES)).find(|hint| !hint.is_empty());
             let hint = hint.unwrap_or_default();
             group.problem(problems, format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"));
             return None;
