@@ -4,7 +4,7 @@
 //! It sees the machine's files, reaches the machine's loopback as 10.0.2.2, and has a volume group `vg` with
 //! a thin pool `pool`. It ends on drop, and with the test process.
 
-use super::process::{WaitForEnd, lines, next, prepare};
+use super::process::{RunToEnd, WaitForEnd, lines, next, prepare};
 use std::cell::Cell;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -13,6 +13,15 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::Receiver;
 
 use super::Run;
+
+/// Compiles `uml/ptrace.c`, and returns the library.
+fn ptrace_library(directory: &Path) -> PathBuf {
+    let library = directory.join("ptrace.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/uml/ptrace.c");
+    let output = prepare("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).outcome();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
 
 /// A running kernel.
 pub(crate) struct Uml {
@@ -46,12 +55,13 @@ impl Uml {
             .arg(format!("work={}", directory.display()))
             // Its network needs a home directory.
             .env("HOME", directory)
+            .env("LD_PRELOAD", ptrace_library(directory))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
-            .expect("linux.uml runs: tests/run installs it");
+            .expect("setpriv runs");
         let console = lines(child.stdout.take().unwrap());
         let uml = Uml { directory: directory.to_owned(), child, console, scripts: Cell::new(0) };
         uml.wait_for("ready");
