@@ -1,5 +1,5 @@
 //! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry that the VM's
-//! user data names.
+//! user data name. User data with an agent ID are complete settings: CPIs of contract v2 write them.
 //!
 //! The registry runs only during a run of monopile. So its last answer is kept in the file.
 
@@ -38,9 +38,16 @@ struct RegistrySource {
 
 /// The user data that CPIs of contract v1 give to a VM (`infrastructure/user_data` of old agents).
 #[derive(Deserialize)]
-struct UserData {
+struct RegistryUserData {
     registry: Endpoint,
     server: Server,
+}
+
+/// The key of user data that tells settings from the name of a registry.
+#[derive(Deserialize)]
+struct SettingsUserData {
+    #[serde(default)]
+    agent_id: String,
 }
 
 #[derive(Deserialize)]
@@ -54,8 +61,8 @@ struct Server {
 }
 
 impl Source {
-    /// Returns the registry if there is user data in the directory of `settings`, and otherwise the file
-    /// `settings`.
+    /// Returns the registry or the settings in the user data in the directory of `settings`. Without user data,
+    /// returns the file `settings`.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
@@ -65,8 +72,11 @@ impl Source {
             }
             Err(error) => return Err(Error::io(format!("reading user data '{}'", path.display()), error)),
         };
+        if serde_json::from_slice::<SettingsUserData>(&text).is_ok_and(|data| !data.agent_id.is_empty()) {
+            return Ok(Source { file: path, registry: None });
+        }
         // serde's message may quote the endpoint, which is a secret.
-        let data: UserData = serde_json::from_slice(&text).map_err(|_| {
+        let data: RegistryUserData = serde_json::from_slice(&text).map_err(|_| {
             Error::invalid(format!(
                 "user data '{}' must have registry.endpoint and server.name",
                 path.display()
@@ -155,6 +165,24 @@ mod tests {
         for settings in [source.first(), source.refresh(), source.known()] {
             assert_eq!(settings.unwrap().agent_id, "a");
         }
+    }
+
+    #[test]
+    fn user_data_with_an_agent_id_are_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("settings.json");
+        std::fs::write(&path, r#"{"agent_id": "old"}"#).unwrap();
+        // A registry that is named beside the agent ID is not asked. CPIs of contract v2 may still name it.
+        let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
+        std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
+            .unwrap();
+        let source = Source::beside(&path).unwrap();
+        for settings in [source.first(), source.refresh(), source.known()] {
+            assert_eq!(settings.unwrap().agent_id, "b");
+        }
+        // Without an agent ID, they are not complete.
+        std::fs::write(path.with_file_name(USER_DATA), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
+        assert!(Source::beside(&path).is_err());
     }
 
     #[test]
