@@ -147,8 +147,8 @@ pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {
     }
 }
 
-/// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. If the
-/// context names no stemcell, the request alone decides.
+/// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
+/// version means 1.
 fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
@@ -165,5 +165,26 @@ fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
     let stemcell =
         context.get("vm").and_then(|vm| vm.pointer("/stemcell/api_version")).unwrap_or(&Value::Null);
     let stemcell = version(stemcell, "the context's vm.stemcell.api_version")?;
-    Ok(requested >= 2 && stemcell.is_none_or(|version| version >= 2))
+    Ok(requested >= 2 && stemcell.unwrap_or(1) >= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_stemcell_version_means_contract_v1() {
+        for (requested, stemcell, expected) in [
+            (json!(2), json!({"vm": {"stemcell": {"api_version": 2}}}), true),
+            (json!(2), json!({"vm": {"stemcell": {"api_version": 1}}}), false),
+            (json!(2), json!({"vm": {"stemcell": {}}}), false),
+            (json!(2), json!({}), false),
+            (json!(1), json!({"vm": {"stemcell": {"api_version": 3}}}), false),
+            (Value::Null, json!({"vm": {"stemcell": {"api_version": 3}}}), false),
+        ] {
+            let request = json!({"method": "create_vm", "context": stemcell, "api_version": requested});
+            let (_, _, v2) = serde_json::from_value::<Request>(request.clone()).unwrap().parts().unwrap();
+            assert_eq!(v2, expected, "{request}");
+        }
+    }
 }
