@@ -30,6 +30,20 @@ fn connector_is_created_listed_changed_and_deleted() {
     let by_uuid = bench.json(&["volume", "connector", "list", "--node", &node.uuid, "--detail"]);
     assert_eq!(by_uuid[0]["extra"], json!({"rack": 7}));
 
+    // Another connector, which only the filters tell apart.
+    let other = ["volume", "connector", "create", "--node", &node.name, "--type", "mac", "--connector-id"];
+    let other = bench.create(&[&other[..], &["52:54:00:ff:00:09"]].concat());
+    let list = |filter: &[&str]| {
+        let flags = ["volume", "connector", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
+        bench.run(&[&flags[..], filter].concat()).success().stdout
+    };
+    assert_eq!(list(&["--type", "iqn"]), format!("{uuid}\n"));
+    assert_eq!(list(&["--type", "mac"]), format!("{other}\n"));
+    assert_eq!(list(&["--connector-id", &id]), format!("{uuid}\n"));
+    assert_eq!(list(&["--connector_id", "52:54:00:ff:00:09", "--type", "mac"]), format!("{other}\n"));
+    assert_eq!(list(&["--connector-id", &id, "--type", "mac"]), "");
+    bench.run(&["volume", "connector", "delete", &other]).success();
+
     let set =
         ["volume", "connector", "set", &uuid, "--connector-id", "iqn.2026-11.test:y", "--extra", "a-b=c"];
     assert_eq!(bench.run(&set).success().stdout, "");

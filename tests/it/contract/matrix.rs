@@ -2,6 +2,7 @@
 //! every request, the state and every message to the agent match the table of contracts.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::long_form;
-use crate::support::proxy::{AgentProxy, Exchange};
+use crate::support::proxy::{AgentProxy, Exchange, Listener};
 use crate::support::scripted::{Dialect, Script};
 
 const CPIS: [Dialect; 8] = [
@@ -74,6 +75,38 @@ fn every_cpi_works_with_every_stemcell() {
     let started = Instant::now();
     in_parallel(&cells, live);
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), started.elapsed().as_secs_f64());
+}
+
+/// An agent that does not know these messages.
+struct OldAgent(Arc<Mutex<Vec<Exchange>>>);
+
+impl Listener for OldAgent {
+    fn replace(&self, exchange: &Exchange) -> Option<Value> {
+        let name = exchange.name();
+        let is_new = matches!(name.as_str(), "add_persistent_disk" | "remove_persistent_disk");
+        is_new.then(|| json!({"exception": {"message": format!("unknown message {name}")}}))
+    }
+
+    fn heard(&self, _asked: usize, exchange: Exchange) {
+        self.0.lock().unwrap().push(exchange);
+    }
+}
+
+#[test]
+fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
+    let mut hello = Hello::new();
+    let heard = Arc::<Mutex<Vec<Exchange>>>::default();
+    let _proxy = hello.listen_with(OldAgent(heard.clone()));
+    hello.create(&[]).success();
+    let state = hello.state();
+    let disk = &state["disks"][0];
+    assert!(disk["hint"]["path"].is_string(), "{disk}");
+    let heard = std::mem::take(&mut *heard.lock().unwrap());
+    let mount = heard.iter().find(|exchange| exchange.name() == "mount_disk").unwrap();
+    assert_eq!(mount.message["arguments"], json!([disk["cid"], disk["hint"]]));
+    assert_eq!(hello.ask().1, 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 fn live(cell: &Expected) {

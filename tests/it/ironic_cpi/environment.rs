@@ -282,3 +282,45 @@ fn ironic_cpi_passes_cpi_check() {
     assert_eq!(report["left_behind"], json!([]));
     metal.assert_clean(&node, &[]);
 }
+
+/// Runs only `monopile`: it enrols the machine, deploys to it, and retires it.
+#[test]
+fn machine_is_enrolled_deployed_and_retired() {
+    let metal = Metal::new();
+    let name = format!("rack-{}", rustix::process::getpid().as_raw_nonzero());
+    let baremetal = |arguments: &[&str]| -> String {
+        let run = metal.world.finish(metal.ironic.monopile(&metal.world, arguments));
+        run.success().stdout.trim().to_owned()
+    };
+    let uuid_of = |arguments: &[&str]| baremetal(&[arguments, &["-f", "value", "-c", "uuid"]].concat());
+    let class = format!("class-of-{name}");
+    let initiator = format!("iqn.2026-11.test.monopile:{name}");
+    let create = ["node", "create", "--driver", "fake-hardware", "--name", &name, "--resource-class", &class];
+    let uuid = uuid_of(&[&create[..], &["--property", "capabilities=iscsi_boot:true"]].concat());
+    uuid_of(&["port", "create", "52:54:00:fe:00:01", "--node", &name]);
+    let connector = ["volume", "connector", "create", "--node", &name, "--type", "iqn", "--connector-id"];
+    uuid_of(&[&connector[..], &[&initiator]].concat());
+    baremetal(&["node", "manage", &name, "--wait", "60"]);
+    baremetal(&["node", "validate", &name]);
+    baremetal(&["node", "provide", &name, "--wait", "60"]);
+    baremetal(&["node", "power", "off", &name]);
+
+    let node = Node { name: name.clone(), uuid, initiator, resource_class: class };
+    let hello = hello_on(&metal, &node);
+    let machine = Machine::plug_in(&metal, &node);
+    created(&metal, &hello, &[]);
+    assert!(hello.ask().0.contains("Hello"));
+    let show = ["node", "show", &name, "-f", "value", "-c", "provision_state"];
+    assert_eq!(baremetal(&show), "active");
+    let targets = ["volume", "target", "list", "--node", &name, "-f", "value", "-c", "boot_index"];
+    assert_eq!(baremetal(&[&targets[..], &["--sort", "boot_index"]].concat()), "0\n1\n2");
+    hello.delete(&[]).success();
+    drop(machine);
+    metal.assert_clean(&node, &[]);
+
+    assert_eq!(baremetal(&show), "available");
+    baremetal(&["node", "manage", &name, "--wait", "60"]);
+    baremetal(&["node", "delete", &name]);
+    let list = ["node", "list", "--resource-class", &node.resource_class, "-f", "value", "-c", "uuid"];
+    assert_eq!(baremetal(&list), "");
+}

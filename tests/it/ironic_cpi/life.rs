@@ -310,16 +310,7 @@ fn image_may_be_archived_but_must_be_raw() {
 fn machine_can_boot_over_fibre_channel() {
     let metal = Metal::with_command();
     let node = metal.ironic.node();
-    // Ironic lets the machine boot from its own disk, which fake hardware cannot do.
-    let replace = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
-    let changes = json!([
-        replace("/driver", "manual-management"),
-        replace("/management_interface", "noop"),
-        replace("/power_interface", "fake"),
-        replace("/storage_interface", "external"),
-        replace("/properties/capabilities", "fibre_channel_boot:true"),
-    ]);
-    metal.ironic.call("PATCH", &format!("/v1/nodes/{}?reset_interfaces=true", node.uuid), Some(changes));
+    metal.use_fibre_channel(&node);
     let stemcell = metal.stemcell();
     // The iSCSI initiator of the machine does not count.
     let message =

@@ -9,45 +9,55 @@ use crate::support::{MONOPILE, long_form};
 const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
 
 /// The CPI and its storage in a separate kernel. Ironic runs outside.
-struct LvmKernel {
+pub(super) struct SeparateKernel {
     uml: Uml,
-    metal: Metal,
+    pub metal: Metal,
 }
 
-impl LvmKernel {
-    fn new() -> LvmKernel {
+impl SeparateKernel {
+    pub(super) fn new() -> SeparateKernel {
         let metal = Metal::new();
         let uml = Uml::start(&metal.world.path(""));
-        let island = LvmKernel { uml, metal };
-        island.configure(&PORTALS);
+        SeparateKernel { uml, metal }
+    }
+
+    /// Creates a kernel with LVM as its storage.
+    fn with_lvm() -> SeparateKernel {
+        let island = SeparateKernel::new();
+        island.configure_lvm(&PORTALS);
         island
     }
 
-    fn configure(&self, portals: &[&str]) {
-        let mut config: Value = serde_json::from_str(&self.metal.world.read("ironic.json")).unwrap();
-        config["ironic"]["endpoint"] = json!(self.metal.ironic.url().replace("127.0.0.1", "10.0.2.2"));
-        config["storage"] = json!({
+    fn configure_lvm(&self, portals: &[&str]) {
+        self.configure(json!({
             "tool": "lvm+targetcli", "volume_group": "vg", "thin_pool": "pool", "portals": portals,
             "iqn": IQN,
-        });
-        self.metal.world.write("lvm.json", config.to_string());
+        }));
+    }
+
+    /// Writes the configuration of the CPI in the kernel.
+    pub(super) fn configure(&self, storage: Value) {
+        let mut config: Value = serde_json::from_str(&self.metal.world.read("ironic.json")).unwrap();
+        config["ironic"]["endpoint"] = json!(self.metal.ironic.url().replace("127.0.0.1", "10.0.2.2"));
+        config["storage"] = storage;
+        self.metal.world.write("kernel.json", config.to_string());
     }
 
     fn answer(&self, method: &str, arguments: Value) -> Value {
         self.metal.world.write("request", request(method, arguments));
-        let run = self.uml.run(&format!("{MONOPILE} cpi-exec ironic --config lvm.json < request"));
+        let run = self.uml.run(&format!("{MONOPILE} cpi-exec ironic --config kernel.json < request"));
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
     }
 
     #[track_caller]
-    fn call(&self, method: &str, arguments: Value) -> Value {
+    pub(super) fn call(&self, method: &str, arguments: Value) -> Value {
         let answer = self.answer(method, arguments);
         assert_eq!(answer["error"], Value::Null, "{method}: {}\n{}", answer["error"], answer["log"]);
         answer["result"].clone()
     }
 
     #[track_caller]
-    fn sh(&self, script: &str) -> String {
+    pub(super) fn sh(&self, script: &str) -> String {
         let run = self.uml.run(script);
         assert_eq!(run.code, 0, "{script}: {}{}", run.stdout, run.stderr);
         run.stdout
@@ -84,7 +94,7 @@ impl LvmKernel {
 
 #[test]
 fn volumes_are_thin_and_exported_by_the_kernel() {
-    let island = LvmKernel::new();
+    let island = SeparateKernel::with_lvm();
     let node = island.metal.ironic.node();
     let image = island.metal.world.path("image");
     // A volume that a killed call was filling.
@@ -164,7 +174,7 @@ fn failed_export_leaves_nothing() {
     if !long_form() {
         return;
     }
-    let island = LvmKernel::new();
+    let island = SeparateKernel::with_lvm();
     let node = island.metal.ironic.node();
     let stemcell = island.call("create_stemcell", json!([island.metal.world.path("image"), {}]));
     let stemcell = stemcell.as_str().unwrap();
@@ -173,7 +183,7 @@ fn failed_export_leaves_nothing() {
         "python3 -c 'import socket, time; s = socket.create_server((\"127.0.0.1\", 3999)); time.sleep(3600)' \
          </dev/null >/dev/null 2>&1 & sleep 3",
     );
-    island.configure(&[PORTALS[0], "127.0.0.1:3999"]);
+    island.configure_lvm(&[PORTALS[0], "127.0.0.1:3999"]);
     let answer = island.answer("create_vm", island.metal.create_vm(stemcell, &node));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("exporting volume 'root-") && message.contains("targetcli: "), "{message}");

@@ -6,6 +6,7 @@ mod boot;
 mod environment;
 mod failures;
 mod faults;
+mod fibre_channel;
 mod life;
 mod lvm;
 
@@ -148,6 +149,21 @@ impl Metal {
 
     fn node(&self, node: &Node) -> Value {
         self.ironic.call("GET", &format!("/v1/nodes/{}", node.uuid), None)
+    }
+
+    /// Makes a node boot over fibre channel. Ironic then lets the machine boot from its own disk, which fake
+    /// hardware cannot do.
+    fn use_fibre_channel(&self, node: &Node) {
+        let set = |path: &str, value: &str| json!({"op": "add", "path": path, "value": value});
+        let changes = json!([
+            set("/driver", "manual-management"),
+            set("/management_interface", "noop"),
+            set("/power_interface", "fake"),
+            set("/storage_interface", "external"),
+            set("/properties/capabilities", "fibre_channel_boot:true"),
+        ]);
+        let path = format!("/v1/nodes/{}?reset_interfaces=true", node.uuid);
+        self.ironic.call("PATCH", &path, Some(changes));
     }
 
     fn targets(&self, node: &Node) -> Vec<Value> {

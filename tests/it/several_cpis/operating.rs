@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Clouds, assert_said};
 use crate::support::Run;
+use crate::support::hello::Hello;
 
 fn run(clouds: &Clouds, command: &str, az: &str, more: &[&str]) -> Run {
     clouds.hello.world.finish(clouds.command(command, az, more))
@@ -61,4 +62,27 @@ fn recreate_does_not_move_to_another_cpi() {
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.inhabited(), ["east"]);
     clouds.delete("z-east").success();
+}
+
+#[test]
+fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
+    let clouds = Clouds::new();
+    clouds.create("z-foreign", &[]).success();
+    assert_eq!(clouds.hello.ask().1, 1);
+    let state = clouds.hello.state();
+    clouds.hello.kill_vm();
+    clouds.hello.call("detach_disk", json!([state["current_vm_cid"], state["disks"][0]["cid"]]));
+    clouds.hello.requests();
+    let more = ["--auto", "--json", "--agent-timeout", "500ms"];
+    let problems = document(&run(&clouds, "cloud-check", "z-foreign", &more).success());
+    assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
+    assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
+    let requests = clouds.hello.requests();
+    let methods = Hello::methods(&requests);
+    for method in ["reboot_vm", "get_disks", "attach_disk"] {
+        assert!(methods.contains(&method), "{method} is not in {methods:?}");
+    }
+    assert_eq!(clouds.hello.ask().1, 2, "the data are the same");
+    clouds.delete("z-foreign").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
 }

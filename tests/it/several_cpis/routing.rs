@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Clouds, SECRET, assert_said};
 use crate::support::hello::Hello;
+use crate::support::scripted::{Dialect, Script};
 
 #[test]
 fn availability_zone_selects_the_cpi() {
@@ -22,6 +23,31 @@ fn availability_zone_selects_the_cpi() {
     }
     assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "the foreign CPI was not called");
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn several_zones_share_a_cpi() {
+    let clouds = Clouds::new();
+    let zone = "- {type: replace, path: /azs/-, value: {name: z-east-2, cpi: east}}\n";
+    let ops = clouds.hello.world.read("clouds.yml");
+    let (azs, rest) = ops.split_once("- {type: replace, path: /instance_groups").unwrap();
+    clouds
+        .hello
+        .world
+        .write("clouds.yml", format!("{azs}{zone}- {{type: replace, path: /instance_groups{rest}"));
+    clouds.create("z-east", &[]).success();
+    let before = clouds.hello.state();
+    // A disk cannot be moved to another zone, not even of the same CPI.
+    let run = clouds.create("z-east-2", &[]).failure(3);
+    assert_said(&run, "moves from AZ 'z-east' to AZ 'z-east-2'");
+    clouds.create("z-east-2", &["--recreate-persistent-disks"]).success();
+    let after = clouds.hello.state();
+    for record in ["/stemcells/0/cid", "/monopile/vm/cpi", "/disks/0/cpi"] {
+        assert_eq!(before.pointer(record).unwrap(), after.pointer(record).unwrap(), "{record}");
+    }
+    assert_eq!(clouds.counts("east"), [1, 1, 1]);
+    clouds.delete("z-east-2").success();
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
 }
 
 /// Checks that the VM and the disk are those on record, and that every request has the properties of its CPI.
@@ -185,5 +211,27 @@ fn snapshot_is_deleted_by_its_cpi() {
     clouds.delete("z-east").success();
     assert!(clouds.has("west", "snapshots").is_empty());
     clouds.behind_its_back("west", "delete_disk", json!([disk]));
+    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+}
+
+#[test]
+fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
+    let clouds = Clouds::new();
+    clouds.create("z-east", &[]).success();
+    let disk = clouds.behind_its_back("default", "create_disk", json!([8, {}]));
+    let snapshot = clouds.behind_its_back("default", "snapshot_disk", json!([disk, {}]));
+    let unknown = "Bosh::Clouds::DiskNotFound";
+    let script = Script::speaking(Dialect::Version(1)).fail("delete_snapshot", 1, unknown, false);
+    clouds.hello.script(script);
+    clouds.rewrite_state(|state| {
+        state["monopile"]["snapshots"] = json!([
+            {"cid": snapshot, "cpi": "foreign", "disk": disk, "created_at": "2026-01-01T00:00:00Z"}
+        ]);
+    });
+    clouds.hello.requests();
+    clouds.delete("z-east").success();
+    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "delete_snapshot"]);
+    assert!(clouds.has("default", "snapshots").is_empty());
+    clouds.behind_its_back("default", "delete_disk", json!([disk]));
     assert_eq!(clouds.inhabited(), Vec::<&str>::new());
 }
