@@ -29,7 +29,7 @@ fuzz_target!(|source: &str| {
     match NativeRenderer::with_limits(limits).render("fuzz.erb", source, context) {
         Ok(_) => {}
         // A panic arrives as this error.
-        Err(RenderError::Ruby { message }) => panic!("{message}"),
+        Err(RenderError::RendererFailed { message }) => panic!("{message}"),
         Err(error) => drop(error.to_string()),
     }
 });

@@ -12,7 +12,7 @@ use erb::{Context, ContextError, Mode, ModeRenderer, RenderError, StartError};
 
 /// Checks the JSON text of an evaluation context, before it is read.
 pub fn check_context(text: &str) -> Result<()> {
-    Context::check_text(text).map_err(context_error)
+    Context::check_integers(text).map_err(context_error)
 }
 
 /// Reads an evaluation context in BOSH's JSON form.
@@ -78,7 +78,7 @@ pub fn render_error(error: RenderError, context: &Context) -> Error {
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
         RenderError::Interrupted { signal, .. } => interrupted(signal, text),
-        RenderError::Ruby { .. } => Error::environment(text)
+        RenderError::RendererFailed { .. } => Error::environment(text)
             .with_hint("run it again, or with another renderer: --templates native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)
             .with_hint("simplify the template, or with Ruby installed: --templates ruby has no such limit"),

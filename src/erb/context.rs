@@ -80,7 +80,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns [`ContextError::Integer`] with the first such integer.
-    pub fn check_text(text: &str) -> Result<(), ContextError> {
+    pub fn check_integers(text: &str) -> Result<(), ContextError> {
         let bytes = text.as_bytes();
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -199,9 +199,9 @@ mod tests {
             r#""99999999999999999999\"1""#,
         ];
         for text in fine {
-            assert_eq!(Context::check_text(text), Ok(()), "{text}");
+            assert_eq!(Context::check_integers(text), Ok(()), "{text}");
         }
-        let error = Context::check_text(r#"{"a": [1, 18446744073709551616]}"#).unwrap_err();
+        let error = Context::check_integers(r#"{"a": [1, 18446744073709551616]}"#).unwrap_err();
         assert_eq!(error, ContextError::Integer("18446744073709551616".into()));
     }
 }

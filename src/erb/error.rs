@@ -40,7 +40,7 @@ pub enum RenderError {
     /// The Ruby process ended, timed out or sent no valid answer, or the thread of the native renderer
     /// failed. The template may be the cause, for example by calling `exit!`.
     #[error("{message}")]
-    Ruby {
+    RendererFailed {
         /// The failure, with the name of the template.
         message: String,
     },

@@ -25,10 +25,10 @@ pub enum Mode {
 /// Renders with the renderers of a [`Mode`].
 pub struct ModeRenderer {
     native: NativeRenderer,
-    ruby: Ruby,
+    ruby: RubyUse,
 }
 
-enum Ruby {
+enum RubyUse {
     Never,
     Always(RubyRenderer),
     /// Started for the first template that needs it.
@@ -78,10 +78,10 @@ impl ModeRenderer {
             None => NativeRenderer::new(),
         };
         let ruby = match mode {
-            Mode::Native => Ruby::Never,
-            Mode::Ruby => Ruby::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?),
+            Mode::Native => RubyUse::Never,
+            Mode::Ruby => RubyUse::Always(RubyRenderer::start_interruptible(env_vars, interrupted)?),
             Mode::Auto => {
-                Ruby::Fallback { env_vars: env_vars.to_vec(), interrupted, started: Mutex::default() }
+                RubyUse::Fallback { env_vars: env_vars.to_vec(), interrupted, started: Mutex::default() }
             }
         };
         Ok(ModeRenderer { native, ruby })
@@ -96,14 +96,16 @@ impl fmt::Debug for ModeRenderer {
 
 impl Renderer for ModeRenderer {
     fn render(&self, template_name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
-        if let Ruby::Always(ruby) = &self.ruby {
+        if let RubyUse::Always(ruby) = &self.ruby {
             return ruby.render(template_name, source, context);
         }
         let unsupported = match self.native.render(template_name, source, context) {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
-        let Ruby::Fallback { env_vars, interrupted, started } = &self.ruby else { return Err(unsupported) };
+        let RubyUse::Fallback { env_vars, interrupted, started } = &self.ruby else {
+            return Err(unsupported);
+        };
         let mut started = started.lock();
         let ruby = match &mut *started {
             Some(ruby) => ruby,

@@ -108,7 +108,7 @@ impl Renderer for NativeRenderer {
                 .spawn_scoped(scope, work);
             let failed = |reason: String| {
                 let message = format!("template '{template_name}' was not rendered: {reason}");
-                Err(RenderError::Ruby { message })
+                Err(RenderError::RendererFailed { message })
             };
             match thread {
                 Ok(handle) => handle.join().unwrap_or_else(|_| failed("its thread panicked".to_owned())),

@@ -27,9 +27,9 @@ const DRIVER: &str = include_str!("driver.rb");
 /// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
 const OLDEST: (u32, u32) = (2, 6);
 /// The timeout of starting Ruby and of rendering one template.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between two checks for a signal.
-const SLICE: Duration = Duration::from_millis(50);
+const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for which the process may outlive the end of its input before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum size of an answer in bytes.
@@ -157,17 +157,17 @@ impl Process {
             if let Some(signal) = self.interrupted.as_ref().and_then(|interrupted| interrupted()) {
                 return Err(self.fail(Failure::Interrupted(signal)));
             }
-            match self.answers.recv_timeout(SLICE) {
+            match self.answers.recv_timeout(INTERRUPT_CHECK_INTERVAL) {
                 Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
                 Ok(Ok(_)) | Err(RecvTimeoutError::Disconnected) => {
                     break "the Ruby process ended before it answered".to_owned();
                 }
                 Ok(Err(error)) => break format!("the answer of the Ruby process cannot be read: {error}"),
-                Err(RecvTimeoutError::Timeout) if started.elapsed() < START_TIMEOUT => {}
+                Err(RecvTimeoutError::Timeout) if started.elapsed() < ANSWER_TIMEOUT => {}
                 Err(RecvTimeoutError::Timeout) => {
                     break format!(
                         "the Ruby process did not answer within {} seconds",
-                        START_TIMEOUT.as_secs()
+                        ANSWER_TIMEOUT.as_secs()
                     );
                 }
             }
@@ -220,7 +220,7 @@ impl Renderer for RubyRenderer {
             return Ok(source.as_bytes().to_vec());
         }
         let request = json!({"source": source, "context": context.spec()});
-        let failed = |reason: String| RenderError::Ruby {
+        let failed = |reason: String| RenderError::RendererFailed {
             message: format!("template '{template_name}' was not rendered: {reason}"),
         };
         let invalid = |error: &dyn std::fmt::Display| {
@@ -314,7 +314,10 @@ mod tests {
     #[test]
     fn template_that_exits_fails_and_the_next_one_renders() {
         let ruby = ruby();
-        assert!(matches!(ruby.render("a", "<% exit! %>", &context()), Err(RenderError::Ruby { .. })));
+        assert!(matches!(
+            ruby.render("a", "<% exit! %>", &context()),
+            Err(RenderError::RendererFailed { .. })
+        ));
         assert_eq!(ruby.render("b", "<%= 1 + 1 %>", &context()).unwrap(), b"2");
     }
 

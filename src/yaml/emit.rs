@@ -17,8 +17,8 @@ const INDENT: usize = 2;
 /// Emits a tree as a YAML document, with a line break at its end.
 ///
 /// Keys are sorted, so a mapping's own order is lost. [`load`](crate::load()) reads the text back as an equal
-/// tree, except that a float without a fraction becomes an integer (see [`resettle`](crate::resettle)), and
-/// the key `<<` a merge.
+/// tree, except that a float without a fraction becomes an integer (see
+/// [`after_round_trip`](crate::after_round_trip)), and the key `<<` a merge.
 pub fn emit(node: &Node) -> String {
     let mut emitter =
         Emitter { out: String::new(), column: 0, indent: None, whitespace: true, indention: true };

@@ -24,7 +24,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn at(position: LineColumn, problem: impl Into<String>) -> Self {
+    pub(crate) fn at_line_column(position: LineColumn, problem: impl Into<String>) -> Self {
         Error {
             file: None,
             line: position.line,

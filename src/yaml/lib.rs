@@ -33,5 +33,5 @@ pub use error::Error;
 pub use load::load;
 pub use node::{Data, Mapping, Node};
 pub use position::{LineColumn, Position};
-pub use scalar::resettle;
+pub use scalar::after_round_trip;
 pub use syntax_tree::MAX_DEPTH;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::node::Key;
 use super::position::LineColumn;
 use super::scalar::{self, ResolvedScalar};
-use super::syntax_tree::{self, Id, MAX_DEPTH, Raw, RawKind, SyntaxTree};
+use super::syntax_tree::{self, MAX_DEPTH, NodeId, RawContent, RawNode, SyntaxTree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
@@ -47,7 +47,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, Error> {
 }
 
 fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
-    if tree.more {
+    if tree.has_more_documents {
         tracing::warn!(file = %source.display(), "several YAML documents: only the first is used");
     }
     let Some(root) = tree.root else {
@@ -107,15 +107,15 @@ impl<'t> Entries<'t> {
     fn set(
         &mut self,
         key: Node,
-        hash: Option<Key<'t>>,
+        index_key: Option<Key<'t>>,
         value: Node,
         merged: bool,
     ) -> Result<(), (Node, Position)> {
-        let Some(hash) = hash else {
+        let Some(index_key) = index_key else {
             self.entries.push((key, value));
             return Ok(());
         };
-        match self.index.entry(hash) {
+        match self.index.entry(index_key) {
             std::collections::hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(Slot { at: self.entries.len(), merged });
                 self.entries.push((key, value));
@@ -142,30 +142,30 @@ fn name(key: &Node) -> String {
 }
 
 impl<'a> Decoder<'a> {
-    fn position(&self, id: Id) -> Position {
+    fn position(&self, id: NodeId) -> Position {
         let LineColumn { line, column } = self.tree.nodes[id].position;
         Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
-    fn error(&self, id: Id, problem: impl Into<String>) -> Error {
-        Error::at(self.tree.nodes[id].position, problem)
+    fn error(&self, id: NodeId, problem: impl Into<String>) -> Error {
+        Error::at_line_column(self.tree.nodes[id].position, problem)
     }
 
-    fn node(&mut self, id: Id) -> Result<Node, Error> {
+    fn node(&mut self, id: NodeId) -> Result<Node, Error> {
         self.count(id)?;
         let raw = &self.tree.nodes[id];
         let data = match &raw.kind {
-            RawKind::Scalar { text, plain } => self.scalar(id, text, *plain)?,
-            RawKind::Alias(target) => {
+            RawContent::Scalar { text, plain } => self.scalar(id, text, *plain)?,
+            RawContent::Alias(target) => {
                 return self.alias(id, *target, Self::node);
             }
-            RawKind::Seq(items) => {
+            RawContent::Seq(items) => {
                 self.enter(id)?;
                 let items = items.iter().map(|item| self.node(*item)).collect::<Result<_, _>>()?;
                 self.leave(id);
                 Data::Seq(items)
             }
-            RawKind::Map(_) => {
+            RawContent::Map(_) => {
                 let mut entries = Entries::default();
                 self.mapping(id, &mut entries, false)?;
                 Data::Map(Mapping::from_iter(entries.entries))
@@ -179,7 +179,7 @@ impl<'a> Decoder<'a> {
     /// Documents of up to [`FREE_NODES`] nodes, or with up to [`FREE_ALIAS_NODES`] from aliases, are always
     /// accepted. Up to 400,000 nodes, 99 percent may come from aliases; the limit falls to 10 percent at
     /// 4,000,000.
-    fn count(&mut self, id: Id) -> Result<(), Error> {
+    fn count(&mut self, id: NodeId) -> Result<(), Error> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
         self.decoded += 1;
@@ -187,7 +187,7 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         self.from_aliases += 1;
-        if let RawKind::Scalar { text, .. } = &self.tree.nodes[id].kind {
+        if let RawContent::Scalar { text, .. } = &self.tree.nodes[id].kind {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
@@ -203,7 +203,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn enter(&mut self, id: Id) -> Result<(), Error> {
+    fn enter(&mut self, id: NodeId) -> Result<(), Error> {
         self.open[id] = true;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -215,16 +215,16 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn leave(&mut self, id: Id) {
+    fn leave(&mut self, id: NodeId) {
         self.open[id] = false;
         self.depth -= 1;
     }
 
     fn alias<T>(
         &mut self,
-        id: Id,
-        target: Id,
-        decode: impl FnOnce(&mut Self, Id) -> Result<T, Error>,
+        id: NodeId,
+        target: NodeId,
+        decode: impl FnOnce(&mut Self, NodeId) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if self.open[target] {
             return Err(self
@@ -237,9 +237,9 @@ impl<'a> Decoder<'a> {
         result
     }
 
-    fn mapping(&mut self, id: Id, into: &mut Entries<'a>, merged: bool) -> Result<(), Error> {
+    fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, merged: bool) -> Result<(), Error> {
         self.enter(id)?;
-        let RawKind::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
+        let RawContent::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
         for (key, value) in entries {
             if self.is_merge(*key) {
                 self.merge(*value, into)?;
@@ -251,9 +251,9 @@ impl<'a> Decoder<'a> {
                     .error(*key, format!("a {} cannot be a key", key_node.kind()))
                     .with_hint("put the key in quotes if it is text"));
             }
-            let hash = self.hash(*key, &key_node);
+            let index_key = self.index_key(*key, &key_node);
             let value_node = self.node(*value)?;
-            if let Err((key_node, first)) = into.set(key_node, hash, value_node, merged) {
+            if let Err((key_node, first)) = into.set(key_node, index_key, value_node, merged) {
                 let problem = format!(
                     "{} is already set at line {}, column {}",
                     name(&key_node),
@@ -269,19 +269,19 @@ impl<'a> Decoder<'a> {
 
     /// Returns the key under which the entry is indexed. It borrows the text of an untagged string from the
     /// document.
-    fn hash(&self, id: Id, key: &Node) -> Option<Key<'a>> {
+    fn index_key(&self, id: NodeId, key: &Node) -> Option<Key<'a>> {
         match (&key.data, &self.tree.nodes[id]) {
-            (Data::String(_), Raw { kind: RawKind::Scalar { text, .. }, tag: None, .. }) => {
+            (Data::String(_), RawNode { kind: RawContent::Scalar { text, .. }, tag: None, .. }) => {
                 Some(Key::String(text.as_ref().into()))
             }
             (data, _) => Key::of(data).map(Key::into_owned),
         }
     }
 
-    fn is_merge(&self, key: Id) -> bool {
+    fn is_merge(&self, key: NodeId) -> bool {
         let raw = &self.tree.nodes[key];
         match &raw.kind {
-            RawKind::Scalar { text, plain } => {
+            RawContent::Scalar { text, plain } => {
                 text == "<<"
                     && (*plain || matches!(raw.tag.as_deref(), Some("!" | "tag:yaml.org,2002:merge")))
             }
@@ -289,9 +289,9 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn merge(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn merge(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         match &self.tree.nodes[id].kind {
-            RawKind::Seq(items) => {
+            RawContent::Seq(items) => {
                 // The first mapping takes precedence, so it is merged last.
                 for item in items.iter().rev() {
                     self.merge_one(*item, into)?;
@@ -302,23 +302,22 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn merge_one(&mut self, id: Id, into: &mut Entries<'a>) -> Result<(), Error> {
+    fn merge_one(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match &self.tree.nodes[id].kind {
-            RawKind::Map(_) => self.mapping(id, into, true),
-            RawKind::Alias(target) if matches!(self.tree.nodes[*target].kind, RawKind::Map(_)) => {
-                self.alias(id, *target, |decoder, target| {
+            RawContent::Map(_) => self.mapping(id, into, true),
+            RawContent::Alias(target) if matches!(self.tree.nodes[*target].kind, RawContent::Map(_)) => self
+                .alias(id, *target, |decoder, target| {
                     decoder.count(target)?;
                     decoder.mapping(target, into, true)
-                })
-            }
+                }),
             _ => Err(self
                 .error(id, "'<<' takes a mapping or a list of mappings")
                 .with_hint("give it an alias of a mapping, or put '<<' in quotes if it is a key")),
         }
     }
 
-    fn scalar(&self, id: Id, text: &str, plain: bool) -> Result<Data, Error> {
+    fn scalar(&self, id: NodeId, text: &str, plain: bool) -> Result<Data, Error> {
         let tag = self.tree.nodes[id].tag.as_deref();
         let string = || Data::String(text.to_owned());
         let Some(tag) = tag else {

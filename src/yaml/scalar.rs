@@ -151,7 +151,7 @@ fn timestamp(text: &str) -> Option<()> {
     let year: u32 = text[..4].parse().ok()?;
     let mut rest = &bytes[5..];
     let month = short_number(&mut rest, 12)?;
-    literal(&mut rest, b'-')?;
+    expect_byte(&mut rest, b'-')?;
     let day = short_number(&mut rest, 31)?;
     if month == 0 || day == 0 || day > days_in(year, month) {
         return None;
@@ -171,9 +171,9 @@ fn timestamp(text: &str) -> Option<()> {
         Some(_) => return None,
     };
     short_number(&mut rest, 23)?;
-    literal(&mut rest, b':')?;
+    expect_byte(&mut rest, b':')?;
     short_number(&mut rest, 59)?;
-    literal(&mut rest, b':')?;
+    expect_byte(&mut rest, b':')?;
     short_number(&mut rest, 59)?;
     if let [b'.' | b',', b'0'..=b'9', ..] = rest {
         rest = &rest[1..];
@@ -218,7 +218,7 @@ fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     (value <= max).then_some(value)
 }
 
-fn literal(rest: &mut &[u8], byte: u8) -> Option<()> {
+fn expect_byte(rest: &mut &[u8], byte: u8) -> Option<()> {
     let (first, tail) = rest.split_first()?;
     *rest = tail;
     (*first == byte).then_some(())
@@ -279,7 +279,7 @@ pub(super) fn format_float(float: f64) -> String {
 /// Returns the value that a float has after it is emitted and loaded again: `1.0` becomes the integer 1.
 ///
 /// Values of other types, collections included, are returned unchanged.
-pub fn resettle(data: &Data) -> Data {
+pub fn after_round_trip(data: &Data) -> Data {
     match data {
         Data::Float(float) => match resolve(&format_float(*float)) {
             ResolvedScalar::Value(data) => data,

@@ -24,21 +24,21 @@ pub const MAX_DEPTH: usize = 500;
 /// The maximum number of bytes that are parsed again for one document.
 const MAX_REREAD: usize = 32 << 20;
 
-/// Index of a [`Raw`] in [`SyntaxTree::nodes`].
-pub type Id = usize;
+/// Index of a [`RawNode`] in [`SyntaxTree::nodes`].
+pub type NodeId = usize;
 
 /// A node as written.
-pub struct Raw<'t> {
+pub struct RawNode<'t> {
     /// The place where the node begins.
     pub position: LineColumn,
     /// The tag with its handle expanded (`tag:yaml.org,2002:int`), if the document gives one.
     pub tag: Option<String>,
     /// The content.
-    pub kind: RawKind<'t>,
+    pub kind: RawContent<'t>,
 }
 
-/// The content of a [`Raw`].
-pub enum RawKind<'t> {
+/// The content of a [`RawNode`].
+pub enum RawContent<'t> {
     /// A scalar.
     Scalar {
         /// The text without quotes and escapes.
@@ -48,22 +48,22 @@ pub enum RawKind<'t> {
         plain: bool,
     },
     /// An alias of an earlier node.
-    Alias(Id),
+    Alias(NodeId),
     /// A sequence.
-    Seq(Vec<Id>),
+    Seq(Vec<NodeId>),
     /// A mapping: pairs of key and value.
-    Map(Vec<(Id, Id)>),
+    Map(Vec<(NodeId, NodeId)>),
 }
 
 /// A document.
 #[derive(Default)]
 pub struct SyntaxTree<'t> {
     /// All nodes, in the order in which they begin.
-    pub nodes: Vec<Raw<'t>>,
+    pub nodes: Vec<RawNode<'t>>,
     /// The root node. `None` for a document without content.
-    pub root: Option<Id>,
+    pub root: Option<NodeId>,
     /// True if another document follows this one.
-    pub more: bool,
+    pub has_more_documents: bool,
 }
 
 /// Parses the first document of `text`, passes it to `use_tree`, and returns the result of `use_tree`.
@@ -102,7 +102,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         }
         let mut error = match failure {
             Failure::Parser(error) => {
-                let found = Error::at(LineColumn::from(*error.marker()), error.info());
+                let found = Error::at_line_column(LineColumn::from(*error.marker()), error.info());
                 match error.info().contains("mapping values are not allowed") {
                     true => found.with_hint(
                         "indent the line like the lines around it, or put a value that contains ': ' \
@@ -111,7 +111,9 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
                     false => found,
                 }
             }
-            Failure::Here { position, problem, hint } => Error::at(position, problem).with_hint(hint),
+            Failure::Here { position, problem, hint } => {
+                Error::at_line_column(position, problem).with_hint(hint)
+            }
         };
         let mut position = LineColumn { line: error.line, column: error.column };
         unindent(&mut position);
@@ -162,16 +164,16 @@ impl Failure {
 
 /// A collection whose end has not been parsed.
 struct Open {
-    id: Id,
+    id: NodeId,
     /// The key whose value comes next.
-    key: Option<Id>,
+    key: Option<NodeId>,
 }
 
 #[derive(Default)]
 struct Builder<'t> {
     tree: SyntaxTree<'t>,
     open: Vec<Open>,
-    anchors: HashMap<usize, Id>,
+    anchors: HashMap<usize, NodeId>,
 }
 
 impl<'t> Builder<'t> {
@@ -186,7 +188,8 @@ impl<'t> Builder<'t> {
         while let Some(event) = events.next() {
             let (event, span) = event.map_err(Failure::Parser)?;
             if matches!(event, Event::DocumentEnd) {
-                self.tree.more = events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
+                self.tree.has_more_documents =
+                    events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
                 break;
             }
             self.event(event, &span, text)?;
@@ -208,12 +211,12 @@ impl<'t> Builder<'t> {
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
                     return Err(Failure::here(span, problem, hint));
                 }
-                (RawKind::Scalar { text: content, plain }, tag, anchor)
+                (RawContent::Scalar { text: content, plain }, tag, anchor)
             }
-            Event::SequenceStart(_, anchor, tag) => (RawKind::Seq(Vec::new()), tag, anchor),
-            Event::MappingStart(_, anchor, tag) => (RawKind::Map(Vec::new()), tag, anchor),
+            Event::SequenceStart(_, anchor, tag) => (RawContent::Seq(Vec::new()), tag, anchor),
+            Event::MappingStart(_, anchor, tag) => (RawContent::Map(Vec::new()), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(target) => (RawKind::Alias(*target), None, 0),
+                Some(target) => (RawContent::Alias(*target), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
                     return Err(Failure::here(span, "this alias has no anchor", hint));
@@ -233,10 +236,10 @@ impl<'t> Builder<'t> {
             }
             _ => return Ok(()),
         };
-        let is_open = matches!(kind, RawKind::Seq(_) | RawKind::Map(_));
+        let is_open = matches!(kind, RawContent::Seq(_) | RawContent::Map(_));
         let id = self.tree.nodes.len();
         let tag = tag.map(|tag: Cow<'_, Tag>| format!("{}{}", tag.handle(), tag.suffix()));
-        self.tree.nodes.push(Raw { position: span.start.into(), tag, kind });
+        self.tree.nodes.push(RawNode { position: span.start.into(), tag, kind });
         if anchor != 0 {
             self.anchors.insert(anchor, id);
         }
@@ -256,18 +259,18 @@ impl<'t> Builder<'t> {
     }
 
     /// Makes a node the child of the innermost open collection.
-    fn attach(&mut self, id: Id) {
+    fn attach(&mut self, id: NodeId) {
         let Some(parent) = self.open.last_mut() else {
             self.tree.root.get_or_insert(id);
             return;
         };
         match &mut self.tree.nodes[parent.id].kind {
-            RawKind::Seq(items) => items.push(id),
-            RawKind::Map(entries) => match parent.key.take() {
+            RawContent::Seq(items) => items.push(id),
+            RawContent::Map(entries) => match parent.key.take() {
                 None => parent.key = Some(id),
                 Some(key) => entries.push((key, id)),
             },
-            RawKind::Scalar { .. } | RawKind::Alias(_) => {}
+            RawContent::Scalar { .. } | RawContent::Alias(_) => {}
         }
     }
 }

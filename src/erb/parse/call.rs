@@ -126,7 +126,7 @@ impl Lowerer {
     }
 
     pub(super) fn block_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        Ok(Arc::new(self.body(true, |interp| interp.params(params), code)?))
+        Ok(Arc::new(self.body(true, |lowerer| lowerer.params(params), code)?))
     }
 
     pub(super) fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
@@ -134,9 +134,9 @@ impl Lowerer {
             Some(Ast::Args(list)) => list.args.clone(),
             _ => Vec::new(),
         };
-        let outer = std::mem::replace(&mut self.method, parameters);
-        let body = self.body(false, |interp| interp.params(params), code);
-        self.method = outer;
+        let outer = std::mem::replace(&mut self.method_parameters, parameters);
+        let body = self.body(false, |lowerer| lowerer.params(params), code);
+        self.method_parameters = outer;
         Ok(Arc::new(body?))
     }
 
@@ -144,7 +144,7 @@ impl Lowerer {
     /// if a splat has no name; then the evaluator passes the original arguments.
     pub(super) fn super_arguments(&mut self, ast: &Ast) -> Option<Vec<Argument>> {
         let span = (ast.expression().begin as u32, ast.expression().end as u32);
-        let method = std::mem::take(&mut self.method);
+        let method = std::mem::take(&mut self.method_parameters);
         let mut args = Some(Vec::new());
         let mut pairs = Vec::new();
         for param in &method {
@@ -171,7 +171,7 @@ impl Lowerer {
                 _ => pairs.push(Pair::Splat(local)),
             }
         }
-        self.method = method;
+        self.method_parameters = method;
         if let (Some(args), false) = (&mut args, pairs.is_empty()) {
             args.push(Argument::Keywords(pairs));
         }

@@ -65,7 +65,7 @@ impl Lowerer {
         body_first: bool,
     ) -> Lowered<Node> {
         let condition = self.condition(condition)?;
-        let body = self.in_loop(|interp| interp.maybe_box(body))?;
+        let body = self.in_loop(|lowerer| lowerer.maybe_box(body))?;
         Ok(Node::While { condition, body, until, body_first })
     }
 

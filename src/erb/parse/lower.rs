@@ -32,7 +32,7 @@ pub(super) type Lowered<T> = Result<T, Unsupported>;
 struct Scope {
     names: Vec<Name>,
     /// True for a block, which sees the variables around it. False for a method, class or template.
-    transparent: bool,
+    sees_outer_variables: bool,
 }
 
 /// The state of lowering one template.
@@ -42,7 +42,7 @@ pub(super) struct Lowerer {
     /// For each body that is being lowered, the number of loops in it that are being lowered.
     pub(super) loops: Vec<u32>,
     /// The parameters of the current method, which a bare `super` passes on.
-    pub(super) method: Vec<Ast>,
+    pub(super) method_parameters: Vec<Ast>,
     /// The nesting of the current expression.
     depth: u32,
 }
@@ -53,7 +53,7 @@ pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
         scopes: Vec::new(),
         names: HashSet::new(),
         loops: Vec::new(),
-        method: Vec::new(),
+        method_parameters: Vec::new(),
         depth: 0,
     };
     lowerer.body(false, |_| Ok(Params::default()), ast)
@@ -81,7 +81,7 @@ impl Lowerer {
             if let Some(index) = scope.names.iter().position(|name| &**name == text) {
                 return Some(Slot { depth: depth as u32, index: index as u32 });
             }
-            if !scope.transparent {
+            if !scope.sees_outer_variables {
                 return None;
             }
         }
@@ -111,11 +111,11 @@ impl Lowerer {
     /// Lowers a body in a new scope.
     pub(super) fn body(
         &mut self,
-        transparent: bool,
+        sees_outer_variables: bool,
         params: impl FnOnce(&mut Self) -> Lowered<Params>,
         code: Option<&Ast>,
     ) -> Lowered<Body> {
-        self.scopes.push(Scope { names: Vec::new(), transparent });
+        self.scopes.push(Scope { names: Vec::new(), sees_outer_variables });
         self.loops.push(0);
         let result = params(self).and_then(|params| Ok((params, self.maybe(code)?)));
         self.loops.pop();
@@ -246,7 +246,7 @@ impl Lowerer {
             Ast::For(node) => {
                 let iterated = self.boxed(&node.iteratee)?;
                 let (target, single) = self.for_target(&node.iterator)?;
-                let body = self.in_loop(|interp| interp.maybe_box(node.body.as_deref()))?;
+                let body = self.in_loop(|lowerer| lowerer.maybe_box(node.body.as_deref()))?;
                 Node::For { target, single, iterated, body }
             }
             Ast::Case(case) => self.case(case)?,
@@ -301,9 +301,9 @@ impl Lowerer {
                 let count = u32::from(block.numargs);
                 let body = self.body(
                     true,
-                    |interp| {
+                    |lowerer| {
                         for number in 1..=count {
-                            interp.declare_here(&format!("_{number}"));
+                            lowerer.declare_here(&format!("_{number}"));
                         }
                         Ok(Params { numbered: count, ..Params::default() })
                     },

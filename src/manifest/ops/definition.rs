@@ -253,7 +253,7 @@ fn absent(map: &Mapping) -> Result<Option<bool>, String> {
 /// becomes an integer.
 fn reparsed(value: &Node) -> Node {
     let data = match &value.data {
-        Data::Float(_) => yaml::resettle(&value.data),
+        Data::Float(_) => yaml::after_round_trip(&value.data),
         Data::Seq(items) => Data::Seq(items.iter().map(reparsed).collect()),
         Data::Map(map) => {
             Data::Map(map.iter().map(|(key, value)| (reparsed(key), reparsed(value))).collect())

@@ -60,7 +60,7 @@ impl Interp {
         match block {
             None => Ok((None, 0)),
             Some(BlockArgument::Literal(body)) => {
-                let tag = self.id();
+                let tag = self.fresh_id();
                 let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
                 Ok((Some(Value::Proc(RProc::new(kind, false, tag))), tag))
             }
@@ -94,7 +94,7 @@ impl Interp {
 
     pub(super) fn lambda(&mut self, body: &Arc<Body>, env: &Rc<Env>) -> Value {
         let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
-        let tag = self.id();
+        let tag = self.fresh_id();
         Value::Proc(RProc::new(kind, true, tag))
     }
 
@@ -231,8 +231,8 @@ impl Interp {
     pub(crate) fn invoke(&mut self, method: &Rc<Method>, receiver: &Value, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         match &method.body {
-            MethodBody::Reader(name) => Ok(self.instance_variable(receiver, name)),
-            MethodBody::Writer(name) => {
+            MethodBody::AttributeReader(name) => Ok(self.instance_variable(receiver, name)),
+            MethodBody::AttributeWriter(name) => {
                 let value = args.list.into_iter().next().unwrap_or(Value::Nil);
                 self.set_instance_variable(receiver, name, value.clone())?;
                 Ok(value)
@@ -249,7 +249,7 @@ impl Interp {
                 self.call_proc_as(block, args, Some(receiver.clone()), true, None)
             }
             MethodBody::Code(body) => {
-                let id = self.id();
+                let id = self.fresh_id();
                 let (name, owner) = (Arc::clone(&method.name), Rc::clone(&method.owner));
                 let frame = Frame::new(id, &args, Some(name), Some(Rc::clone(&owner)));
                 let env = Env::new(body.locals.len(), None, frame, receiver.clone(), owner, 0);
@@ -311,7 +311,7 @@ impl Interp {
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
                 let lambda = block.lambda.get() || as_method;
-                let id = if lambda { self.id() } else { env.frame.id };
+                let id = if lambda { self.fresh_id() } else { env.frame.id };
                 let frame = if lambda {
                     let outer = &env.frame;
                     Rc::new(Frame {

@@ -325,7 +325,7 @@ impl Interp {
         _env: &Rc<Env>,
     ) -> EvalResult<Value> {
         class.visibility.set(Visibility::Public);
-        let frame = Frame::bare(self.id());
+        let frame = Frame::bare(self.fresh_id());
         let this = Value::Class(Rc::clone(class));
         let env = Env::new(body.locals.len(), None, frame, this, Rc::clone(class), 0);
         self.eval_maybe(body.code.as_ref(), &env)
@@ -451,8 +451,8 @@ impl MethodBody {
     pub(crate) fn shared(&self) -> MethodBody {
         match self {
             MethodBody::Code(body) => MethodBody::Code(Arc::clone(body)),
-            MethodBody::Reader(name) => MethodBody::Reader(Arc::clone(name)),
-            MethodBody::Writer(name) => MethodBody::Writer(Arc::clone(name)),
+            MethodBody::AttributeReader(name) => MethodBody::AttributeReader(Arc::clone(name)),
+            MethodBody::AttributeWriter(name) => MethodBody::AttributeWriter(Arc::clone(name)),
             MethodBody::Proc(block) => MethodBody::Proc(block.clone()),
             MethodBody::Builtin(name) => MethodBody::Builtin(Arc::clone(name)),
         }

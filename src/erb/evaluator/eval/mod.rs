@@ -187,7 +187,7 @@ impl Interp {
 
     fn render(&mut self) -> EvalResult<Vec<u8>> {
         let template = Arc::clone(&self.template);
-        let frame = Frame::bare(self.id());
+        let frame = Frame::bare(self.fresh_id());
         let module = self.class("TemplateEvaluationContext");
         let env = Env::new(template.body.locals.len(), None, frame, self.main.clone(), module, 0);
         let result = match &template.body.code {
@@ -224,7 +224,7 @@ impl Interp {
     }
 
     /// Returns a new id for an object, a frame or a block.
-    pub(super) fn id(&mut self) -> u64 {
+    pub(super) fn fresh_id(&mut self) -> u64 {
         self.next_id += 8;
         self.next_id
     }
@@ -237,7 +237,7 @@ impl Interp {
     pub(super) fn raw_object(&mut self, class: Rc<Class>, data: Data) -> Rc<Object> {
         Rc::new(Object {
             class,
-            id: self.id(),
+            id: self.fresh_id(),
             variables: RefCell::default(),
             data: RefCell::new(data),
             frozen: Cell::new(false),
@@ -255,7 +255,7 @@ impl Interp {
     /// Counts memory until the current method of Ruby returns, and the steps of filling it. Ends the
     /// rendering when a limit is exceeded. Values count their memory themselves.
     #[inline(always)]
-    pub(super) fn charge(&mut self, bytes: usize) -> EvalResult<()> {
+    pub(super) fn use_scratch(&mut self, bytes: usize) -> EvalResult<()> {
         Ok(meter::use_scratch(bytes)?)
     }
 

@@ -65,7 +65,7 @@ impl Interp {
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length } else { to };
                         let to = if range.exclusive && !range.to.is_nil() { to } else { to + 1 };
-                        self.charge(((to - from).max(0) as usize).saturating_mul(VALUE_BYTES))?;
+                        self.use_scratch(((to - from).max(0) as usize).saturating_mul(VALUE_BYTES))?;
                         out.extend((from..to).map(|index| at(array, index)));
                         continue;
                     }
@@ -134,7 +134,7 @@ impl Interp {
                 let other = self.array_arg(&other)?;
                 let mut items = array.to_vec();
                 items.extend(other);
-                self.charge(items.len() * VALUE_BYTES)?;
+                self.use_scratch(items.len() * VALUE_BYTES)?;
                 Value::array(items)
             }
             "-" | "difference" => {
@@ -165,7 +165,7 @@ impl Interp {
                 let mut items = array.to_vec();
                 for other in &args.list {
                     let other = self.array_arg(other)?;
-                    self.charge(other.len() * VALUE_BYTES)?;
+                    self.use_scratch(other.len() * VALUE_BYTES)?;
                     items.extend(other);
                 }
                 Value::array(self.unique(items, None)?)
@@ -183,7 +183,7 @@ impl Interp {
                         return self.argument_error("argument must be non-negative");
                     }
                     let items = array.to_vec();
-                    self.charge(items.len().saturating_mul(count as usize).saturating_mul(VALUE_BYTES))?;
+                    self.use_scratch(items.len().saturating_mul(count as usize).saturating_mul(VALUE_BYTES))?;
                     Value::array(items.iter().cloned().cycle().take(items.len() * count as usize).collect())
                 }
             },
@@ -240,7 +240,7 @@ impl Interp {
                 let mut columns: Vec<Vec<Value>> = Vec::new();
                 for (number, row) in array.to_vec().iter().enumerate() {
                     let row = self.array_arg(row)?;
-                    self.charge(row.len() * VALUE_BYTES)?;
+                    self.use_scratch(row.len() * VALUE_BYTES)?;
                     if number == 0 {
                         columns = vec![Vec::new(); row.len()];
                     } else if row.len() != columns.len() {
@@ -262,7 +262,7 @@ impl Interp {
                     for row in &rows {
                         for item in &other {
                             self.step(1)?;
-                            self.charge(2 * VALUE_BYTES * (row.len() + 1))?;
+                            self.use_scratch(2 * VALUE_BYTES * (row.len() + 1))?;
                             let mut row = row.clone();
                             row.push(item.clone());
                             next.push(row);
@@ -384,14 +384,14 @@ impl Interp {
         for (index, item) in array.to_vec().iter().enumerate() {
             self.step(1)?;
             if index > 0 {
-                self.charge(separator.len())?;
+                self.use_scratch(separator.len())?;
                 out.push_str(separator);
             }
             match item {
                 Value::Array(inner) => self.join(inner, separator, out, depth + 1)?,
                 other => {
                     let text = self.text_of(other)?;
-                    self.charge(text.len())?;
+                    self.use_scratch(text.len())?;
                     out.push_str(&text);
                 }
             }
@@ -406,7 +406,7 @@ impl Interp {
             match &item {
                 Value::Array(inner) if depth != 0 => self.flatten(inner, depth - 1, out)?,
                 _ => {
-                    self.charge(2 * VALUE_BYTES)?;
+                    self.use_scratch(2 * VALUE_BYTES)?;
                     out.push(item);
                 }
             }

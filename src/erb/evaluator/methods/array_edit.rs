@@ -65,7 +65,7 @@ impl Interp {
         }
         Ok(Some(match name {
             "<<" | "push" | "append" => {
-                self.charge(args.len() * VALUE_BYTES)?;
+                self.use_scratch(args.len() * VALUE_BYTES)?;
                 array.items.borrow_mut().extend(args.list.iter().cloned());
                 this
             }
@@ -114,7 +114,7 @@ impl Interp {
             "concat" => {
                 for other in &args.list {
                     let other = self.array_arg(other)?;
-                    self.charge(other.len() * VALUE_BYTES)?;
+                    self.use_scratch(other.len() * VALUE_BYTES)?;
                     array.items.borrow_mut().extend(other);
                 }
                 this
@@ -286,7 +286,7 @@ impl Interp {
         }
         if length > array.len() as i64 {
             let more = (length as usize).saturating_sub(array.len());
-            self.charge(more.saturating_mul(VALUE_BYTES))?;
+            self.use_scratch(more.saturating_mul(VALUE_BYTES))?;
             array.items.borrow_mut().resize(length as usize, Value::Nil);
         }
         Ok(())

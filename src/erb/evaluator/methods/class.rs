@@ -91,7 +91,7 @@ impl Interp {
                 let known = class.find_method(&wanted).is_some()
                     || class.ancestors().iter().any(|class| {
                         super::names::fact(&class.label())
-                            .is_some_and(|fact| super::names::lists(fact.methods, &wanted))
+                            .is_some_and(|fact| super::names::list_contains(fact.methods, &wanted))
                     });
                 Value::Bool(known)
             }
@@ -134,13 +134,13 @@ impl Interp {
                     let variable: Arc<str> = Arc::from(format!("@{attribute}"));
                     let visibility = class.visibility.get();
                     if name != "attr_writer" {
-                        let body = MethodBody::Reader(Arc::clone(&variable));
+                        let body = MethodBody::AttributeReader(Arc::clone(&variable));
                         self.define_method(class, &Arc::from(attribute.as_str()), body, visibility);
                         defined.push(Value::symbol(&attribute));
                     }
                     if name != "attr_reader" {
                         let writer = format!("{attribute}=");
-                        let body = MethodBody::Writer(Arc::clone(&variable));
+                        let body = MethodBody::AttributeWriter(Arc::clone(&variable));
                         self.define_method(class, &Arc::from(writer.as_str()), body, visibility);
                         defined.push(Value::symbol(&writer));
                     }
@@ -221,7 +221,7 @@ impl Interp {
 
     /// Creates an object of a class and runs its `initialize`.
     fn instantiate(&mut self, class: &Rc<Class>, args: &Args) -> EvalResult<Value> {
-        self.charge(160)?;
+        self.use_scratch(160)?;
         let Some(data) = self.data_for(class) else {
             let label = class.label();
             return Err(self.unsupported(format!("{label}.new")));
@@ -253,7 +253,7 @@ impl Interp {
         let mut at = Some(Rc::clone(class));
         while let Some(class) = at {
             if class.members.borrow().is_some() {
-                return Some(Data::Fields(Vec::new()));
+                return Some(Data::Struct(Vec::new()));
             }
             match class.label().as_str() {
                 "OpenStruct" => return Some(Data::Table(Rc::new(RHash::default()))),
@@ -270,7 +270,7 @@ impl Interp {
     /// Implements `initialize` of the built-in classes.
     pub(crate) fn initialize_builtin(&mut self, value: &Value, args: &Args) -> EvalResult<()> {
         let Value::Object(object) = value else { return Ok(()) };
-        let is_struct = matches!(&*object.data.borrow(), Data::Fields(_));
+        let is_struct = matches!(&*object.data.borrow(), Data::Struct(_));
         if is_struct {
             return self.fill_struct(object, args);
         }
@@ -347,7 +347,7 @@ impl Interp {
                 return stdlib::openssl::class_method(self, class, name, args);
             }
             "StringIO" | "Zlib" | "Zlib::GzipReader" | "Zlib::Inflate" => {
-                return stdlib::reader::class_method(self, class, name, args);
+                return stdlib::string_io::class_method(self, class, name, args);
             }
             "OpenSSL::HMAC" => return stdlib::digest::hmac_method(self, name, args),
             _ if label.starts_with("Digest::") || label.starts_with("OpenSSL::Digest") => {
@@ -372,7 +372,7 @@ impl Interp {
                         if count < 0 {
                             return self.argument_error("negative array size");
                         }
-                        self.charge((count as usize).saturating_mul(VALUE_BYTES))?;
+                        self.use_scratch((count as usize).saturating_mul(VALUE_BYTES))?;
                         let mut items = Vec::new();
                         for index in 0..count {
                             items.push(match block {

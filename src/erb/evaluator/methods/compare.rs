@@ -66,7 +66,7 @@ impl Interp {
                 }
                 if let Value::Object(y) = b {
                     let fields = match (&*x.data.borrow(), &*y.data.borrow()) {
-                        (Data::Fields(p), Data::Fields(q)) => Some((p.clone(), q.clone())),
+                        (Data::Struct(p), Data::Struct(q)) => Some((p.clone(), q.clone())),
                         (Data::Table(p), Data::Table(q)) if x.class.label() == "OpenStruct" => {
                             Some((vec![Value::Hash(Rc::clone(p))], vec![Value::Hash(Rc::clone(q))]))
                         }

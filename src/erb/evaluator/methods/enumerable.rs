@@ -41,7 +41,7 @@ impl Interp {
             Value::Range(range) => self.each_in_range(range, visit),
             Value::Object(object) => {
                 let items = match &*object.data.borrow() {
-                    Data::Fields(fields) => Some(fields.clone()),
+                    Data::Struct(fields) => Some(fields.clone()),
                     Data::Set(set) => Some(set.pairs().into_iter().map(|(key, _)| key).collect()),
                     Data::Table(table) => Some(
                         table
@@ -123,7 +123,7 @@ impl Interp {
         }
         let mut items = Vec::new();
         self.each(over, &mut |interp, item| {
-            interp.charge(2 * VALUE_BYTES)?;
+            interp.use_scratch(2 * VALUE_BYTES)?;
             items.push(item);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -180,7 +180,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
                 self.each(over, &mut |interp, item| {
-                    interp.charge(2 * VALUE_BYTES)?;
+                    interp.use_scratch(2 * VALUE_BYTES)?;
                     out.push(interp.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
                 })?;
@@ -192,11 +192,11 @@ impl Interp {
                 for item in self.collect(over)? {
                     match self.yield_one(&block, item)? {
                         Value::Array(list) => {
-                            self.charge(list.len() * 2 * VALUE_BYTES)?;
+                            self.use_scratch(list.len() * 2 * VALUE_BYTES)?;
                             out.extend(list.to_vec());
                         }
                         other => {
-                            self.charge(2 * VALUE_BYTES)?;
+                            self.use_scratch(2 * VALUE_BYTES)?;
                             out.push(other);
                         }
                     }

@@ -320,7 +320,7 @@ impl Interp {
         Ok(match name {
             "[]=" | "store" => {
                 let (key, value) = (self.arg(args, 0)?, self.arg(args, 1)?);
-                self.charge(64)?;
+                self.use_scratch(64)?;
                 hash.insert(key, value.clone());
                 value
             }
@@ -359,7 +359,7 @@ impl Interp {
                         }
                         other => return self.no_conversion(other, "Hash"),
                     };
-                    self.charge(pairs.len() * 64)?;
+                    self.use_scratch(pairs.len() * 64)?;
                     for (key, value) in pairs {
                         let value = match (&args.block, hash.get(&key)) {
                             (Some(block), Some(old)) => {

@@ -151,7 +151,7 @@ impl Interp {
                 let mut out = Vec::new();
                 loop {
                     self.step(1 + value.bits() / 256)?;
-                    self.charge(2 * VALUE_BYTES)?;
+                    self.use_scratch(2 * VALUE_BYTES)?;
                     out.push(Value::big(&value % &base));
                     value /= &base;
                     if value.sign() == Sign::NoSign {
@@ -367,7 +367,7 @@ impl Interp {
             "+" => Value::big(x + y),
             "-" => Value::big(x - y),
             "*" => {
-                self.charge(((x.bits() + y.bits()) / 8) as usize)?;
+                self.use_scratch(((x.bits() + y.bits()) / 8) as usize)?;
                 if x.bits() + y.bits() > MAX_BITS {
                     return Err(self.too_many_bits());
                 }
@@ -392,7 +392,7 @@ impl Interp {
                 if x.bits().saturating_mul(u64::from(exponent)) > MAX_BITS && x.bits() > 1 {
                     return Err(self.too_many_bits());
                 }
-                self.charge((x.bits() * u64::from(exponent) / 8).min(1 << 20) as usize)?;
+                self.use_scratch((x.bits() * u64::from(exponent) / 8).min(1 << 20) as usize)?;
                 match (x.bits() <= 1, i64::try_from(&x)) {
                     (true, Ok(0)) => Value::Int(i64::from(exponent == 0)),
                     (true, Ok(1)) => Value::Int(1),

@@ -91,7 +91,7 @@ impl Interp {
                     DataKind::Digest => stdlib::digest::method(self, object, name, args)?,
                     DataKind::Certificate => stdlib::openssl::method(self, object, name, args)?,
                     DataKind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
-                    DataKind::Reader => stdlib::reader::method(self, object, name, args)?,
+                    DataKind::TextStream => stdlib::string_io::method(self, object, name, args)?,
                     DataKind::Else => self.else_method(object, name, args)?,
                     // Methods of every object come first. Any other name is a member, see below.
                     DataKind::Table => None,
@@ -126,7 +126,7 @@ impl Interp {
     /// that the method makes of them.
     fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let size = weight(receiver);
-        if size > FREE_SIZE && !is_constant(receiver, name) {
+        if size > FREE_SIZE && !is_constant_time(receiver, name) {
             meter::hold_scratch(size)?;
             // Collections copy references, which takes less time for each byte than text.
             let text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
@@ -136,7 +136,7 @@ impl Interp {
             if let Value::Str(text) = value
                 && text.get().len() > FREE_SIZE
             {
-                self.charge(text.get().len())?;
+                self.use_scratch(text.get().len())?;
             }
         }
         Ok(())
@@ -149,7 +149,7 @@ impl Interp {
             (Some(class), _) => class,
             // A class method can have the same name as a method that every class has.
             (None, Value::Class(_))
-                if names::arity("Class", name).is_none() || self.has_own(receiver, name) =>
+                if names::arity("Class", name).is_none() || self.has_class_method(receiver, name) =>
             {
                 return Ok(());
             }
@@ -163,7 +163,7 @@ impl Interp {
                 DataKind::Enumerator => "Enumerator",
                 DataKind::Struct => "Struct",
                 DataKind::Exception => "Exception",
-                DataKind::Reader => "StringIO",
+                DataKind::TextStream => "StringIO",
                 DataKind::Uri if matches!(object.class.label().as_str(), "URI::HTTP" | "URI::HTTPS") => {
                     "URI::HTTP"
                 }
@@ -199,11 +199,13 @@ impl Interp {
     }
 
     /// Returns true if Ruby defines a class method of this name for the class or one of its superclasses.
-    fn has_own(&self, receiver: &Value, name: &str) -> bool {
+    fn has_class_method(&self, receiver: &Value, name: &str) -> bool {
         let Value::Class(class) = receiver else { return false };
         let mut at = Some(Rc::clone(class));
         while let Some(candidate) = at {
-            if names::fact(&candidate.label()).is_some_and(|fact| names::lists(fact.own, name)) {
+            if names::fact(&candidate.label())
+                .is_some_and(|fact| names::list_contains(fact.class_methods, name))
+            {
                 return true;
             }
             at = candidate.superclass.clone();
@@ -214,8 +216,8 @@ impl Interp {
     /// Returns true if Ruby defines a public method of this name for the receiver, or if the receiver is a
     /// table with such a member.
     pub(super) fn ruby_has(&mut self, receiver: &Value, name: &str) -> bool {
-        let has = |list: &str| names::lists(list, name);
-        if self.has_own(receiver, name) {
+        let has = |list: &str| names::list_contains(list, name);
+        if self.has_class_method(receiver, name) {
             return true;
         }
         if let Value::Object(object) = receiver
@@ -233,7 +235,7 @@ impl Interp {
 
     /// Returns true if every object has a private method of this name.
     pub(super) fn kernel_has(&self, name: &str) -> bool {
-        names::lists(names::KERNEL, name)
+        names::list_contains(names::KERNEL, name)
     }
 
     /// Returns true if a value has a public method of this name, from the template or from Ruby.
@@ -265,9 +267,9 @@ fn weight(value: &Value) -> usize {
         Value::Match(found) => found.subject.len(),
         Value::Object(object) => match &*object.data.borrow() {
             Data::Set(hash) | Data::Table(hash) => hash.len() * 2 * VALUE_BYTES,
-            Data::Fields(fields) => fields.len() * VALUE_BYTES,
+            Data::Struct(fields) => fields.len() * VALUE_BYTES,
             Data::Digest(_, bytes) => bytes.len(),
-            Data::Reader(text, _) => text.get().len(),
+            Data::TextStream(text, _) => text.get().len(),
             Data::Certificate(bytes) => bytes.len(),
             _ => 0,
         },
@@ -276,7 +278,7 @@ fn weight(value: &Value) -> usize {
 }
 
 /// Returns true for methods that take the same time for values of any size.
-fn is_constant(receiver: &Value, name: &str) -> bool {
+fn is_constant_time(receiver: &Value, name: &str) -> bool {
     match receiver {
         Value::Str(_) => {
             matches!(name, "<<" | "concat" | "empty?" | "to_s" | "to_str" | "freeze" | "frozen?" | "nil?")
@@ -326,7 +328,7 @@ fn is_constant(receiver: &Value, name: &str) -> bool {
         ),
         Value::Object(object) => match &*object.data.borrow() {
             Data::Set(_) => matches!(name, "add" | "<<" | "add?" | "include?" | "member?" | "===" | "delete"),
-            Data::Table(_) | Data::Digest(..) | Data::Reader(..) => !matches!(
+            Data::Table(_) | Data::Digest(..) | Data::TextStream(..) => !matches!(
                 name,
                 "to_s" | "inspect" | "to_h" | "hexdigest" | "digest" | "read" | "string" | "dup"
             ),
@@ -351,7 +353,7 @@ enum DataKind {
     Digest,
     Certificate,
     DistinguishedName,
-    Reader,
+    TextStream,
     Else,
 }
 
@@ -359,7 +361,7 @@ impl DataKind {
     fn of(data: &Data) -> DataKind {
         match data {
             Data::Plain => DataKind::Plain,
-            Data::Fields(_) => DataKind::Struct,
+            Data::Struct(_) => DataKind::Struct,
             Data::Table(_) => DataKind::Table,
             Data::Set(_) => DataKind::Set,
             Data::Exception(_) => DataKind::Exception,
@@ -370,7 +372,7 @@ impl DataKind {
             Data::Digest(..) => DataKind::Digest,
             Data::Certificate(_) => DataKind::Certificate,
             Data::DistinguishedName(_) => DataKind::DistinguishedName,
-            Data::Reader(..) => DataKind::Reader,
+            Data::TextStream(..) => DataKind::TextStream,
             Data::Else { .. } => DataKind::Else,
         }
     }

@@ -267,7 +267,7 @@ impl Interp {
             Value::Object(object) => {
                 let data = match &*object.data.borrow() {
                     Data::Plain => Data::Plain,
-                    Data::Fields(fields) => Data::Fields(fields.clone()),
+                    Data::Struct(fields) => Data::Struct(fields.clone()),
                     Data::Table(table) => Data::Table(Rc::new(table.copy())),
                     Data::Set(set) => Data::Set(Rc::new(set.copy())),
                     Data::Address(address) => Data::Address(address.clone()),

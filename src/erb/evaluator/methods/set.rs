@@ -47,7 +47,7 @@ impl Interp {
             "<<" | "add" | "add?" => {
                 let item = self.arg(args, 0)?;
                 let known = set.get(&item).is_some();
-                self.charge(64)?;
+                self.use_scratch(64)?;
                 set.insert(item, Value::Bool(true));
                 if known && name == "add?" { Value::Nil } else { this }
             }

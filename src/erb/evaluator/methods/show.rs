@@ -53,7 +53,7 @@ impl Interp {
                 drop(data);
                 if message.is_nil() { object.class.label() } else { self.text_of(&message)? }
             }
-            Data::Fields(_) | Data::Set(_) | Data::Enumerator { .. } => {
+            Data::Struct(_) | Data::Set(_) | Data::Enumerator { .. } => {
                 drop(data);
                 self.inspect(&shared)?
             }
@@ -163,7 +163,7 @@ impl Interp {
                 let message = self.exception_message(object)?;
                 if message.is_empty() { class } else { format!("#<{class}: {message}>") }
             }
-            Data::Fields(fields) => {
+            Data::Struct(fields) => {
                 let fields = fields.clone();
                 drop(data);
                 let members =
@@ -249,7 +249,7 @@ impl Interp {
                 text.push_str(", ");
             }
             let shown = self.inspect(item)?;
-            self.charge(16 + shown.len())?;
+            self.use_scratch(16 + shown.len())?;
             text.push_str(&shown);
         }
         Ok(text)
@@ -262,7 +262,7 @@ impl Interp {
                 text.push_str(", ");
             }
             let (key, value) = (self.inspect(key)?, self.inspect(value)?);
-            self.charge(16 + key.len() + value.len())?;
+            self.use_scratch(16 + key.len() + value.len())?;
             text.push_str(&key);
             text.push_str("=>");
             text.push_str(&value);

@@ -159,7 +159,7 @@ impl Interp {
                 if count < 0 {
                     return self.argument_error("argument must be non-negative");
                 }
-                self.charge(text.len().saturating_mul(count as usize))?;
+                self.use_scratch(text.len().saturating_mul(count as usize))?;
                 Value::str(text.repeat(count as usize))
             }
             "%" => {
@@ -234,7 +234,7 @@ impl Interp {
                     return self.argument_error("zero width padding");
                 }
                 let missing = width.saturating_sub(text.chars().count() as i64).max(0) as usize;
-                self.charge(missing.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
+                self.use_scratch(missing.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
                 let fill = |count: usize| pad.chars().cycle().take(count).collect::<String>();
                 Value::str(match name {
                     "ljust" => text + &fill(missing),

@@ -80,7 +80,7 @@ impl Interp {
                 for value in &args.list {
                     text.push_str(&self.string_arg(value)?);
                 }
-                self.charge(text.len())?;
+                self.use_scratch(text.len())?;
                 text.push_str(&string.get());
                 string.set(text);
                 this
@@ -92,7 +92,7 @@ impl Interp {
                 this
             }
             "insert" => {
-                self.charge(string.get().len() * 4)?;
+                self.use_scratch(string.get().len() * 4)?;
                 let index = self.index_or(args, 0, 0)?;
                 let other = self.arg(args, 1)?;
                 let other = self.string_arg(&other)?;
@@ -213,7 +213,7 @@ impl Interp {
             }
             [] => return self.argument_error("wrong number of arguments (given 1, expected 2..3)"),
         };
-        self.charge(text.len() + new.len())?;
+        self.use_scratch(text.len() + new.len())?;
         string.set(format!("{}{new}{}", &text[..from], &text[to..]));
         Ok(value.clone())
     }

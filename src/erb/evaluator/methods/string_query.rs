@@ -248,7 +248,7 @@ impl Interp {
         each: bool,
         block: Option<&Value>,
     ) -> EvalResult<Value> {
-        self.charge(items.len() * 64)?;
+        self.use_scratch(items.len() * 64)?;
         match block {
             Some(block) => {
                 for item in items {

@@ -151,7 +151,7 @@ impl Interp {
                 }
                 (None, None) => {}
             }
-            self.charge(out.len() - before)?;
+            self.use_scratch(out.len() - before)?;
             at = to;
         }
         out.push_str(&text[at..]);

@@ -43,7 +43,7 @@ impl Interp {
                     break;
                 }
                 let end = rest.find(blank).unwrap_or(rest.len());
-                self.charge(PART_BYTES + end)?;
+                self.use_scratch(PART_BYTES + end)?;
                 parts.push(rest[..end].to_owned());
                 if end == rest.len() {
                     rest = "";
@@ -71,7 +71,7 @@ impl Interp {
                 while !limit_reached(&parts) {
                     match characters.next() {
                         Some(character) => {
-                            self.charge(PART_BYTES)?;
+                            self.use_scratch(PART_BYTES)?;
                             parts.push(character.to_string());
                         }
                         None => break,
@@ -85,7 +85,7 @@ impl Interp {
                 while !limit_reached(&parts) {
                     match rest.split_once(separator.as_str()) {
                         Some((head, tail)) => {
-                            self.charge(PART_BYTES + head.len())?;
+                            self.use_scratch(PART_BYTES + head.len())?;
                             parts.push(head.to_owned());
                             rest = tail;
                         }
@@ -127,7 +127,7 @@ impl Interp {
         let mut splits = 1;
         self.check_subject(regexp, text)?;
         while start <= text.len() {
-            self.charge(PART_BYTES)?;
+            self.use_scratch(PART_BYTES)?;
             let Some(groups) = self.regexp_groups(regexp, text, start)? else { break };
             let Some((from, to)) = groups[0] else { break };
             if from == start && from == to {

@@ -57,7 +57,7 @@ impl Interp {
                 *field = value.clone();
             }
         }
-        *object.data.borrow_mut() = Data::Fields(fields);
+        *object.data.borrow_mut() = Data::Struct(fields);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Interp {
         let this = Value::Object(Rc::clone(object));
         let members = object.class.members.borrow().clone().map(|(names, _)| names).unwrap_or_default();
         let fields = match &*object.data.borrow() {
-            Data::Fields(fields) => fields.clone(),
+            Data::Struct(fields) => fields.clone(),
             _ => return Ok(None),
         };
         if let Some(at) = members.iter().position(|member| **member == *name) {
@@ -158,7 +158,7 @@ impl Interp {
         if object.frozen.get() {
             return self.frozen_error(&Value::Object(Rc::clone(object)));
         }
-        if let Data::Fields(fields) = &mut *object.data.borrow_mut()
+        if let Data::Struct(fields) = &mut *object.data.borrow_mut()
             && let Some(field) = fields.get_mut(at)
         {
             *field = value;

@@ -79,7 +79,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         }
     }
     let bytes = bytes_of(interp, &value)?;
-    interp.charge(bytes.len() * 2)?;
+    interp.use_scratch(bytes.len() * 2)?;
     Ok(Some(match name {
         "encode64" => Value::str(encode_lines(&bytes)),
         "strict_encode64" => Value::str(STANDARD.encode(&bytes)),

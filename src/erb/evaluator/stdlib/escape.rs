@@ -136,7 +136,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "html_escape" | "h" | "url_encode" | "u" => interp.text_of(&value)?,
         _ => interp.string_arg(&value)?,
     };
-    interp.charge(text.len() * 3)?;
+    interp.use_scratch(text.len() * 3)?;
     Ok(Some(Value::str(match name {
         "html_escape" | "h" | "escapeHTML" | "escape_html" => html(&text),
         "url_encode" | "u" => percent(&text, "-._~"),

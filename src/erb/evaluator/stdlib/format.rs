@@ -200,9 +200,9 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 }
             }
         }
-        interp.charge(16)?;
+        interp.use_scratch(16)?;
     }
-    interp.charge(out.len())?;
+    interp.use_scratch(out.len())?;
     Ok(out)
 }
 
@@ -219,7 +219,7 @@ fn limited(interp: &mut Interp, number: i64) -> EvalResult<usize> {
     if number > MAX_WIDTH {
         return interp.argument_error("width too big");
     }
-    interp.charge(number.max(0) as usize)?;
+    interp.use_scratch(number.max(0) as usize)?;
     Ok(number.max(0) as usize)
 }
 

@@ -137,7 +137,7 @@ impl Writer {
         // The text is counted as it grows, because it can contain the same value many times.
         let grown = self.out.capacity().saturating_sub(self.counted);
         self.counted += grown;
-        interp.charge(grown)
+        interp.use_scratch(grown)
     }
 
     /// Raises `JSON::NestingError` if the nesting is too deep.

@@ -78,7 +78,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                     None => return interp.argument_error("too few arguments"),
                 };
                 let length = if directive.all { bytes.len() } else { directive.count.unwrap_or(1) };
-                interp.charge(length)?;
+                interp.use_scratch(length)?;
                 let fill = if directive.kind == 'a' { 0 } else { b' ' };
                 out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
             }
@@ -108,7 +108,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
             other => return Err(interp.unsupported(format!("pack with '{other}'"))),
         }
     }
-    interp.charge(out.len())?;
+    interp.use_scratch(out.len())?;
     match (text, String::from_utf8(out)) {
         (true, Ok(text)) => Ok(Value::str(text)),
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
@@ -191,7 +191,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
             }
             other => return Err(interp.unsupported(format!("unpack with '{other}'"))),
         }
-        interp.charge(64)?;
+        interp.use_scratch(64)?;
     }
     Ok(out)
 }

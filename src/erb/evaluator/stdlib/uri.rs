@@ -221,7 +221,7 @@ fn make(interp: &mut Interp, uri: Uri) -> Value {
 
 /// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
 fn parsed(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
-    interp.charge(text.len() * 4)?;
+    interp.use_scratch(text.len() * 4)?;
     if !text.is_ascii() {
         return Err(interp.error(INVALID, format!("URI must be ascii only {}", dump(text))));
     }
@@ -340,7 +340,7 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
             });
         }
         let pair = encoded.join("&");
-        interp.charge(pair.len())?;
+        interp.use_scratch(pair.len())?;
         pairs.push(pair);
     }
     Ok(pairs.join("&"))

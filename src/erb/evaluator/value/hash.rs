@@ -216,7 +216,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Regexp(regexp) => (&regexp.source, regexp.options).hash(state),
         Value::Object(object) => match &*object.data.borrow() {
-            Data::Fields(fields) => {
+            Data::Struct(fields) => {
                 Rc::as_ptr(&object.class).hash(state);
                 for field in fields {
                     hash_value(field, state, depth + 1);
@@ -282,7 +282,7 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
                 return true;
             }
             match (&*a.data.borrow(), &*b.data.borrow()) {
-                (Data::Fields(x), Data::Fields(y)) => {
+                (Data::Struct(x), Data::Struct(y)) => {
                     Rc::ptr_eq(&a.class, &b.class)
                         && x.len() == y.len()
                         && x.iter().zip(y).all(|(x, y)| eql(x, y, depth + 1))

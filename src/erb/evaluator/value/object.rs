@@ -68,9 +68,9 @@ pub(crate) enum MethodBody {
     /// The body of a `def`.
     Code(Arc<Body>),
     /// Returns an instance variable (`attr_reader`).
-    Reader(Name),
+    AttributeReader(Name),
     /// Sets an instance variable (`attr_writer`).
-    Writer(Name),
+    AttributeWriter(Name),
     /// The block of `define_method`.
     Proc(Value),
     /// An alias of one of Ruby's own methods.
@@ -109,7 +109,7 @@ impl Data {
     /// Returns the values in the content.
     fn into_values(self) -> impl Iterator<Item = Value> {
         let values = match self {
-            Data::Fields(fields) => fields,
+            Data::Struct(fields) => fields,
             Data::Table(hash) | Data::Set(hash) => vec![Value::Hash(hash)],
             Data::Exception(exception) => vec![exception.message, exception.cause, exception.detail],
             Data::Enumerator { receiver, mut args, .. } => {
@@ -123,7 +123,7 @@ impl Data {
             | Data::Digest(..)
             | Data::Certificate(_)
             | Data::DistinguishedName(_)
-            | Data::Reader(..)
+            | Data::TextStream(..)
             | Data::Else { .. } => Vec::new(),
         };
         values.into_iter()
@@ -135,7 +135,7 @@ pub(crate) enum Data {
     /// No content besides instance variables.
     Plain,
     /// The values of a Struct, in the order of its members.
-    Fields(Vec<Value>),
+    Struct(Vec<Value>),
     /// The values of an OpenStruct or of upstream's property struct, by symbol.
     Table(Rc<RHash>),
     /// The items of a Set, as keys.
@@ -158,7 +158,7 @@ pub(crate) enum Data {
     /// The name of a certificate's subject or issuer.
     DistinguishedName(Rc<DistinguishedName>),
     /// A `StringIO`, or a reader on one: the text, and the number of bytes read from it.
-    Reader(Rc<RString>, usize),
+    TextStream(Rc<RString>, usize),
     /// The result of `if_p`.
     Else {
         /// True if a property was missing, so `else` runs.

@@ -61,14 +61,14 @@ OBJECTS = {
 }.freeze
 
 
-Fact = Struct.new(:name, :superclass, :kind, :includes, :methods, :own)
+Fact = Struct.new(:name, :superclass, :kind, :includes, :methods, :class_methods)
 FORM = /ClassFact \{ name: "(.*?)", superclass: (?:None|Some\("(.*?)"\)), is_module: (\w+), includes: "(.*?)",
-\s+methods: "(.*?)",\s+own: "(.*?)" \}/
+\s+methods: "(.*?)",\s+class_methods: "(.*?)" \}/
 
 found = File.read(File.join(__dir__, "facts.rs")).scan(FORM).map do |name, superclass, is_module, *lists|
-  includes, methods, own = lists.map(&:split)
+  includes, methods, class_methods = lists.map(&:split)
   counts = methods.to_h { |method| [method[/\A[^:]+/], method[/:(.*)/, 1]] }
-  Fact.new(name, superclass, is_module == "true" ? Module : Class, includes, counts, own)
+  Fact.new(name, superclass, is_module == "true" ? Module : Class, includes, counts, class_methods)
 end
 FACTS = found.to_h { |fact| [fact.name, fact] }.freeze
 
@@ -81,9 +81,9 @@ def methods_by_facts(name)
   [*fact.includes, fact.superclass].reduce(fact.methods) { |all, from| methods_by_facts(from).merge(all) }
 end
 
-def own_by_facts(name)
+def class_methods_by_facts(name)
   fact = FACTS[name]
-  fact ? fact.own + own_by_facts(fact.superclass) : []
+  fact ? fact.class_methods + class_methods_by_facts(fact.superclass) : []
 end
 
 def methods_by_ruby(type)
@@ -94,7 +94,7 @@ def methods_by_ruby(type)
 end
 
 # Returns the methods of a class itself, without those that all objects have.
-def own_by_ruby(type)
+def class_methods_by_ruby(type)
   type.singleton_methods.map(&:to_s)
 end
 
@@ -173,7 +173,7 @@ def differences(fact)
   includes = includes_by_ruby(type)
   found << "includes #{includes.join(" ")}" unless includes.sort == fact.includes.sort
   found + named(fact, "#", method(:methods_by_ruby), ->(name) { methods_by_facts(name).keys }) +
-    named(fact, ".", method(:own_by_ruby), method(:own_by_facts)) + miscounted(fact)
+    named(fact, ".", method(:class_methods_by_ruby), method(:class_methods_by_facts)) + miscounted(fact)
 end
 
 # Returns the differences of names, without those that a superclass also has.
@@ -218,13 +218,13 @@ def text(type)
     end
     expected ? "#{name}:#{expected}" : name
   end
-  own = own_by_ruby(type) - (superclass ? own_by_ruby(Object.const_get(superclass)) : [])
-  own |= type.singleton_methods(false).map(&:to_s)
+  class_methods = class_methods_by_ruby(type) - (superclass ? class_methods_by_ruby(Object.const_get(superclass)) : [])
+  class_methods |= type.singleton_methods(false).map(&:to_s)
   <<~FACT.gsub(/^(?=.)/, "    ")
     ClassFact { name: "#{type.name}", superclass: #{superclass ? "Some(\"#{superclass}\")" : "None"}, \
     is_module: #{!type.is_a?(Class)}, includes: "#{includes.join(" ")}",
         methods: "#{methods.join(" ")}",
-        own: "#{own.sort.join(" ")}" },
+        class_methods: "#{class_methods.sort.join(" ")}" },
   FACT
 end
 

@@ -21,7 +21,7 @@ pub(crate) struct ClassFact {
     /// `1`, `0..2`, `1+`.
     pub(crate) methods: &'static str,
     /// Class methods, separated by spaces.
-    pub(crate) own: &'static str,
+    pub(crate) class_methods: &'static str,
 }
 
 /// Returns the facts about a class or module, by its full name.
@@ -30,7 +30,7 @@ pub(crate) fn fact(name: &str) -> Option<&'static ClassFact> {
 }
 
 /// Returns true if a list such as [`ClassFact::methods`] contains this method.
-pub(crate) fn lists(list: &str, name: &str) -> bool {
+pub(crate) fn list_contains(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known.split(':').next() == Some(name))
 }
 

@@ -65,7 +65,7 @@ fn oid(extension: &X509Extension<'_>) -> String {
 fn object(interp: &mut Interp, extension: &X509Extension<'_>) -> EvalResult {
     let class = interp.class("OpenSSL::X509::Extension");
     let object = interp.object(class, Data::Plain);
-    interp.charge(128 + extension.value.len())?;
+    interp.use_scratch(128 + extension.value.len())?;
     interp.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
     let value = value_text(extension.parsed_extension()).map_or(Value::Nil, Value::str);
     interp.set_instance_variable(&object, &"@value".into(), value)?;

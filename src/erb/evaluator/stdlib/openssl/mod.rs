@@ -49,7 +49,7 @@ fn certificate(interp: &mut Interp, class: &Rc<Class>, args: &Args) -> EvalResul
         return Ok(text);
     }
     let bytes = super::base64::bytes_of(interp, &text)?;
-    interp.charge(bytes.len())?;
+    interp.use_scratch(bytes.len())?;
     let der = match pem::parse_many(&bytes) {
         Ok(blocks) if !blocks.is_empty() => {
             blocks.iter().find(|block| block.tag() == "CERTIFICATE").map(|block| block.contents().to_vec())

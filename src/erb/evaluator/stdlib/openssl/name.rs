@@ -145,7 +145,7 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
                 (_, "emailAddress" | "DC") => IA5_STRING,
                 _ => UTF8_STRING,
             };
-            interp.charge(64 + value.len())?;
+            interp.use_scratch(64 + value.len())?;
             attributes.push(Attribute { key: (*key).to_owned(), value, kind });
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
     if emitter.open_ended {
         emitter.out.push_str("...\n");
     }
-    interp.charge(emitter.out.len())?;
+    interp.use_scratch(emitter.out.len())?;
     Ok(emitter.out)
 }
 
@@ -79,7 +79,7 @@ impl Builder {
     fn build(&mut self, interp: &mut Interp, value: &Value) -> EvalResult<Item> {
         interp.step(1)?;
         interp.check_depth()?;
-        interp.charge(32)?;
+        interp.use_scratch(32)?;
         Ok(match value {
             Value::Nil => plain(""),
             Value::Bool(flag) => plain(flag.to_string()),
@@ -133,7 +133,7 @@ impl Builder {
             }
             Value::Object(object) => {
                 let fields = match &*object.data.borrow() {
-                    Data::Fields(fields) => Some(fields.clone()),
+                    Data::Struct(fields) => Some(fields.clone()),
                     _ => None,
                 };
                 let (Some(fields), Some((members, _))) = (fields, object.class.members.borrow().clone())

@@ -7,7 +7,7 @@ use super::resolve::{self, Plain};
 use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::stdlib::base64;
 use crate::evaluator::value::{RArray, RHash, Value};
-use yaml::syntax_tree::{self, Id, RawKind, SyntaxTree};
+use yaml::syntax_tree::{self, NodeId, RawContent, SyntaxTree};
 
 /// The features that the caller permits in addition to plain data.
 struct Allowed {
@@ -45,7 +45,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
         symbolize_names: flag("symbolize_names"),
     };
-    interp.charge(text.len().saturating_mul(4))?;
+    interp.use_scratch(text.len().saturating_mul(4))?;
     let loaded = syntax_tree::parse(&text, |tree| match tree.root {
         Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(interp, root),
         None => {
@@ -64,27 +64,27 @@ struct Loader<'a> {
     tree: &'a SyntaxTree<'a>,
     allowed: Allowed,
     /// The values of the nodes read so far, for aliases.
-    values: HashMap<Id, Value>,
+    values: HashMap<NodeId, Value>,
 }
 
 impl Loader<'_> {
-    fn node(&mut self, interp: &mut Interp, id: Id) -> EvalResult {
+    fn node(&mut self, interp: &mut Interp, id: NodeId) -> EvalResult {
         interp.step(1)?;
-        interp.charge(64)?;
+        interp.use_scratch(64)?;
         let raw = &self.tree.nodes[id];
         match &raw.kind {
-            RawKind::Scalar { text, plain } => {
+            RawContent::Scalar { text, plain } => {
                 let value = self.scalar(interp, text, *plain, raw.tag.as_deref())?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
-            RawKind::Alias(target) => {
+            RawContent::Alias(target) => {
                 if !self.allowed.aliases {
                     return Err(interp.error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(target).cloned().unwrap_or(Value::Nil))
             }
-            RawKind::Seq(items) => {
+            RawContent::Seq(items) => {
                 self.collection_tag(interp, raw.tag.as_deref())?;
                 let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
@@ -94,7 +94,7 @@ impl Loader<'_> {
                 }
                 Ok(Value::Array(array))
             }
-            RawKind::Map(entries) => {
+            RawContent::Map(entries) => {
                 self.collection_tag(interp, raw.tag.as_deref())?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
@@ -107,11 +107,11 @@ impl Loader<'_> {
     }
 
     /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
-    fn entry(&mut self, interp: &mut Interp, hash: &RHash, key: Id, value: Id) -> EvalResult<()> {
+    fn entry(&mut self, interp: &mut Interp, hash: &RHash, key: NodeId, value: NodeId) -> EvalResult<()> {
         let is_merge = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
-            && matches!(&self.tree.nodes[key].kind, RawKind::Scalar { text, .. } if text == "<<");
-        let by_list = matches!(self.tree.nodes[value].kind, RawKind::Seq(_));
-        let by_map = matches!(self.tree.nodes[value].kind, RawKind::Map(_) | RawKind::Alias(_));
+            && matches!(&self.tree.nodes[key].kind, RawContent::Scalar { text, .. } if text == "<<");
+        let by_list = matches!(self.tree.nodes[value].kind, RawContent::Seq(_));
+        let by_map = matches!(self.tree.nodes[value].kind, RawContent::Map(_) | RawContent::Alias(_));
         let mut key = self.node(interp, key)?;
         let value = self.node(interp, value)?;
         if is_merge {

@@ -26,13 +26,15 @@ pub(crate) fn class_method(
                 }
                 None => Rc::new(RString::new(String::new())),
             };
-            interp.object(Rc::clone(class), Data::Reader(text, 0))
+            interp.object(Rc::clone(class), Data::TextStream(text, 0))
         }
         ("Zlib::GzipReader", "new") => {
             let io = interp.arg(args, 0)?;
             let source = match &io {
                 Value::Object(object) => match &*object.data.borrow() {
-                    Data::Reader(text, read) => Some(text.bytes().split_off((*read).min(text.bytes().len()))),
+                    Data::TextStream(text, read) => {
+                        Some(text.bytes().split_off((*read).min(text.bytes().len())))
+                    }
                     _ => None,
                 },
                 _ => None,
@@ -46,7 +48,7 @@ pub(crate) fn class_method(
                 Ok(text) => RString::new(text),
                 Err(error) => RString::from_bytes(error.as_bytes()),
             };
-            interp.object(Rc::clone(class), Data::Reader(Rc::new(text), 0))
+            interp.object(Rc::clone(class), Data::TextStream(Rc::new(text), 0))
         }
         ("Zlib", "gunzip") => {
             let source = bytes_of(interp, args)?;
@@ -82,7 +84,7 @@ fn decompress(interp: &mut Interp, mut from: impl Read, class: &str) -> EvalResu
         match from.read(&mut piece) {
             Ok(0) => return Ok(out),
             Ok(count) => {
-                interp.charge(count * 2)?;
+                interp.use_scratch(count * 2)?;
                 out.extend_from_slice(&piece[..count]);
             }
             Err(_) => return Err(interp.error(class, "not in the right format")),
@@ -98,13 +100,13 @@ pub(crate) fn method(
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     let (text, read) = match &*object.data.borrow() {
-        Data::Reader(text, read) => (Rc::clone(text), *read),
+        Data::TextStream(text, read) => (Rc::clone(text), *read),
         _ => return Ok(None),
     };
     let is_string_io = object.class.label() == "StringIO";
     let this = Value::Object(Rc::clone(object));
     let seek = |at: usize| {
-        if let Data::Reader(_, read) = &mut *object.data.borrow_mut() {
+        if let Data::TextStream(_, read) = &mut *object.data.borrow_mut() {
             *read = at;
         }
     };
@@ -120,7 +122,7 @@ pub(crate) fn method(
     };
     Ok(Some(match name {
         "read" if args.is_empty() => {
-            interp.charge(length)?;
+            interp.use_scratch(length)?;
             let rest = text.get().get(read..).unwrap_or_default().to_owned();
             seek(length);
             let rest = RString::new(rest);
@@ -147,7 +149,7 @@ pub(crate) fn method(
             let mut at = read;
             while at < length {
                 let end = line_end(at);
-                interp.charge(end - at + 16)?;
+                interp.use_scratch(end - at + 16)?;
                 lines.push(Value::str(&text.get()[at..end]));
                 at = end;
             }
