@@ -47,7 +47,7 @@ pub struct AccessSettings {
 
 /// The endpoint and credentials that [`AccessSettings`] describe, checked and parsed.
 #[derive(Clone)]
-pub struct Access {
+pub struct CheckedAccess {
     pub(super) endpoint: Option<String>,
     pub(super) auth: Auth,
     pub(super) roots: Option<Vec<CertificateDer<'static>>>,
@@ -88,7 +88,7 @@ impl fmt::Debug for AccessSettings {
 impl AccessSettings {
     /// Checks the settings. The error names the setting that is missing or wrong. The password becomes a
     /// secret of `redactor`.
-    pub fn access(self, redactor: &Redactor) -> Result<Access> {
+    pub fn check(self, redactor: &Redactor) -> Result<CheckedAccess> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
             (Some(auth_type), ..) => auth_type,
             (None, Some(_), _) => "password",
@@ -160,7 +160,7 @@ impl AccessSettings {
             Some(text) => Some(text.parse().map_err(Error::invalid)?),
             None => None,
         };
-        Ok(Access { endpoint, auth, roots, version })
+        Ok(CheckedAccess { endpoint, auth, roots, version })
     }
 }
 
@@ -188,8 +188,8 @@ pub(super) fn http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn settings(value: serde_json::Value) -> Result<Access> {
-        serde_json::from_value::<AccessSettings>(value).unwrap().access(&Redactor::default())
+    fn settings(value: serde_json::Value) -> Result<CheckedAccess> {
+        serde_json::from_value::<AccessSettings>(value).unwrap().check(&Redactor::default())
     }
 
     #[test]

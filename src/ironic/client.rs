@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use ureq::http::Method;
 
-use super::access::{Access, Auth};
+use super::access::{Auth, CheckedAccess};
 use super::error::{IronicError, Refusal, reason};
 use super::keystone;
-use super::version::{HEADER, Microversion, NEWEST};
+use super::version::{HEADER, Microversion, NEWEST_TESTED};
 use super::wire::{self, Answer};
 use base::encoding::basic_authorization;
 
@@ -22,7 +22,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A client of one Ironic.
 pub struct Client {
     http: ureq::Agent,
-    access: Access,
+    access: CheckedAccess,
     base: String,
     version: Microversion,
     token: Mutex<Option<String>>,
@@ -33,14 +33,14 @@ pub struct Client {
 
 impl Client {
     /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
-    pub fn connect(access: Access) -> Result<Self, IronicError> {
-        let http = wire::agent(&access);
+    pub fn connect(access: CheckedAccess) -> Result<Self, IronicError> {
+        let http = wire::http_client(&access);
         let (base, token) = match &access.auth {
             Auth::Keystone(keystone) => {
                 let token = keystone::token(&http, keystone, access.endpoint.as_deref())?;
                 (token.endpoint, Some(token.text))
             }
-            // `AccessSettings::access` requires an endpoint if there is no Keystone.
+            // `AccessSettings::check` requires an endpoint if there is no Keystone.
             Auth::None | Auth::Basic { .. } => (access.endpoint.clone().unwrap_or_default(), None),
         };
         let token = Mutex::new(token);
@@ -48,7 +48,7 @@ impl Client {
             http,
             access,
             base,
-            version: NEWEST,
+            version: NEWEST_TESTED,
             token,
             lock_retry_period: LOCK_RETRY_PERIOD,
             outage_retry_period: Duration::ZERO,
@@ -105,7 +105,7 @@ impl Client {
             let problem = "it does not name the API versions of the server; is this Ironic?".to_owned();
             return Err(IronicError::Protocol { request: request.into(), problem });
         };
-        let asked = self.access.version.unwrap_or(highest.min(NEWEST));
+        let asked = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
         if (lowest..=highest).contains(&asked) {
             return Ok(asked);
         }

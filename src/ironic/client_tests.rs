@@ -24,7 +24,7 @@ fn settings(server: &Server) -> AccessSettings {
 }
 
 fn connect(settings: AccessSettings) -> Result<Client, IronicError> {
-    Client::connect(settings.access(&base::redact::Redactor::default()).unwrap())
+    Client::connect(settings.check(&base::redact::Redactor::default()).unwrap())
 }
 
 fn fault(status: &str, reason: &str) -> Vec<u8> {

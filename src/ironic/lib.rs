@@ -1,7 +1,7 @@
 //! A client for the bare metal API of a standalone Ironic (docs.openstack.org,
 //! `ironic/latest/contributor/webapi.html` and "Bare Metal API v1 reference").
 //!
-//! Entry points: [`AccessSettings::access`], which turns settings into an endpoint and credentials;
+//! Entry points: [`AccessSettings::check`], which turns settings into an endpoint and credentials;
 //! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
 //! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.
 //!
@@ -11,7 +11,7 @@
 //! # fn main() -> base::Result<()> {
 //! let endpoint = Some("http://127.0.0.1:6385".into());
 //! let settings = AccessSettings { endpoint, ..AccessSettings::default() };
-//! let ironic = Client::connect(settings.access(&Redactor::default())?)?;
+//! let ironic = Client::connect(settings.check(&Redactor::default())?)?;
 //! let targets = ironic.list(Collection::Targets, &ListOptions::default())?;
 //! # Ok(())
 //! # }
@@ -41,7 +41,7 @@ mod values;
 mod version;
 mod wire;
 
-pub use access::{Access, AccessSettings};
+pub use access::{AccessSettings, CheckedAccess};
 pub use client::Client;
 pub use error::{IronicError, Refusal};
 pub use node::{Power, Provision};

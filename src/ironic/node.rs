@@ -7,7 +7,7 @@ use ureq::http::Method;
 
 use super::client::Client;
 use super::error::IronicError;
-use super::resource::{Collection, Object, one, segment};
+use super::resource::{Collection, Object, object_path, segment};
 use super::values;
 use super::version::Microversion;
 
@@ -88,7 +88,7 @@ impl Client {
     pub fn node_uuid(&self, node: &str) -> Result<String, IronicError> {
         let found = self.get(Collection::Nodes, node, &["uuid".to_owned()])?;
         text(&found, "uuid").map(str::to_owned).ok_or_else(|| IronicError::Protocol {
-            request: format!("GET {}", one(Collection::Nodes, node)),
+            request: format!("GET {}", object_path(Collection::Nodes, node)),
             problem: "it has no `uuid`".to_owned(),
         })
     }
@@ -192,7 +192,7 @@ impl Client {
 /// Returns the URL path of a part of a node.
 fn below(node: &str, part: &[&str]) -> String {
     let part: String = part.iter().map(|word| format!("/{}", segment(word))).collect();
-    format!("{}{part}", one(Collection::Nodes, node))
+    format!("{}{part}", object_path(Collection::Nodes, node))
 }
 
 /// Returns a field if it is a string.

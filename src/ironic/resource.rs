@@ -16,7 +16,7 @@ use super::version::Microversion;
 pub type Object = Map<String, Value>;
 
 /// The number of objects to request per page. A server may return fewer.
-const PAGE: usize = 1000;
+const PAGE_SIZE: usize = 1000;
 /// The characters that are not percent-encoded in a part of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -129,16 +129,16 @@ impl ListOptions {
 }
 
 impl Client {
-    /// Returns all objects that match the filter, from as many pages as there are.
-    pub fn list(&self, collection: Collection, filter: &ListOptions) -> Result<Vec<Object>, IronicError> {
+    /// Returns all objects that match the options, from as many pages as there are.
+    pub fn list(&self, collection: Collection, options: &ListOptions) -> Result<Vec<Object>, IronicError> {
         let sorts_here =
-            filter.sort.len() > 1 || filter.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
-        if !sorts_here && filter.matching.is_empty() {
-            return self.pages(collection, filter);
+            options.sort.len() > 1 || options.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
+        if !sorts_here && options.matching.is_empty() {
+            return self.pages(collection, options);
         }
-        let mut request = ListOptions { limit: None, ..filter.clone() };
+        let mut request = ListOptions { limit: None, ..options.clone() };
         if sorts_here {
-            for key in filter.sort.iter().filter(|(key, _)| collection.server_sorts_by(key)) {
+            for key in options.sort.iter().filter(|(key, _)| collection.server_sorts_by(key)) {
                 // Let the server refuse a field that cannot be sorted by, as it does with a single field.
                 let probe = ListOptions { limit: Some(1), sort: vec![key.clone()], ..ListOptions::default() };
                 self.pages(collection, &probe)?;
@@ -147,37 +147,38 @@ impl Client {
         }
         match request.fields.is_empty() {
             true => request.detail = true,
-            false => request.fields = filter.needed_fields(),
+            false => request.fields = options.needed_fields(),
         }
         let mut found = self.pages(collection, &request)?;
-        found.retain(|object| filter.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
+        found.retain(|object| options.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
         if sorts_here {
             found.sort_by(|one, other| {
-                let orders = filter.sort.iter().map(|(key, backwards)| {
-                    let order = order(one.get(key), other.get(key));
+                let orders = options.sort.iter().map(|(key, backwards)| {
+                    let order = compare_values(one.get(key), other.get(key));
                     if *backwards { order.reverse() } else { order }
                 });
                 orders.fold(Ordering::Equal, Ordering::then)
             });
         }
-        found.truncate(filter.limit.unwrap_or(usize::MAX));
+        found.truncate(options.limit.unwrap_or(usize::MAX));
         Ok(found)
     }
 
-    fn pages(&self, collection: Collection, filter: &ListOptions) -> Result<Vec<Object>, IronicError> {
+    fn pages(&self, collection: Collection, options: &ListOptions) -> Result<Vec<Object>, IronicError> {
         let mut found: Vec<Object> = Vec::new();
-        let mut marker = filter.marker.clone();
+        let mut marker = options.marker.clone();
         let path = format!("/v1/{}", collection.path());
         let problem = |problem: &str| IronicError::Protocol {
             request: format!("GET {path}"),
             problem: problem.to_owned(),
         };
         loop {
-            let size = filter.limit.map_or(PAGE, |limit| limit.saturating_sub(found.len()).min(PAGE));
+            let size =
+                options.limit.map_or(PAGE_SIZE, |limit| limit.saturating_sub(found.len()).min(PAGE_SIZE));
             if size == 0 {
                 return Ok(found);
             }
-            let url = format!("{path}?{}", encode(&filter.query(size, marker.as_deref())));
+            let url = format!("{path}?{}", encode(&options.query(size, marker.as_deref())));
             let mut answer = self.call(&Method::GET, &url, None, collection.needs())?;
             let Some(Value::Array(page)) = answer.get_mut(collection.key()).map(Value::take) else {
                 return Err(problem(&format!("it has no list `{}`", collection.key())));
@@ -207,7 +208,7 @@ impl Client {
     /// Returns one object by its UUID, or by its name if the collection has names. Empty `fields` returns all
     /// fields.
     pub fn get(&self, collection: Collection, id: &str, fields: &[String]) -> Result<Object, IronicError> {
-        let mut path = one(collection, id);
+        let mut path = object_path(collection, id);
         if !fields.is_empty() {
             path = format!("{path}?{}", encode(&[("fields", fields.join(","))]));
         }
@@ -234,12 +235,12 @@ impl Client {
     /// Changes single keys of an object and returns the whole object.
     pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<Object, IronicError> {
         let body = patch.document()?;
-        self.object(&Method::PATCH, &one(collection, id), Some(&body), collection.needs())
+        self.object(&Method::PATCH, &object_path(collection, id), Some(&body), collection.needs())
     }
 
     /// Deletes an object. Fails with [`Refusal::NotFound`](crate::Refusal::NotFound) if it does not exist.
     pub fn delete(&self, collection: Collection, id: &str) -> Result<(), IronicError> {
-        self.call(&Method::DELETE, &one(collection, id), None, collection.needs()).map(drop)
+        self.call(&Method::DELETE, &object_path(collection, id), None, collection.needs()).map(drop)
     }
 
     pub(super) fn object(
@@ -263,7 +264,7 @@ impl Client {
 }
 
 /// Returns the URL path of one object.
-pub(super) fn one(collection: Collection, id: &str) -> String {
+pub(super) fn object_path(collection: Collection, id: &str) -> String {
     format!("/v1/{}/{}", collection.path(), segment(id))
 }
 
@@ -277,7 +278,7 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 /// Compares numbers by value and everything else as text. Missing and null values come first.
-fn order(one: Option<&Value>, other: Option<&Value>) -> Ordering {
+fn compare_values(one: Option<&Value>, other: Option<&Value>) -> Ordering {
     let present = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
     match (present(one), present(other)) {
         (Some(Value::Number(one)), Some(Value::Number(other))) => {
@@ -298,9 +299,9 @@ mod tests {
 
     #[test]
     fn ids_cannot_escape_their_collection() {
-        assert_eq!(one(Collection::Targets, "a/../b?c#d"), "/v1/volume/targets/a%2F..%2Fb%3Fc%23d");
+        assert_eq!(object_path(Collection::Targets, "a/../b?c#d"), "/v1/volume/targets/a%2F..%2Fb%3Fc%23d");
         for dots in ["", ".", ".."] {
-            assert_eq!(one(Collection::Nodes, dots), "/v1/nodes/%00");
+            assert_eq!(object_path(Collection::Nodes, dots), "/v1/nodes/%00");
         }
     }
 

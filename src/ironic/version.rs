@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The header that requests a version, and reports in the answer the version that was served.
 pub(super) const HEADER: &str = "X-OpenStack-Ironic-API-Version";
 /// The highest version that this client was tested with (Ironic 39).
-pub(super) const NEWEST: Microversion = Microversion(1, 115);
+pub(super) const NEWEST_TESTED: Microversion = Microversion(1, 115);
 
 /// A version of the API, such as `1.33`. Versions are ordered by number: 1.9 comes before 1.33.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use ureq::http::{HeaderMap, Method, Request};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use super::access::Access;
+use super::access::CheckedAccess;
 use super::error::IronicError;
 use net::tls_roots;
 
@@ -21,7 +21,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
-pub(super) fn agent(access: &Access) -> ureq::Agent {
+pub(super) fn http_client(access: &CheckedAccess) -> ureq::Agent {
     let roots = access.roots.clone().unwrap_or_else(tls_roots::system_roots);
     let roots: Vec<Certificate<'static>> =
         roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
@@ -96,7 +96,7 @@ pub(super) fn exchange(
         }
         None => http.run(request.body(()).map_err(malformed)?),
     };
-    let response = response.map_err(|error| transport(url, error))?;
+    let response = response.map_err(|error| connection_error(url, error))?;
     let (parts, body) = response.into_parts();
     let mut bytes = Vec::new();
     body.into_with_config().limit(ANSWER_LIMIT).reader().read_to_end(&mut bytes).map_err(|error| {
@@ -115,7 +115,7 @@ pub(super) fn address(url: &str) -> String {
     url[..end].to_owned()
 }
 
-fn transport(url: &str, error: ureq::Error) -> IronicError {
+fn connection_error(url: &str, error: ureq::Error) -> IronicError {
     let address = address(url);
     let problem = match error {
         ureq::Error::Rustls(problem) => {

@@ -1,4 +1,5 @@
-//! Connections for HTTP clients. Every wait ends at its timeout, and within [`SLICE`] of a signal.
+//! Connections for HTTP clients. Every wait ends at its timeout, and within
+//! [`INTERRUPT_CHECK_INTERVAL`] of a signal.
 //!
 //! The connections of ureq itself block in system calls that a signal does not end. The connections of this
 //! module resolve and connect on a separate thread, and read and write in slices.
@@ -23,7 +24,7 @@ use crate::known_certificate::TlsConnector;
 use base::text::duration;
 
 /// Interval between two checks for a signal while a connection waits.
-pub const SLICE: Duration = Duration::from_millis(100);
+pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns true when the run was interrupted and must not wait any longer.
 pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -51,7 +52,12 @@ pub struct UnresolvedHost(io::Error);
 /// Resolves `host` and connects to one of its addresses, within `limit` in total.
 ///
 /// After an interrupt, the thread that connects ends later: at `limit`, or when the resolver gives up.
-pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) -> io::Result<TcpStream> {
+pub fn dial(
+    host: &str,
+    port: u16,
+    limit: Duration,
+    is_interrupted: &dyn Fn() -> bool,
+) -> io::Result<TcpStream> {
     let started = Instant::now();
     let (sender, outcome) = mpsc::channel();
     let host = host.to_owned();
@@ -65,10 +71,10 @@ pub fn dial(host: &str, port: u16, limit: Duration, stopped: &dyn Fn() -> bool) 
     };
     loop {
         let left = limit.saturating_sub(started.elapsed());
-        match outcome.recv_timeout(left.min(SLICE)) {
+        match outcome.recv_timeout(left.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(too_late()),
             Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if stopped() => return Err(interrupted_error()),
+            Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
             Err(RecvTimeoutError::Timeout) if started.elapsed() < limit => {}
             Err(RecvTimeoutError::Timeout) => return Err(too_late()),
             Err(RecvTimeoutError::Disconnected) => {
@@ -127,15 +133,15 @@ impl Connector<()> for Dialer {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
         let stream = dial(host, port, *details.timeout.after, &*self.is_interrupted)?;
-        stream.set_read_timeout(Some(SLICE))?;
-        stream.set_write_timeout(Some(SLICE))?;
+        stream.set_read_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
+        stream.set_write_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         Ok(Some(BufferedConnection { stream, buffers, is_interrupted: Arc::clone(&self.is_interrupted) }))
     }
 }
 
-/// A connection with ureq's buffers. Its socket has [`SLICE`] as timeout.
+/// A connection with ureq's buffers. Its socket has [`INTERRUPT_CHECK_INTERVAL`] as timeout.
 struct BufferedConnection {
     stream: TcpStream,
     buffers: LazyBuffers,
@@ -144,21 +150,24 @@ struct BufferedConnection {
 
 impl fmt::Debug for BufferedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        f.write_str("BufferedConnection")
     }
 }
 
 /// The end of a wait, and the reason that ureq reports when it is reached.
-struct Limit {
+struct WaitDeadline {
     end: Option<Instant>,
     reason: Timeout,
 }
 
-impl Limit {
-    /// Creates the limit that begins now.
+impl WaitDeadline {
+    /// Creates the deadline of a wait that begins now.
     fn of(timeout: &NextTimeout) -> Self {
         let after = (!timeout.after.is_not_happening()).then_some(*timeout.after);
-        Limit { end: after.and_then(|after| Instant::now().checked_add(after)), reason: timeout.reason }
+        WaitDeadline {
+            end: after.and_then(|after| Instant::now().checked_add(after)),
+            reason: timeout.reason,
+        }
     }
 
     fn check(&self) -> Result<(), ureq::Error> {
@@ -170,7 +179,7 @@ impl Limit {
 }
 
 /// Returns true if nothing was transferred yet: the socket timed out, or a signal handler ran.
-pub fn must_wait(error: &io::Error) -> bool {
+pub fn is_not_ready(error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => true,
         // On Unix, this means that the connection itself has failed.
@@ -185,9 +194,9 @@ impl Transport for BufferedConnection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let whole = Limit::of(&timeout);
+        let whole = WaitDeadline::of(&timeout);
         let mut output = &self.buffers.output()[..amount];
-        let mut next = Limit::of(&timeout.for_write());
+        let mut next = WaitDeadline::of(&timeout.for_write());
         while !output.is_empty() {
             if (self.is_interrupted)() {
                 return Err(interrupted_error().into());
@@ -198,9 +207,9 @@ impl Transport for BufferedConnection {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(count) => {
                     output = &output[count..];
-                    next = Limit::of(&timeout.for_write());
+                    next = WaitDeadline::of(&timeout.for_write());
                 }
-                Err(error) if must_wait(&error) => {}
+                Err(error) if is_not_ready(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -208,7 +217,7 @@ impl Transport for BufferedConnection {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        let limit = Limit::of(&timeout.for_read());
+        let limit = WaitDeadline::of(&timeout.for_read());
         let input = self.buffers.input_append_buf();
         let amount = loop {
             if (self.is_interrupted)() {
@@ -217,7 +226,7 @@ impl Transport for BufferedConnection {
             limit.check()?;
             match self.stream.read(input) {
                 Ok(amount) => break amount,
-                Err(error) if must_wait(&error) => {}
+                Err(error) if is_not_ready(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         };
@@ -310,9 +319,9 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         rustix::net::listen(&listener, 0).unwrap();
         let _first = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let dialled = |limit, stopped: &dyn Fn() -> bool| {
+        let dialled = |limit, is_interrupted: &dyn Fn() -> bool| {
             let started = Instant::now();
-            let error = dial("127.0.0.1", port, limit, stopped).unwrap_err();
+            let error = dial("127.0.0.1", port, limit, is_interrupted).unwrap_err();
             assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
             error.to_string()
         };

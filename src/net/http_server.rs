@@ -50,15 +50,15 @@ mod base64_text {
 /// The timeout of reading the rest of a request after its answer.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves HTTP/1 on a stream until it ends. `timeout_headers` is the timeout for the headers of a request and
+/// Serves HTTP/1 on a stream until it ends. `header_timeout` is the timeout for the headers of a request and
 /// for an idle connection; `server` names the server in the log.
-pub async fn serve_connection<S>(stream: S, app: Router, timeout_headers: Duration, server: &str)
+pub async fn serve_connection<S>(stream: S, app: Router, header_timeout: Duration, server: &str)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(timeout_headers)
+        .header_read_timeout(header_timeout)
         .max_buf_size(64 * 1024)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app))
         .without_shutdown()

@@ -21,7 +21,7 @@ use super::socks5;
 use super::tunnel::JumpboxSession;
 use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
-use net::http_client::{self, SLICE, must_wait};
+use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
 
 /// The maximum size of a proxy's answer to CONNECT, in bytes.
 const MAX_ANSWER: usize = 16 << 10;
@@ -86,9 +86,9 @@ impl ProxyDialer {
         }))
     }
 
-    /// Opens a connection to `host` with timeouts of [`SLICE`]. Each hop on the way may take `limit`, and
-    /// with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An error of kind
-    /// `PermissionDenied` is permanent.
+    /// Opens a connection to `host` with timeouts of [`INTERRUPT_CHECK_INTERVAL`]. Each hop on the way may
+    /// take `limit`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An error
+    /// of kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, limit: Duration) -> io::Result<Box<dyn Stream>> {
         let stopped = || (self.0.interrupted)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
@@ -97,7 +97,7 @@ impl ProxyDialer {
                 let through = |error| about(error, &format!("the SOCKS proxy {proxy}"));
                 let mut stream =
                     http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(through)?;
-                stream.set_timeouts(SLICE, SLICE)?;
+                stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
                 socks5::connect(&mut bounded, host, port, proxy.credentials.as_ref()).map_err(through)?;
                 Box::new(stream)
@@ -127,12 +127,13 @@ impl ProxyDialer {
                 ));
             }
         };
-        stream.set_timeouts(SLICE, SLICE)?;
+        stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
         Ok(stream)
     }
 }
 
-/// A connection whose reads and writes end at a timeout, or at a signal. Its own timeouts must be [`SLICE`].
+/// A connection whose reads and writes end at a timeout, or at a signal. Its own timeouts must be
+/// [`INTERRUPT_CHECK_INTERVAL`].
 struct TimeLimited<'a, S: ?Sized> {
     stream: &'a mut S,
     limit: Duration,
@@ -149,7 +150,7 @@ impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
         loop {
             match attempt(self.stream) {
-                Err(error) if must_wait(&error) => {}
+                Err(error) if is_not_ready(&error) => {}
                 outcome => return outcome,
             }
             if (self.interrupted)().is_err() {
@@ -346,7 +347,7 @@ impl Transport for ProxyConnection {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         // If data keeps arriving, `TimeLimited` never waits for a whole slice and never checks for signals.
-        if self.asked.elapsed() >= SLICE {
+        if self.asked.elapsed() >= INTERRUPT_CHECK_INTERVAL {
             self.asked = Instant::now();
             if (self.interrupted)().is_err() {
                 return Err(http_client::interrupted_error().into());

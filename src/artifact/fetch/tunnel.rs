@@ -13,7 +13,7 @@ use super::InterruptCheck;
 use super::proxy::Proxy;
 use crate::limits::CONNECT_TIMEOUT;
 use base::files::input;
-use net::http_client::{self, SLICE};
+use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
 use net::ssh::{self, SshKey, SshServer, SshSession};
 
 /// The maximum size of a private key in bytes.
@@ -115,7 +115,7 @@ impl JumpboxSession {
 async fn limited<F: Future>(interrupted: &InterruptCheck, waited_for: F) -> io::Result<Option<F::Output>> {
     let signal = async {
         while interrupted().is_ok() {
-            tokio::time::sleep(SLICE).await;
+            tokio::time::sleep(INTERRUPT_CHECK_INTERVAL).await;
         }
     };
     tokio::select! {

@@ -84,7 +84,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
     let (deploy_timeout, power_timeout) = (config.deploy_timeout(), config.power_timeout());
     let outage_retry_period = config.outage_retry_period();
     // The run that started this process redacts the output that it shows.
-    let access = config.ironic.access(&Redactor::default()).map_err(|error| {
+    let access = config.ironic.check(&Redactor::default()).map_err(|error| {
         let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
         let problem = error.chain().join(": ");
         CpiFailure::cloud(format!(

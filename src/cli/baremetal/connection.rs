@@ -149,7 +149,7 @@ impl Connection {
             cacert,
             api_version: given(&self.os_baremetal_api_version),
         };
-        let access = settings.access(&session.redactor).map_err(|error| {
+        let access = settings.check(&session.redactor).map_err(|error| {
             error.with_hint(
                 "each setting is a flag and a variable: `endpoint` is --os-endpoint or \
                     OS_ENDPOINT; see `monopile baremetal node list --help`",

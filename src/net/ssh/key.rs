@@ -14,7 +14,7 @@ pub struct SshKey(pub(super) Arc<PrivateKey>);
 
 impl std::fmt::Debug for SshKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("SshKey(…)")
     }
 }
 

@@ -57,7 +57,7 @@ pub struct SshSession {
 /// The callbacks of russh for a session.
 pub struct SessionCallbacks {
     /// The host key of the server.
-    shown: Arc<Mutex<Option<PublicKey>>>,
+    presented_key: Arc<Mutex<Option<PublicKey>>>,
     /// The host key that the server must have.
     known: Option<PublicKey>,
     forwarded: Option<mpsc::Sender<ForwardedConnection>>,
@@ -69,7 +69,7 @@ impl client::Handler for SessionCallbacks {
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
         let PublicKeyOrCertificate::PublicKey { key, .. } = server else { return Ok(self.known.is_none()) };
         let accepted = self.known.as_ref().is_none_or(|known| known.key_data() == key.key_data());
-        *self.shown.lock() = Some(key.clone());
+        *self.presented_key.lock() = Some(key.clone());
         Ok(accepted)
     }
 
@@ -126,7 +126,7 @@ impl SshSession {
 /// Connects to `server`, checks its host key, and logs in.
 pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let address = format!("{}:{}", server.host, server.port);
-    let stream = reach(server, &address).await?;
+    let stream = connect_tcp(server, &address).await?;
     let handshake = |problem: String| SshError::Handshake { address: address.clone(), problem };
 
     let known = match &server.host_key {
@@ -145,23 +145,23 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         kinds.sort_by_key(|kind| !same_kind(kind, &known.algorithm()));
         config.preferred.key = Cow::Owned(kinds);
     }
-    let shown = Arc::new(Mutex::new(None));
+    let presented_key = Arc::new(Mutex::new(None));
     let client = SessionCallbacks {
-        shown: Arc::clone(&shown),
+        presented_key: Arc::clone(&presented_key),
         known: known.clone(),
         forwarded: server.forwarded.clone(),
     };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
     let outcome = timeout(STEP_TIMEOUT, shaking).await;
-    let shown = shown.lock().take();
-    if let (Some(known), Some(shown)) = (&known, &shown)
-        && known.key_data() != shown.key_data()
+    let presented_key = presented_key.lock().take();
+    if let (Some(known), Some(presented_key)) = (&known, &presented_key)
+        && known.key_data() != presented_key.key_data()
     {
         let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
         return Err(SshError::HostKeyChanged {
             address,
             known: fingerprint(known),
-            seen: fingerprint(shown),
+            seen: fingerprint(presented_key),
         });
     }
     let mut handle = match outcome {
@@ -178,10 +178,10 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
             )));
         }
     }
-    if let Some(key) = &shown {
+    if let Some(key) = &presented_key {
         tracing::debug!(address, fingerprint = %key.fingerprint(HashAlg::Sha256), "logged in by SSH");
     }
-    Ok(SshSession { handle, host_key: shown.and_then(|key| key.to_openssh().ok()), address })
+    Ok(SshSession { handle, host_key: presented_key.and_then(|key| key.to_openssh().ok()), address })
 }
 
 /// Returns true for equal algorithms. For RSA, the hash algorithm does not matter.
@@ -189,7 +189,7 @@ fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bo
     one == other || (one.clone().is_rsa() && other.clone().is_rsa())
 }
 
-async fn reach(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
+async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
     let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
     let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
     let found =
@@ -224,7 +224,7 @@ async fn log_in(
     };
     let user = server.user.as_str();
     if let Some(SshKey(key)) = &server.key {
-        for hash in hashes(handle, key.algorithm().is_rsa()).await.map_err(failed)? {
+        for hash in rsa_hashes_to_try(handle, key.algorithm().is_rsa()).await.map_err(failed)? {
             let key = PrivateKeyWithHashAlg::new(Arc::clone(key), hash);
             if handle.authenticate_publickey(user, key).await.map_err(failed)?.success() {
                 return Ok(());
@@ -253,7 +253,10 @@ async fn log_in(
 }
 
 /// Returns the hash algorithms to try: several for RSA, one `None` for other keys.
-async fn hashes(handle: &Handle<SessionCallbacks>, rsa: bool) -> Result<Vec<Option<HashAlg>>, russh::Error> {
+async fn rsa_hashes_to_try(
+    handle: &Handle<SessionCallbacks>,
+    rsa: bool,
+) -> Result<Vec<Option<HashAlg>>, russh::Error> {
     if !rsa {
         return Ok(vec![None]);
     }

@@ -107,7 +107,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
         system_scope: Some("all".into()),
         ..AccessSettings::default()
     };
-    let client = Client::connect(settings.access(&Redactor::default()).unwrap()).unwrap();
+    let client = Client::connect(settings.check(&Redactor::default()).unwrap()).unwrap();
     let seen =
         || client.list(Collection::Connectors, &ListOptions::of_node(&node.name)).map(|found| found.len());
     assert_eq!(seen().unwrap(), 1);

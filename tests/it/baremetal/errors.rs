@@ -194,7 +194,7 @@ fn node_lock_is_awaited_and_reported_if_it_lasts() {
     };
     reserve(Some("other-conductor"));
     let settings = AccessSettings { endpoint: Some(bench.ironic.url()), ..AccessSettings::default() };
-    let client = Client::connect(settings.access(&Redactor::default()).unwrap())
+    let client = Client::connect(settings.check(&Redactor::default()).unwrap())
         .unwrap()
         .with_lock_retry_period(Duration::from_secs(1));
     let patch = Patch::new().set(&["extra", "a"], 1);

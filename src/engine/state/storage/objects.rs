@@ -12,7 +12,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 use super::http::{Interruption, ServerTime, on_condition};
 use super::settings::BucketSettings;
 use base::{Error, Result};
-use net::http_client::SLICE;
+use net::http_client::INTERRUPT_CHECK_INTERVAL;
 
 /// The number of attempts at a write or deletion with an unknown outcome.
 const MAX_ATTEMPTS: u32 = 3;
@@ -188,7 +188,7 @@ impl Objects {
                     return error;
                 }
                 // The library sleeps between attempts.
-                tokio::time::sleep(SLICE).await;
+                tokio::time::sleep(INTERRUPT_CHECK_INTERVAL).await;
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
