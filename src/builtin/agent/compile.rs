@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::dirs::{self};
-use super::process::{Cancel, ending};
+use super::process::{TaskControl, ending};
 use super::spec::Package;
 use super::{Agent, archive, packages};
 use base::error::ResultExt;
@@ -28,10 +28,10 @@ impl Agent {
         &self,
         package: &Package,
         dependencies: &BTreeMap<String, Package>,
-        cancel: &Cancel,
+        task: &TaskControl,
     ) -> Result<Value> {
         package.check()?;
-        self.compile_inner(package, dependencies, cancel)
+        self.compile_inner(package, dependencies, task)
             .map(|(id, digest)| json!({"result": {"blobstore_id": id, "sha1": digest}}))
             .context(|| format!("Compiling package {}", package.name))
     }
@@ -40,7 +40,7 @@ impl Agent {
         &self,
         package: &Package,
         dependencies: &BTreeMap<String, Package>,
-        cancel: &Cancel,
+        task: &TaskControl,
     ) -> Result<(String, String)> {
         let mut links = Vec::new();
         for dependency in dependencies.values() {
@@ -59,7 +59,7 @@ impl Agent {
         dirs::set_mode(install.path(), 0o755)?;
         links.push((package.name.clone(), install.path().to_path_buf()));
         let hold = self.links.hold(&self.dirs, &links)?;
-        cancel.check()?;
+        task.check()?;
 
         let source = self.dirs.compile().join(&package.name);
         let _clean = Cleanup(&source);
@@ -72,18 +72,18 @@ impl Agent {
             .context(|| format!("Uncompressing package {}", package.name))?;
         dirs::set_mode(&source, 0o755)?;
         if source.join("packaging").is_file() {
-            self.run_packaging(package, &source, cancel).context(|| "Running packaging script".to_owned())?;
+            self.run_packaging(package, &source, task).context(|| "Running packaging script".to_owned())?;
         }
         let tarball = self.blobs.incoming()?;
         archive::pack(install.path(), tarball.as_file())
             .context(|| "Compressing compiled package".to_owned())?;
-        cancel.check()?;
+        task.check()?;
         let stored = self.blobs.store(tarball).context(|| "Uploading compiled package".to_owned())?;
         drop(hold);
         Ok(stored)
     }
 
-    fn run_packaging(&self, package: &Package, source: &Path, cancel: &Cancel) -> Result<()> {
+    fn run_packaging(&self, package: &Package, source: &Path, task: &TaskControl) -> Result<()> {
         let logs = self.dirs.agent_logs().join("compile").join(&package.name);
         dirs::remove_tree(&logs)?;
         dirs::make_dir(&logs, 0o750)?;
@@ -112,7 +112,7 @@ impl Agent {
             .env("BOSH_PACKAGE_VERSION", &package.version)
             .stdout(copy(&stdout)?)
             .stderr(copy(&stderr)?);
-        let status = cancel.run(&mut command)?;
+        let status = task.run(&mut command)?;
         if status.success() {
             return Ok(());
         }

@@ -27,7 +27,7 @@ pub(super) fn compute(content: &mut dyn Read) -> Result<String> {
 }
 
 /// Returns the SHA-1 of a short text in hex, for names of directories.
-pub(super) fn short(text: &str) -> String {
+pub(super) fn sha1_hex(text: &str) -> String {
     Digest::compute(text.as_bytes(), &[Algorithm::Sha1]).to_string()
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::dirs::{self, Dirs};
 use super::migrate;
-use super::process::Cancel;
+use super::process::TaskControl;
 use super::settings::AgentSettings;
 use base::error::ResultExt;
 use base::files::{JsonLayout, read_json, write_json};
@@ -102,7 +102,7 @@ impl Disks {
         &self,
         settings: &AgentSettings,
         cid: &str,
-        cancel: &Cancel,
+        task: &TaskControl,
     ) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let disk = format!("disk '{cid}'");
@@ -116,13 +116,13 @@ impl Disks {
             }
         };
         let Some(mount_point) = mount_point else { return Ok((false, disk)) };
-        unmount(&mount_point, cancel).context(|| "Unmounting persistent disk".to_owned())?;
+        unmount(&mount_point, task).context(|| "Unmounting persistent disk".to_owned())?;
         Ok((true, disk))
     }
 
     /// Copies all data from the disk on `store` to the disk on the migration target, and mounts the new disk
     /// on `store`.
-    pub(super) fn migrate(&self, settings: &AgentSettings, cancel: &Cancel) -> Result<()> {
+    pub(super) fn migrate(&self, settings: &AgentSettings, task: &TaskControl) -> Result<()> {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
         for mount_point in [&store, &target] {
             if !is_mount_point(mount_point)? {
@@ -142,7 +142,7 @@ impl Disks {
             })?;
         let writable =
             set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
-        let copied = migrate::copy_tree(&store, &target, cancel)
+        let copied = migrate::copy_tree(&store, &target, task)
             .context(|| "Copying files from old disk to new disk".to_owned());
         if let Err(error) = copied {
             if writable && let Err(again) = set_read_only(&store, false) {
@@ -152,8 +152,8 @@ impl Disks {
         }
         // From here on, a restarted agent mounts the new disk.
         self.set_managed(&cid)?;
-        unmount(&store, cancel).context(|| "Unmounting old persistent disk".to_owned())?;
-        unmount(&target, cancel).context(|| "Remounting new disk on original mountpoint".to_owned())?;
+        unmount(&store, task).context(|| "Unmounting old persistent disk".to_owned())?;
+        unmount(&target, task).context(|| "Remounting new disk on original mountpoint".to_owned())?;
         bind(&source, &store).context(|| "Remounting new disk on original mountpoint".to_owned())
     }
 
@@ -168,7 +168,7 @@ impl Disks {
         }
         // If the agent was killed at the end of a migration, the disk is still on the migration target.
         if self.mount_point_of(&source).is_some() {
-            unmount(&self.dirs.store_migration(), &Cancel::default())?;
+            unmount(&self.dirs.store_migration(), &TaskControl::default())?;
         }
         bind(&source, &store)
     }
@@ -292,12 +292,12 @@ fn bind(source: &Path, target: &Path) -> Result<()> {
 }
 
 /// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
-fn unmount(mount_point: &Path, cancel: &Cancel) -> Result<()> {
+fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
     let mut wait = BUSY_WAIT;
     for _ in 0..BUSY_TRIES {
         match rustix::mount::unmount(mount_point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(()),
-            Err(Errno::BUSY) => cancel.sleep(wait)?,
+            Err(Errno::BUSY) => task.sleep(wait)?,
             Err(e) => return Err(Error::io(format!("unmounting '{}'", mount_point.display()), e.into())),
         }
         wait *= 2;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::process::Cancel;
+use super::process::TaskControl;
 use super::script::Options;
 use super::spec::{Package, Spec};
 use super::ssh::Params;
@@ -115,11 +115,7 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     match as_task(method, &mut arguments) {
         Ok(Some((mode, work))) => {
             let agent = agent.clone();
-            agent
-                .tasks
-                .clone()
-                .start(method, move |cancel| agent.in_turn(&mode, cancel, work))
-                .context(failed)
+            agent.tasks.clone().start(method, move |task| agent.in_turn(&mode, task, work)).context(failed)
         }
         Ok(None) => Err(Error::invalid(format!("unknown message {method}"))),
         Err(error) => Err(error.context(failed())),
@@ -163,7 +159,7 @@ fn remove_file(path: &str) -> Result<Value> {
     Ok(json!(path))
 }
 
-type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &Cancel) -> Result<Value> + Send>;
+type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &TaskControl) -> Result<Value> + Send>;
 
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
@@ -186,13 +182,13 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
             let package = Package { name, version, sha1, blobstore_id };
             let dependencies: BTreeMap<String, Package> = arguments.optional()?;
             let work: TaskFunction =
-                Box::new(move |agent, cancel| agent.compile(&package, &dependencies, cancel));
+                Box::new(move |agent, task| agent.compile(&package, &dependencies, task));
             Ok(Some((TaskConcurrency::Shared, work)))
         }
         "run_script" => {
             let name: String = arguments.next()?;
             let options: Options = arguments.optional()?;
-            alone(Box::new(move |agent, cancel| agent.run_script(&name, &options, cancel)))
+            alone(Box::new(move |agent, task| agent.run_script(&name, &options, task)))
         }
         "drain" => {
             let kind: String = arguments.next()?;
@@ -204,10 +200,10 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
                     .map_err(|e| Error::invalid("Unmarshalling action argument 2").with_source(e))?,
                 _ => None,
             };
-            alone(Box::new(move |agent, cancel| agent.drain(&kind, next, cancel)))
+            alone(Box::new(move |agent, task| agent.drain(&kind, next, task)))
         }
-        "stop" => alone(Box::new(|agent, cancel| {
-            agent.supervisor.stop(cancel).context(|| "Stopping Monitored Services".to_owned())?;
+        "stop" => alone(Box::new(|agent, task| {
+            agent.supervisor.stop(task).context(|| "Stopping Monitored Services".to_owned())?;
             Ok(json!("stopped"))
         })),
         "list_disk" => Ok(Some((TaskConcurrency::Free, Box::new(|agent, _| agent.list_disk())))),
@@ -231,8 +227,8 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         }
         "unmount_disk" => {
             let cid: String = arguments.next()?;
-            alone(Box::new(move |agent, cancel| {
-                let (unmounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, cancel)?;
+            alone(Box::new(move |agent, task| {
+                let (unmounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, task)?;
                 let message = if unmounted {
                     format!("Unmounted partition of {disk}")
                 } else {
@@ -241,10 +237,10 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
                 Ok(json!({"message": message}))
             }))
         }
-        "migrate_disk" => alone(Box::new(|agent, cancel| {
+        "migrate_disk" => alone(Box::new(|agent, task| {
             agent
                 .disks
-                .migrate(&agent.settings()?, cancel)
+                .migrate(&agent.settings()?, task)
                 .context(|| "Migrating persistent disk".to_owned())
                 .map(|()| json!({}))
         })),
@@ -266,20 +262,20 @@ impl Agent {
     fn in_turn(
         self: &Arc<Self>,
         mode: &TaskConcurrency,
-        cancel: &Cancel,
+        task: &TaskControl,
         work: TaskFunction,
     ) -> Result<Value> {
         match mode {
-            TaskConcurrency::Free => work(self, cancel),
+            TaskConcurrency::Free => work(self, task),
             TaskConcurrency::Shared => {
                 let _turn = self.turn.read();
-                cancel.check()?;
-                work(self, cancel)
+                task.check()?;
+                work(self, task)
             }
             TaskConcurrency::Alone => {
                 let _turn = self.turn.write();
-                cancel.check()?;
-                work(self, cancel)
+                task.check()?;
+                work(self, task)
             }
         }
     }

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
-use super::process::Cancel;
+use super::process::TaskControl;
 use base::{Error, Result};
 
 /// Copies all files below `from` into `to`, and syncs the file system of `to`.
-pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()> {
     let mut links = HashMap::new();
     let mut dirs = Vec::new();
     for entry in walkdir::WalkDir::new(from).same_file_system(true) {
-        cancel.check()?;
+        task.check()?;
         let entry =
             entry.map_err(|e| Error::environment(format!("reading '{}'", from.display())).with_source(e))?;
         let Ok(relative) = entry.path().strip_prefix(from) else { continue };
@@ -42,8 +42,8 @@ pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
             fs::hard_link::<&PathBuf, _>(first, &target).map_err(failed)?;
             continue;
         }
-        copy_one(entry.path(), &target, &meta, cancel).map_err(failed)?;
-        cancel.check()?;
+        copy_one(entry.path(), &target, &meta, task).map_err(failed)?;
+        task.check()?;
         attributes(entry.path(), &target, &meta).map_err(failed)?;
         links.insert((meta.dev(), meta.ino()), target);
     }
@@ -57,13 +57,13 @@ pub(super) fn copy_tree(from: &Path, to: &Path, cancel: &Cancel) -> Result<()> {
     synced.map_err(|e| Error::io(format!("syncing '{}'", to.display()), e))
 }
 
-fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> std::io::Result<()> {
+fn copy_one(source: &Path, target: &Path, meta: &Metadata, task: &TaskControl) -> std::io::Result<()> {
     let kind = meta.file_type();
     if kind.is_symlink() {
         return symlink(fs::read_link(source)?, target);
     }
     if kind.is_file() {
-        return copy_content(source, target, meta.len(), cancel);
+        return copy_content(source, target, meta.len(), task);
     }
     let node_type = if kind.is_fifo() {
         FileType::Fifo
@@ -79,13 +79,13 @@ fn copy_one(source: &Path, target: &Path, meta: &Metadata, cancel: &Cancel) -> s
     Ok(())
 }
 
-fn copy_content(source: &Path, target: &Path, length: u64, cancel: &Cancel) -> std::io::Result<()> {
+fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -> std::io::Result<()> {
     let mut from = File::open(source)?;
     let mut to = File::create_new(target)?;
     to.set_len(length)?;
     let mut buffer = vec![0; 1 << 20];
     let mut position = 0;
-    while position < length && !cancel.is_cancelled() {
+    while position < length && !task.is_cancelled() {
         let start = match rustix::fs::seek(&from, rustix::fs::SeekFrom::Data(position)) {
             Ok(start) => start,
             // The rest of the file is a hole.
@@ -97,7 +97,7 @@ fn copy_content(source: &Path, target: &Path, length: u64, cancel: &Cancel) -> s
         from.seek(SeekFrom::Start(start))?;
         to.seek(SeekFrom::Start(start))?;
         position = start;
-        while position < end && !cancel.is_cancelled() {
+        while position < end && !task.is_cancelled() {
             let wanted = buffer.len().min(usize::try_from(end - position).unwrap_or(usize::MAX));
             let count = from.read(&mut buffer[..wanted])?;
             if count == 0 {
@@ -187,7 +187,7 @@ mod tests {
         let _ = rustix::fs::lsetxattr(from.join("deep/file"), "user.mark", b"yes", XattrFlags::empty());
 
         for _ in 0..2 {
-            copy_tree(&from, &to, &Cancel::default()).unwrap();
+            copy_tree(&from, &to, &TaskControl::default()).unwrap();
             let meta = |path: &str| fs::symlink_metadata(to.join(path)).unwrap();
             assert_eq!(fs::read(to.join("deep/file")).unwrap(), b"content");
             assert_eq!(meta("hard").ino(), meta("deep/file").ino());
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn cancelled_copy_stops() {
         let dir = tempfile::tempdir().unwrap();
-        let cancel = Cancel::default();
-        cancel.cancel();
-        copy_tree(dir.path(), dir.path(), &cancel).unwrap_err();
+        let task = TaskControl::default();
+        task.cancel();
+        copy_tree(dir.path(), dir.path(), &task).unwrap_err();
     }
 }

@@ -42,7 +42,7 @@ use self::disks::Disks;
 use self::packages::Links;
 pub(crate) use self::process::SCRIPT_PATH;
 use self::settings::{AgentSettings, Endpoint};
-use self::source::Source;
+use self::source::SettingsSource;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
 use self::tasks::Tasks;
@@ -51,7 +51,7 @@ use base::{Error, Result};
 
 /// The state that all actions share.
 struct Agent {
-    source: Source,
+    source: SettingsSource,
     endpoint: Endpoint,
     dirs: Dirs,
     blobs: Blobs,
@@ -68,12 +68,12 @@ struct Agent {
 impl Agent {
     /// Returns the settings that the agent read last.
     fn settings(&self) -> Result<AgentSettings> {
-        self.source.known().context(|| "Reading the settings".to_owned())
+        self.source.load_saved().context(|| "Reading the settings".to_owned())
     }
 
     /// Reads the settings again. The CPI may have added a disk.
     fn fresh_settings(&self) -> Result<AgentSettings> {
-        self.source.refresh().context(|| "Refreshing the settings".to_owned())
+        self.source.load_current().context(|| "Refreshing the settings".to_owned())
     }
 }
 
@@ -82,8 +82,8 @@ impl Agent {
 ///
 /// Jobs keep running after the agent has ended. The next agent process finds them.
 pub fn run(settings: &Path, base: &Path) -> Result<()> {
-    let source = Source::beside(settings)?;
-    let settings = source.first()?;
+    let source = SettingsSource::beside(settings)?;
+    let settings = source.load_at_start()?;
     let endpoint = settings.endpoint()?;
     let tls = tls::server_config(&settings.env.bosh.mbus.cert, &endpoint)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -116,7 +116,12 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
     outcome
 }
 
-fn set_up(source: Source, base: &Path, settings: &AgentSettings, endpoint: Endpoint) -> Result<Agent> {
+fn set_up(
+    source: SettingsSource,
+    base: &Path,
+    settings: &AgentSettings,
+    endpoint: Endpoint,
+) -> Result<Agent> {
     let dirs = Dirs::new(base);
     dirs.set_up()?;
     let boot = dirs.bosh().join("boot");

@@ -20,7 +20,7 @@ pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
-pub(super) struct Cancel {
+pub(super) struct TaskControl {
     shared: Arc<Shared>,
 }
 
@@ -36,7 +36,7 @@ struct State {
     groups: HashSet<i32>,
 }
 
-impl Cancel {
+impl TaskControl {
     /// Ends all programs of the task. The task cannot start new ones.
     pub(super) fn cancel(&self) {
         let groups: Vec<i32> = {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn cancelled_program_ends_with_its_children() {
-        let cancel = Cancel::default();
+        let cancel = TaskControl::default();
         let other = cancel.clone();
         let start = Instant::now();
         let runner = std::thread::spawn(move || other.run(Command::new("sh").args(["-c", "sleep 60; true"])));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn ending_names_exit_status_or_signal() {
-        let run = |script| Cancel::default().run(Command::new("sh").args(["-c", script])).unwrap();
+        let run = |script| TaskControl::default().run(Command::new("sh").args(["-c", script])).unwrap();
         assert_eq!(ending(run("exit 3")), "exited with 3");
         assert_eq!(ending(run("kill -9 $$")), "was ended by signal 9");
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::process::{Cancel, SCRIPT_PATH, ending};
+use super::process::{SCRIPT_PATH, TaskControl, ending};
 use super::spec::Spec;
 use super::{Agent, dirs};
 use base::error::ResultExt;
@@ -27,7 +27,7 @@ pub(super) struct Options {
 
 impl Agent {
     /// Runs the script with this name of each job that has one.
-    pub(super) fn run_script(&self, name: &str, options: &Options, cancel: &Cancel) -> Result<Value> {
+    pub(super) fn run_script(&self, name: &str, options: &Options, task: &TaskControl) -> Result<Value> {
         if !dirs::is_safe_name(name) {
             return Err(Error::invalid(format!("'{name}' is not a valid name of a script")));
         }
@@ -38,7 +38,7 @@ impl Agent {
                 )));
             }
         }
-        self.in_parallel(name, cancel, &|job, script, cancel| {
+        self.in_parallel(name, task, &|job, script, task| {
             let mut command = self.script_command(script);
             for (key, value) in options.env.iter().flatten() {
                 command.env(key, value.replace('\0', ""));
@@ -55,7 +55,7 @@ impl Agent {
                     .open(&path)
                     .map_err(|e| Error::io(format!("opening '{}'", path.display()), e))
             };
-            let status = cancel.run(command.stdout(open("stdout")?).stderr(open("stderr")?))?;
+            let status = task.run(command.stdout(open("stdout")?).stderr(open("stderr")?))?;
             if status.success() {
                 Ok(())
             } else {
@@ -66,7 +66,7 @@ impl Agent {
     }
 
     /// Stops restarting the jobs and runs their drain scripts.
-    pub(super) fn drain(&self, kind: &str, next: Option<Spec>, cancel: &Cancel) -> Result<Value> {
+    pub(super) fn drain(&self, kind: &str, next: Option<Spec>, task: &TaskControl) -> Result<Value> {
         let current = self.spec.get();
         let call = match (kind, &next) {
             ("shutdown", next) => DrainCall::shutdown(&current, next.as_ref()),
@@ -75,16 +75,16 @@ impl Agent {
             (other, _) => return Err(Error::invalid(format!("Unexpected call with drain type '{other}'"))),
         };
         self.supervisor.unmonitor().context(|| "Unmonitoring services".to_owned())?;
-        self.in_parallel("drain", cancel, &|_, script, cancel| self.drain_job(script, call.clone(), cancel))?;
+        self.in_parallel("drain", task, &|_, script, task| self.drain_job(script, call.clone(), task))?;
         Ok(json!(0))
     }
 
     /// Runs one drain script and waits for the time that it prints. After a negative time, the script is run
     /// again.
-    fn drain_job(&self, script: &Path, mut call: DrainCall, cancel: &Cancel) -> Result<()> {
+    fn drain_job(&self, script: &Path, mut call: DrainCall, task: &TaskControl) -> Result<()> {
         loop {
-            let seconds = self.drain_once(script, &call, cancel)?;
-            cancel.sleep(Duration::from_secs(seconds.unsigned_abs()))?;
+            let seconds = self.drain_once(script, &call, task)?;
+            task.sleep(Duration::from_secs(seconds.unsigned_abs()))?;
             if seconds >= 0 {
                 return Ok(());
             }
@@ -93,7 +93,7 @@ impl Agent {
     }
 
     /// Runs a drain script once. Returns the number of seconds that it prints.
-    fn drain_once(&self, script: &Path, call: &DrainCall, cancel: &Cancel) -> Result<i64> {
+    fn drain_once(&self, script: &Path, call: &DrainCall, task: &TaskControl) -> Result<i64> {
         let mut command = self.script_command(script);
         command.args(&call.arguments).env("BOSH_JOB_STATE", &call.state);
         if let Some(next) = &call.next_state {
@@ -103,8 +103,7 @@ impl Agent {
         let failed = |e| Error::io("creating a file for the output of a drain script", e);
         let mut stdout = tempfile::tempfile_in(self.dirs.tmp()).map_err(failed)?;
         let output = stdout.try_clone().map_err(failed)?;
-        cancel
-            .run(command.stdout(output).stderr(std::process::Stdio::null()))
+        task.run(command.stdout(output).stderr(std::process::Stdio::null()))
             .context(|| "Running drain script".to_owned())?;
         let mut text = String::new();
         let read = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
@@ -123,8 +122,8 @@ impl Agent {
     fn in_parallel(
         &self,
         name: &str,
-        cancel: &Cancel,
-        run: &(dyn Fn(&str, &Path, &Cancel) -> Result<()> + Sync),
+        task: &TaskControl,
+        run: &(dyn Fn(&str, &Path, &TaskControl) -> Result<()> + Sync),
     ) -> Result<()> {
         let spec = self.spec.get();
         let scripts: Vec<_> = spec
@@ -134,10 +133,8 @@ impl Agent {
             .filter(|(_, path)| path.is_file())
             .collect();
         let outcomes: Vec<(&str, Result<()>)> = std::thread::scope(|scope| {
-            let threads: Vec<_> = scripts
-                .iter()
-                .map(|(job, path)| (*job, scope.spawn(move || run(job, path, cancel))))
-                .collect();
+            let threads: Vec<_> =
+                scripts.iter().map(|(job, path)| (*job, scope.spawn(move || run(job, path, task)))).collect();
             threads
                 .into_iter()
                 .map(|(job, thread)| {
@@ -156,7 +153,7 @@ impl Agent {
                 }
             }
         }
-        cancel.check()?;
+        task.check()?;
         if failed.is_empty() {
             return Ok(());
         }

@@ -25,7 +25,7 @@ const MAX_SETTINGS_REQUESTS: u32 = 4;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The source of a VM's settings.
-pub(super) struct Source {
+pub(super) struct SettingsSource {
     file: PathBuf,
     registry: Option<RegistrySource>,
 }
@@ -60,7 +60,7 @@ struct Server {
     name: String,
 }
 
-impl Source {
+impl SettingsSource {
     /// Returns the registry or the settings in the user data in the directory of `settings`. Without user data,
     /// returns the file `settings`.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
@@ -68,12 +68,12 @@ impl Source {
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Source { file: settings.to_owned(), registry: None });
+                return Ok(SettingsSource { file: settings.to_owned(), registry: None });
             }
             Err(error) => return Err(Error::io(format!("reading user data '{}'", path.display()), error)),
         };
         if serde_json::from_slice::<SettingsUserData>(&text).is_ok_and(|data| !data.agent_id.is_empty()) {
-            return Ok(Source { file: path, registry: None });
+            return Ok(SettingsSource { file: path, registry: None });
         }
         // serde's message may quote the endpoint, which is a secret.
         let data: RegistryUserData = serde_json::from_slice(&text).map_err(|_| {
@@ -83,13 +83,13 @@ impl Source {
             ))
         })?;
         let registry = RegistrySource { client: Client::new(&data.registry.endpoint)?, id: data.server.name };
-        Ok(Source { file: settings.to_owned(), registry: Some(registry) })
+        Ok(SettingsSource { file: settings.to_owned(), registry: Some(registry) })
     }
 
     /// Returns the settings at the start of the agent. If the file has none, waits for the registry without a
     /// limit.
-    pub(super) fn first(&self) -> Result<AgentSettings> {
-        let Some(registry) = &self.registry else { return self.known() };
+    pub(super) fn load_at_start(&self) -> Result<AgentSettings> {
+        let Some(registry) = &self.registry else { return self.load_saved() };
         let mut pause = FIRST_REQUEST_PAUSE;
         let mut logged = String::new();
         loop {
@@ -97,7 +97,7 @@ impl Source {
                 Ok(settings) => return Ok(settings),
                 Err(error) => super::message(&error),
             };
-            if let Ok(settings) = self.known() {
+            if let Ok(settings) = self.load_saved() {
                 tracing::warn!(error, "the registry gave no settings, starting with the last ones");
                 return Ok(settings);
             }
@@ -111,8 +111,8 @@ impl Source {
     }
 
     /// Returns the current settings, or the last ones if the registry cannot be reached.
-    pub(super) fn refresh(&self) -> Result<AgentSettings> {
-        let Some(registry) = &self.registry else { return self.known() };
+    pub(super) fn load_current(&self) -> Result<AgentSettings> {
+        let Some(registry) = &self.registry else { return self.load_saved() };
         let mut tries = 1;
         loop {
             match self.fetch(registry) {
@@ -122,7 +122,7 @@ impl Source {
                         error = super::message(&error),
                         "the registry gave no settings, using the last ones"
                     );
-                    return self.known();
+                    return self.load_saved();
                 }
                 Err(_) => {}
             }
@@ -132,7 +132,7 @@ impl Source {
     }
 
     /// Returns the last settings.
-    pub(super) fn known(&self) -> Result<AgentSettings> {
+    pub(super) fn load_saved(&self) -> Result<AgentSettings> {
         AgentSettings::load(&self.file)
     }
 
@@ -161,8 +161,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "a"}"#).unwrap();
-        let source = Source::beside(&path).unwrap();
-        for settings in [source.first(), source.refresh(), source.known()] {
+        let source = SettingsSource::beside(&path).unwrap();
+        for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "a");
         }
     }
@@ -176,13 +176,13 @@ mod tests {
         let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
         std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
             .unwrap();
-        let source = Source::beside(&path).unwrap();
+        let source = SettingsSource::beside(&path).unwrap();
         for settings in [source.first(), source.refresh(), source.known()] {
             assert_eq!(settings.unwrap().agent_id, "b");
         }
         // Without an agent ID, they are not complete.
         std::fs::write(path.with_file_name(USER_DATA), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
-        assert!(Source::beside(&path).is_err());
+        assert!(SettingsSource::beside(&path).is_err());
     }
 
     #[test]
@@ -195,9 +195,9 @@ mod tests {
         );
         std::fs::write(path.with_file_name(USER_DATA), data).unwrap();
         std::fs::write(&path, r#"{"agent_id": "known"}"#).unwrap();
-        let source = Source::beside(&path).unwrap();
-        assert_eq!(source.first().unwrap().agent_id, "known");
-        assert_eq!(source.refresh().unwrap().agent_id, "known");
+        let source = SettingsSource::beside(&path).unwrap();
+        assert_eq!(source.load_at_start().unwrap().agent_id, "known");
+        assert_eq!(source.load_current().unwrap().agent_id, "known");
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();
-        let error = Source::beside(&path).err().unwrap().to_string();
+        let error = SettingsSource::beside(&path).err().unwrap().to_string();
         assert!(error.contains("user_data.json") && !error.contains("s3cret"), "{error}");
     }
 }

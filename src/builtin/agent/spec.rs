@@ -109,7 +109,7 @@ impl Package {
     /// Returns the directory name of this build of the package. It depends on version and digest, and has no
     /// `:` or `;`.
     pub(super) fn bundle(&self) -> String {
-        digest::short(&format!("{}-{}", self.version, self.sha1))
+        digest::sha1_hex(&format!("{}-{}", self.version, self.sha1))
     }
 
     /// Fails if the name is not safe as a file name, or the version is missing.
@@ -142,7 +142,7 @@ impl Spec {
     pub(super) fn job_bundle(&self, job: &Template) -> String {
         let sha1 =
             self.rendered_templates_archive.as_ref().and_then(|a| a.sha1.as_deref()).unwrap_or_default();
-        digest::short(&format!("{}-{sha1}", job.version))
+        digest::sha1_hex(&format!("{}-{sha1}", job.version))
     }
 
     /// Fails if the name of a job or package is not safe as a file name, or its version is missing.

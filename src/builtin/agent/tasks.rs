@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use super::process::Cancel;
+use super::process::TaskControl;
 use base::error::ResultExt;
 use base::{Error, Result};
 
@@ -24,7 +24,7 @@ pub(super) struct Tasks {
 
 #[derive(Default)]
 struct Table {
-    running: HashMap<String, Cancel>,
+    running: HashMap<String, TaskControl>,
     finished: HashMap<String, std::result::Result<Value, String>>,
     order: VecDeque<String>,
 }
@@ -34,10 +34,10 @@ impl Tasks {
     pub(super) fn start(
         &self,
         name: &str,
-        work: impl FnOnce(&Cancel) -> Result<Value> + Send + 'static,
+        work: impl FnOnce(&TaskControl) -> Result<Value> + Send + 'static,
     ) -> Result<Value> {
         let id = uuid::Uuid::new_v4().to_string();
-        let cancel = Cancel::default();
+        let control = TaskControl::default();
         {
             let mut table = self.lock();
             if table.running.len() >= MAX_RUNNING {
@@ -45,11 +45,11 @@ impl Tasks {
                     "{MAX_RUNNING} tasks are running already: wait for one to end"
                 )));
             }
-            table.running.insert(id.clone(), cancel.clone());
+            table.running.insert(id.clone(), control.clone());
         }
         let (tasks, task) = (self.clone(), id.clone());
         let run = move || {
-            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&cancel)))
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&control)))
                 .unwrap_or_else(|_| Err(Error::environment("the agent had an internal error (a panic)")));
             if let Err(error) = &outcome {
                 tracing::error!(task, error = %super::message(error), "task failed");
@@ -80,21 +80,21 @@ impl Tasks {
 
     /// Ends the programs of a task. Succeeds if the task has ended already.
     pub(super) fn cancel(&self, id: &str) -> Result<Value> {
-        let cancel = {
+        let task = {
             let table = self.lock();
             if table.finished.contains_key(id) {
                 return Ok(json!("canceled"));
             }
             table.running.get(id).cloned().ok_or_else(|| unknown(id))?
         };
-        cancel.cancel();
+        task.cancel();
         Ok(json!("canceled"))
     }
 
     /// Ends the programs of all tasks, when the agent ends.
     pub(super) fn cancel_all(&self) {
-        for cancel in self.lock().running.values() {
-            cancel.cancel();
+        for task in self.lock().running.values() {
+            task.cancel();
         }
     }
 

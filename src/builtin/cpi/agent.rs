@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::Hash;
-use super::failure::{CpiFailure, Outcome};
+use super::failure::{CpiFailure, CpiResult};
 
 /// The address and the certificate of agents.
 #[derive(Debug, Default, Deserialize)]
@@ -16,7 +16,7 @@ pub(crate) struct AgentConfig {
 }
 
 /// The inputs of [`AgentConfig::settings`]: those of `create_vm`, and the time servers.
-pub(crate) struct AgentIdentity<'a> {
+pub(crate) struct AgentSettingsInput<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
     pub networks: &'a Hash,
@@ -28,22 +28,22 @@ pub(crate) struct AgentIdentity<'a> {
 
 impl AgentConfig {
     /// Returns the URL. Fails if it is not configured.
-    pub(crate) fn url(&self) -> Outcome<&str> {
+    pub(crate) fn url(&self) -> CpiResult<&str> {
         self.mbus.as_deref().ok_or_else(|| {
             CpiFailure::cloud("the CPI's configuration lacks agent.mbus, the URL at which the agent listens")
         })
     }
 
     /// Returns the settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
-    pub(crate) fn settings(&self, identity: AgentIdentity) -> Outcome<Hash> {
+    pub(crate) fn settings(&self, input: AgentSettingsInput) -> CpiResult<Hash> {
         let settings = json!({
-            "agent_id": identity.agent_id,
-            "vm": {"name": identity.vm_cid, "id": identity.vm_cid},
+            "agent_id": input.agent_id,
+            "vm": {"name": input.vm_cid, "id": input.vm_cid},
             "mbus": self.url()?,
-            "networks": identity.networks,
+            "networks": input.networks,
             "disks": {"system": null, "ephemeral": null, "persistent": {}},
-            "env": env_with_certificate(identity.env, self.cert.as_ref())?,
-            "ntp": identity.ntp,
+            "env": env_with_certificate(input.env, self.cert.as_ref())?,
+            "ntp": input.ntp,
             "blobstore": {"provider": "local", "options": {"blobstore_path": "/var/vcap/data/blobs"}},
         });
         match settings {
@@ -54,7 +54,7 @@ impl AgentConfig {
 }
 
 /// Adds the agent's certificate to `env` as `bosh.mbus.cert`, unless `env` has one.
-fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> Outcome<Hash> {
+fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> CpiResult<Hash> {
     let Some(cert) = cert else { return Ok(env) };
     let mut at = &mut env;
     for key in ["bosh", "mbus"] {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::{CpiFailure, Outcome};
+use super::failure::{CpiFailure, CpiResult};
 
 /// A JSON object.
 pub(crate) type Hash = Map<String, Value>;
@@ -16,7 +16,7 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Checks that there are `least` to `most` arguments.
-    pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> Outcome<Self> {
+    pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> CpiResult<Self> {
         if !(least..=most).contains(&values.len()) {
             let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
@@ -46,7 +46,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a string that is not empty. `name` is the argument's name, for errors.
-    pub(crate) fn string(&mut self, name: &str) -> Outcome<String> {
+    pub(crate) fn string(&mut self, name: &str) -> CpiResult<String> {
         match self.next() {
             Value::String(text) if !text.is_empty() => Ok(text),
             other => Err(self.mismatch(name, "a string that is not empty", &other)),
@@ -54,7 +54,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a hash. Null means an empty one.
-    pub(crate) fn hash(&mut self, name: &str) -> Outcome<Hash> {
+    pub(crate) fn hash(&mut self, name: &str) -> CpiResult<Hash> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
             Value::Null => Ok(Hash::new()),
@@ -63,7 +63,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a size in MiB, a whole number above 0.
-    pub(crate) fn size(&mut self, name: &str) -> Outcome<u64> {
+    pub(crate) fn size(&mut self, name: &str) -> CpiResult<u64> {
         let value = self.next();
         match value.as_u64() {
             Some(size) if size > 0 => Ok(size),
@@ -72,7 +72,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes an array of strings. Null means an empty one.
-    pub(crate) fn strings(&mut self, name: &str) -> Outcome<Vec<String>> {
+    pub(crate) fn strings(&mut self, name: &str) -> CpiResult<Vec<String>> {
         match self.next() {
             Value::Null => Ok(Vec::new()),
             Value::Array(values) => {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// Shorthand for results of CPI methods.
-pub(crate) type Outcome<T> = std::result::Result<T, CpiFailure>;
+pub(crate) type CpiResult<T> = std::result::Result<T, CpiFailure>;
 
 /// The error types of the CPI contract that the built-in CPIs use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::failure::{CpiFailure, Outcome};
+use super::failure::{CpiFailure, CpiResult};
 use base::Error;
 use base::files::durable::sweep_temporaries;
 use base::files::{self, JsonLayout};
@@ -19,7 +19,7 @@ pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Replaces the document at `path` atomically and durably.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> CpiResult<()> {
     // The caller holds the lock of the directory, so these files are leftovers of interrupted calls.
     sweep_temporaries(path)
         .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
@@ -27,7 +27,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Outcome<()> {
 }
 
 /// Reads a document written by [`write_json`], or returns `None` if the file does not exist.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> CpiResult<Option<T>> {
     files::read_json(path).map_err(cpi_failure)
 }
 

@@ -82,11 +82,11 @@ impl ProcessIdentity {
     /// Ends the process with SIGTERM, after `grace` with SIGKILL, and returns when it has ended.
     pub(crate) fn stop(&self, grace: Duration) -> io::Result<()> {
         let Some(pidfd) = self.open()? else { return Ok(()) };
-        if signal(&pidfd, Signal::TERM)? && !ended(&pidfd, grace)? {
+        if signal(&pidfd, Signal::TERM)? && !wait_for_end(&pidfd, grace)? {
             signal(&pidfd, Signal::KILL)?;
             // A killed init ends only after all processes of its namespace, and a process in disk sleep takes
             // time.
-            if !ended(&pidfd, Duration::from_secs(60))? {
+            if !wait_for_end(&pidfd, Duration::from_secs(60))? {
                 let pid = self.pid;
                 return Err(io::Error::other(format!("process {pid} still runs 60 s after SIGKILL")));
             }
@@ -105,7 +105,7 @@ fn signal(pidfd: &OwnedFd, signal: Signal) -> io::Result<bool> {
 }
 
 /// Waits for the end of the process, for at most `limit`. Returns false if it still runs.
-fn ended(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
+fn wait_for_end(pidfd: &OwnedFd, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::args::{Hash, type_name};
-use super::failure::{CpiFailure, Outcome};
+use super::failure::{CpiFailure, CpiResult};
 use super::files::read_json;
 use base::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns the arguments, the context, and true if contract v2 applies.
-    pub(crate) fn parts(self) -> Outcome<(Vec<Value>, Hash, bool)> {
+    pub(crate) fn parts(self) -> CpiResult<(Vec<Value>, Hash, bool)> {
         let context = match self.context {
             Value::Object(context) => context,
             Value::Null => Hash::new(),
@@ -78,7 +78,7 @@ pub(crate) fn exchange(
     request: impl Read,
     mut response: impl Write,
     mut log: impl Write,
-    answer: impl FnOnce(Request, &mut Log) -> Outcome<Value>,
+    answer: impl FnOnce(Request, &mut Log) -> CpiResult<Value>,
 ) -> Result<()> {
     let mut log = Log { stderr: &mut log, text: String::new() };
     let outcome =
@@ -105,7 +105,7 @@ pub(crate) fn exchange(
         .map_err(|error| Error::io("writing the CPI's answer", error))
 }
 
-fn read(request: impl Read) -> Outcome<Request> {
+fn read(request: impl Read) -> CpiResult<Request> {
     let mut text = Vec::new();
     request
         .take(REQUEST_LIMIT + 1)
@@ -135,7 +135,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
 /// CPIs.
-pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {
+pub(crate) fn api_version(config: &Path, context: &Hash) -> CpiResult<u64> {
     let properties = read_json::<Hash>(config)?.unwrap_or_default();
     let debug = context.get("debug").or(properties.get("debug"));
     match debug.and_then(|debug| debug.pointer("/cpi/api_version")) {
@@ -149,7 +149,7 @@ pub(crate) fn api_version(config: &Path, context: &Hash) -> Outcome<u64> {
 
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
 /// version means 1.
-fn is_v2(requested: &Value, context: &Hash) -> Outcome<bool> {
+fn is_v2(requested: &Value, context: &Hash) -> CpiResult<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {

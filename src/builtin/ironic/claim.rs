@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::leftovers;
-use super::machine::{capability, described, text};
+use super::node::{capability, described, text};
 use super::rpc::IronicCall;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use ironic::{Collection, IronicError, ListOptions, Microversion, Object, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
@@ -23,7 +23,7 @@ const LISTED_NODES: usize = 5;
 
 /// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
 /// the allocation.
-pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> Outcome<String> {
+pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> CpiResult<String> {
     let wrong = |what: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
@@ -103,7 +103,7 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
 /// VMs, so that the operator can find a VM whose CID was lost.
-fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFailure> {
+fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> CpiResult<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = ListOptions { arguments: of_class.clone(), detail: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
@@ -136,7 +136,7 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> Outcome<CpiFa
 
 /// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as the
 /// inner error.
-fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> Outcome<Result<String, String>> {
+fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> CpiResult<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
     let started = Instant::now();
     loop {
@@ -158,7 +158,7 @@ fn claim_by_hand(
     cid: &str,
     candidates: &[String],
     traits: &[Value],
-) -> Outcome<Option<String>> {
+) -> CpiResult<Option<String>> {
     if !traits.is_empty() {
         call.ironic.require(Microversion::ALLOCATIONS, "cloud properties 'traits'")?;
     }

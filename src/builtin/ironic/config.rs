@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::storage;
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::read_json;
 use ironic::AccessSettings;
 
@@ -59,7 +59,7 @@ fn outage_timeout() -> u64 {
 
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
-    pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+    pub(super) fn load(file: &Path, context: &Hash) -> CpiResult<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::machine::{Node, own_disk, text};
+use super::node::{Node, own_disk, text};
 use super::rpc::IronicCall;
 use super::storage::{Export, Initiators, Login};
 use super::vm;
 use super::volume::{VolumeKind, VolumeName};
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use ironic::{Collection, ListOptions};
 
 /// `create_disk`.
-pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
+pub(super) fn create(call: &mut IronicCall, mib: u64) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
     call.log(format_args!("disk '{}' of {mib} MiB created", volume.cid()));
@@ -19,7 +19,7 @@ pub(super) fn create(call: &mut IronicCall, mib: u64) -> Outcome<Value> {
 }
 
 /// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     if let Some(node) = holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
@@ -33,13 +33,13 @@ pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Value>
 }
 
 /// `has_disk`.
-pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> Outcome<Value> {
+pub(super) fn has(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
 
 /// `resize_disk`: grows a detached disk. Rejects shrinking with `NotSupported`, so that the caller copies the
 /// data to a new disk.
-pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> Outcome<Value> {
+pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> CpiResult<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found())?;
     if let Some(node) = holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
@@ -58,40 +58,40 @@ pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> Outc
 
 /// `attach_disk`: exports the disk to the VM alone, and makes it the next free target of the node. Works
 /// while the machine is on. Returns the disk hint under contract v2.
-pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Outcome<Value> {
-    let machine = vm::require(call, cid)?;
+pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
+    let node = vm::require(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found());
     }
-    if let Some(other) = holder(call, disk)?.filter(|node| *node != machine.uuid) {
+    if let Some(other) = holder(call, disk)?.filter(|holder| *holder != node.uuid) {
         let cid = disk.cid();
         return Err(CpiFailure::cloud(format!(
             "disk '{cid}' is attached to another node, '{other}': detach it first"
         )));
     }
-    if machine.is_off() {
-        machine.reconcile(&call.ironic)?;
+    if node.is_off() {
+        node.delete_detached_targets(&call.ironic)?;
     }
     let login = Login::new(disk)?;
-    let initiators = machine
+    let initiators = node
         .initiators(&call.ironic)?
-        .map_err(|missing| CpiFailure::cloud(format!("node '{}' has {missing}", machine.uuid)))?;
+        .map_err(|missing| CpiFailure::cloud(format!("node '{}' has {missing}", node.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
-    let attached = machine.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
+    let attached = node.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !attached {
-        let taken = machine.all_targets(&call.ironic)?;
+        let taken = node.all_targets(&call.ironic)?;
         let taken: Vec<u64> =
             taken.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is reserved for the volume that the machine boots from.
         let index = (1..).find(|index| !taken.contains(index)).unwrap_or(1);
-        let added = machine.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
+        let added = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
         if let Err(failure) = added {
             call.storage.unexport(disk)?;
             return Err(failure);
         }
     }
     call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
-    let root_is_remote = machine.targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
+    let root_is_remote = node.targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
     let hint = hint(&export, &login, &initiators, root_is_remote);
     Ok(if call.v2 { hint } else { Value::Null })
 }
@@ -117,10 +117,9 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 }
 
 /// `detach_disk`: withdraws the export first, because Ironic may refuse to delete the target.
-pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Outcome<Value> {
-    let machine = vm::require(call, cid)?;
-    let Some(target) = machine.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
-    else {
+pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
+    let node = vm::require(call, cid)?;
+    let Some(target) = node.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk) else {
         if call.storage.size(disk)?.is_none() {
             return Err(disk.not_found());
         }
@@ -128,7 +127,7 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Out
         return Ok(Value::Null);
     };
     call.storage.unexport(disk)?;
-    if machine.remove_target(&call.ironic, &target.uuid)? {
+    if node.remove_target(&call.ironic, &target.uuid)? {
         call.log(format_args!("disk '{}' detached from VM '{cid}'", disk.cid()));
     } else {
         call.log(format_args!(
@@ -140,15 +139,15 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Out
 }
 
 /// `get_disks`.
-pub(super) fn of_vm(call: &IronicCall, cid: &str) -> Outcome<Value> {
-    let machine = vm::require(call, cid)?;
-    let targets = machine.targets(&call.ironic)?;
+pub(super) fn of_vm(call: &IronicCall, cid: &str) -> CpiResult<Value> {
+    let node = vm::require(call, cid)?;
+    let targets = node.targets(&call.ironic)?;
     let disks = targets.iter().filter(|target| target.kind == VolumeKind::Disk);
     Ok(disks.map(|target| json!(target.volume.cid())).collect())
 }
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure.
-pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Value> {
+pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     let snapshot = VolumeName::new(VolumeKind::Snapshot);
     call.storage.copy(disk, &snapshot)?;
     call.log(format_args!("snapshot '{}' of disk '{}' created", snapshot.cid(), disk.cid()));
@@ -156,21 +155,21 @@ pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> Outcome<Valu
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> Outcome<Value> {
+pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> CpiResult<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)
 }
 
 /// Returns the UUID of the node that the disk is attached to.
-fn holder(call: &IronicCall, disk: &VolumeName) -> Outcome<Option<String>> {
+fn holder(call: &IronicCall, disk: &VolumeName) -> CpiResult<Option<String>> {
     let filter = ListOptions { detail: true, ..ListOptions::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {
             continue;
         }
-        let machine = Node::read(&call.ironic, text(&target, "node_uuid"))?;
-        if !machine.pending().iter().any(|uuid| uuid == text(&target, "uuid")) {
-            return Ok(Some(machine.uuid));
+        let node = Node::read(&call.ironic, text(&target, "node_uuid"))?;
+        if !node.detached_targets().iter().any(|uuid| uuid == text(&target, "uuid")) {
+            return Ok(Some(node.uuid));
         }
     }
     Ok(None)

@@ -7,15 +7,15 @@
 
 use serde_json::{Value, json};
 
-use super::machine::text;
+use super::node::text;
 use super::rpc::IronicCall;
 use super::vm;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::process::ProcessIdentity;
 use ironic::{Collection, ListOptions, Microversion, Object, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
-const MAKING: &str = "monopile_making";
+const CREATOR: &str = "monopile_making";
 /// The key with the agent id, by which the operator finds a VM whose CID was lost.
 const AGENT: &str = "bosh_agent_id";
 
@@ -26,21 +26,21 @@ pub(super) fn are_found(call: &IronicCall) -> bool {
 }
 
 /// Returns the `extra` for a new allocation: the agent id, and this process while it creates the VM.
-pub(super) fn mark(call: &IronicCall, agent_id: &str) -> Outcome<Value> {
+pub(super) fn creator_extra(call: &IronicCall, agent_id: &str) -> CpiResult<Value> {
     let mut extra = json!({AGENT: agent_id});
     if are_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let process =
             ProcessIdentity::of(pid).map_err(|error| CpiFailure::io("identifying this process", error))?;
-        extra[MAKING] = json!(process);
+        extra[CREATOR] = json!(process);
     }
     Ok(extra)
 }
 
 /// Removes the process from the allocation. Called when the VM is complete.
-pub(super) fn unmark(call: &IronicCall, cid: &str) -> Outcome<()> {
+pub(super) fn remove_creator(call: &IronicCall, cid: &str) -> CpiResult<()> {
     if are_found(call) {
-        let patch = Patch::new().remove(&["extra", MAKING]);
+        let patch = Patch::new().remove(&["extra", CREATOR]);
         call.ironic.update(Collection::Allocations, cid, &patch)?;
     }
     Ok(())
@@ -48,7 +48,7 @@ pub(super) fn unmark(call: &IronicCall, cid: &str) -> Outcome<()> {
 
 /// Deletes the leftovers of earlier calls. A leftover that cannot be deleted is logged and does not fail the
 /// call.
-pub(super) fn sweep(call: &mut IronicCall) -> Outcome<()> {
+pub(super) fn sweep(call: &mut IronicCall) -> CpiResult<()> {
     if !are_found(call) {
         return Ok(());
     }
@@ -71,8 +71,8 @@ pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
 }
 
 fn is_leftover(allocation: &Object) -> std::io::Result<bool> {
-    let making = allocation.get("extra").and_then(|extra| extra.get(MAKING));
-    match making.and_then(|making| serde_json::from_value::<ProcessIdentity>(making.clone()).ok()) {
+    let creator = allocation.get("extra").and_then(|extra| extra.get(CREATOR));
+    match creator.and_then(|creator| serde_json::from_value::<ProcessIdentity>(creator.clone()).ok()) {
         Some(process) => process.has_ended_here(),
         None => Ok(false),
     }
@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn leftovers_belong_to_ended_processes_of_this_boot() {
-        let of = |making: Value| {
-            let allocation = json!({"uuid": "u", "extra": {MAKING: making}});
+        let of = |creator: Value| {
+            let allocation = json!({"uuid": "u", "extra": {CREATOR: creator}});
             is_leftover(allocation.as_object().unwrap()).unwrap()
         };
         let mut child = std::process::Command::new("true").spawn().unwrap();

@@ -27,8 +27,8 @@ mod config_drive;
 mod disk;
 #[cfg(target_os = "linux")]
 mod leftovers;
+mod node;
 #[cfg(target_os = "linux")]
-mod machine;
 #[cfg(target_os = "linux")]
 mod rpc;
 #[cfg(target_os = "linux")]

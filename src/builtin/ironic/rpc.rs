@@ -13,7 +13,7 @@ use super::volume::{VolumeKind, VolumeName, not_found};
 use super::{disk, leftovers, stemcell, vm};
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
@@ -50,7 +50,7 @@ pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log
     exchange(request, response, log, |request, log| answer(config, request, log))
 }
 
-fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
+fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
     let method = method.as_str();
     let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
@@ -175,7 +175,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
 }
 
 /// Takes a CID. The inner error is "not found", because a malformed CID is treated like an unknown one.
-fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<VolumeName>> {
+fn volume(arguments: &mut Arguments, kind: VolumeKind) -> CpiResult<CpiResult<VolumeName>> {
     let text = arguments.string(match kind {
         VolumeKind::Stemcell => "stemcell_cid",
         VolumeKind::Root | VolumeKind::Config => "vm_cid",
@@ -185,6 +185,6 @@ fn volume(arguments: &mut Arguments, kind: VolumeKind) -> Outcome<Outcome<Volume
     Ok(VolumeName::parse(kind, &text).ok_or_else(|| not_found(kind, &text).before_any_effect()))
 }
 
-fn vm_cid(arguments: &mut Arguments) -> Outcome<Outcome<String>> {
+fn vm_cid(arguments: &mut Arguments) -> CpiResult<CpiResult<String>> {
     Ok(volume(arguments, VolumeKind::Root)?.map(|volume| volume.cid()))
 }

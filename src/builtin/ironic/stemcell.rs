@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::rpc::IronicCall;
 use super::volume::{VolumeKind, VolumeName};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use artifact::archive::{Options, unpack_file};
 
 /// `create_stemcell`: `image` is a raw disk image, or a tar archive that contains one (`root.img`), gzipped
 /// or not.
-pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
+pub(super) fn create(call: &mut IronicCall, image: &Path) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Stemcell);
     let opening = |error| {
         CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
@@ -40,7 +40,7 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> Outcome<Value> {
 }
 
 /// `delete_stemcell`. Clones of the stemcell are independent of it.
-pub(super) fn delete(call: &mut IronicCall, volume: &VolumeName) -> Outcome<Value> {
+pub(super) fn delete(call: &mut IronicCall, volume: &VolumeName) -> CpiResult<Value> {
     call.storage.delete(volume)?;
     call.log(format_args!("stemcell '{}' deleted", volume.cid()));
     Ok(Value::Null)
@@ -63,7 +63,7 @@ fn is_archive(head: &[u8]) -> bool {
 }
 
 /// Returns the disk image in an unpacked archive: `root.img`, or the only file.
-fn disk_image(tree: &Path) -> Outcome<PathBuf> {
+fn disk_image(tree: &Path) -> CpiResult<PathBuf> {
     let named = tree.join("root.img");
     if named.is_file() {
         return Ok(named);
@@ -84,7 +84,7 @@ fn disk_image(tree: &Path) -> Outcome<PathBuf> {
 
 /// Rejects an empty image and known formats that are not raw, because machines boot from the bytes as they
 /// are.
-fn check(image: &Path) -> Outcome<()> {
+fn check(image: &Path) -> CpiResult<()> {
     let mut head = [0; 4];
     let read = File::open(image)
         .and_then(|mut file| fill(&mut file, &mut head))

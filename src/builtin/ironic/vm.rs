@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::claim::claim;
 use super::config_drive;
 use super::leftovers;
-use super::machine::{METADATA, Node, text};
+use super::node::{METADATA, Node, text};
 use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{VolumeKind, VolumeName};
-use crate::cpi::agent::AgentIdentity;
+use crate::cpi::agent::AgentSettingsInput;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use ironic::{Collection, ListOptions, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
@@ -33,7 +33,7 @@ const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// `create_vm`: returns the CID and, under contract v2, the networks. After an error, deletes everything that
 /// it created.
-pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> Outcome<Value> {
+pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> CpiResult<Value> {
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
@@ -79,13 +79,13 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: Cp
 
 /// Returns the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
 /// exists.
-fn parts(call: &IronicCall, cid: &str) -> Vec<(String, Outcome<bool>)> {
-    let machine = Node::of_vm(&call.ironic, cid);
-    let node = match &machine {
-        Ok(Some(machine)) => machine.described(),
+fn parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
+    let node = Node::of_vm(&call.ironic, cid);
+    let name = match &node {
+        Ok(Some(node)) => node.described(),
         _ => format!("the node whose instance_uuid is '{cid}'"),
     };
-    let mut parts = vec![(node, machine.map(|machine| machine.is_some()))];
+    let mut parts = vec![(name, node.map(|node| node.is_some()))];
     if call.ironic.version() >= Microversion::ALLOCATIONS {
         let allocation = call.ironic.find(Collection::Allocations, cid);
         let exists = allocation.map(|allocation| allocation.is_some()).map_err(CpiFailure::from);
@@ -105,24 +105,24 @@ fn volumes(cid: &str) -> impl Iterator<Item = VolumeName> {
 
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
-fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<Hash> {
+fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> CpiResult<Hash> {
     let failed = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
-    let extra = leftovers::mark(call, &wanted.agent_id)?;
-    let node = claim(call, cid, &wanted.cloud_properties, extra)?;
-    let machine = Node::read(&call.ironic, &node)?;
-    let name = machine.described();
+    let extra = leftovers::creator_extra(call, &wanted.agent_id)?;
+    let node_uuid = claim(call, cid, &wanted.cloud_properties, extra)?;
+    let node = Node::read(&call.ironic, &node_uuid)?;
+    let name = node.described();
     call.log(format_args!("VM '{cid}' uses {name}"));
 
-    if !["", "external"].contains(&machine.text("storage_interface")) {
-        let found = machine.text("storage_interface");
+    if !["", "external"].contains(&node.text("storage_interface")) {
+        let found = node.text("storage_interface");
         return Err(failed(format!(
             "{name} has the storage interface '{found}'; booting from volume needs 'external'"
         )));
     }
     let initiators =
-        machine.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
-    if !machine.is_off() {
-        call.ironic.power(&node, Power::Off, call.power_timeout)?;
+        node.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
+    if !node.is_off() {
+        call.ironic.power(&node_uuid, Power::Off, call.power_timeout)?;
     }
 
     // This cannot fail, because `create` took the CID from a volume.
@@ -137,8 +137,8 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<H
         })?;
         call.storage.grow(&root, size)?;
     }
-    let networks = with_addresses(call, &node, wanted.networks)?;
-    let settings = call.config.agent.settings(AgentIdentity {
+    let networks = with_addresses(call, &node_uuid, wanted.networks)?;
+    let settings = call.config.agent.settings(AgentSettingsInput {
         agent_id: &wanted.agent_id,
         vm_cid: cid,
         networks: &networks,
@@ -151,10 +151,10 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<H
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
         firmware_bytes += export.firmware_bytes(&login);
-        machine.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
+        node.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
     }
 
-    if firmware_bytes > FIRMWARE_ROOM && machine.capability("boot_mode") != Some("uefi") {
+    if firmware_bytes > FIRMWARE_ROOM && node.capability("boot_mode") != Some("uefi") {
         call.log(format_args!(
             "{name} will not boot with BIOS: the names of its initiator and targets and their logins take \
              {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the \
@@ -162,7 +162,7 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<H
         ));
     }
 
-    let verdicts = call.ironic.validate(&node)?;
+    let verdicts = call.ironic.validate(&node_uuid)?;
     for interface in ["boot", "deploy", "network", "power", "storage"] {
         let verdict = verdicts.get(interface);
         if verdict.and_then(|verdict| verdict.get("result")) != Some(&json!(true)) {
@@ -172,16 +172,16 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> Outcome<H
         }
     }
     call.ironic
-        .provision(&node, Provision::Active, call.deploy_timeout)
+        .provision(&node_uuid, Provision::Active, call.deploy_timeout)
         .map_err(|error| CpiFailure { kind: FailureKind::VmCreationFailed, ..CpiFailure::from(error) })?;
-    leftovers::unmark(call, cid)?;
+    leftovers::remove_creator(call, cid)?;
     call.log(format_args!("VM '{cid}' is deployed on {name} for agent '{}'", wanted.agent_id));
     Ok(networks)
 }
 
 /// Adds the MAC addresses of the node's ports to networks that have none. The agent finds network cards by
 /// these addresses.
-fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<Hash> {
+fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> CpiResult<Hash> {
     let ports = call.ironic.list(Collection::Ports, &ListOptions::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
@@ -203,9 +203,9 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> Outcome<
 ///
 /// The call can be repeated if it is killed: `instance_uuid` is cleared only after everything that is found
 /// through it is deleted.
-pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
-    if let Some(machine) = Node::of_vm(&call.ironic, cid)? {
-        release(call, machine)?;
+pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
+    if let Some(node) = Node::of_vm(&call.ironic, cid)? {
+        release(call, node)?;
     } else {
         call.log(format_args!("VM '{cid}' has no node"));
     }
@@ -214,8 +214,8 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-    } else if let Some(machine) = Node::of_vm(&call.ironic, cid)? {
-        call.ironic.update(Collection::Nodes, &machine.uuid, &Patch::new().remove(&["instance_uuid"]))?;
+    } else if let Some(node) = Node::of_vm(&call.ironic, cid)? {
+        call.ironic.update(Collection::Nodes, &node.uuid, &Patch::new().remove(&["instance_uuid"]))?;
     }
     for volume in volumes(cid) {
         call.storage.unexport(&volume)?;
@@ -226,7 +226,7 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
 }
 
 /// Like [`delete`], but retries temporary errors for `outage_retry_period`.
-pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
+pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     let started = Instant::now();
     let mut pause = DELETION_PAUSE;
     loop {
@@ -242,34 +242,34 @@ pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> Outcome<Valu
 }
 
 /// Returns a node to Ironic: powers it off, deletes its targets and undeploys it.
-fn release(call: &mut IronicCall, machine: Node) -> Outcome<()> {
-    let node = machine.uuid.clone();
+fn release(call: &mut IronicCall, node: Node) -> CpiResult<()> {
+    let uuid = node.uuid;
     // Ironic cannot abort a running deployment.
     let idle = "done with its current operation";
-    let settled = call.ironic.wait(&node, call.deploy_timeout, idle, |node| {
+    let settled = call.ironic.wait(&uuid, call.deploy_timeout, idle, |node| {
         let state = text(node, "provision_state");
         Ok(!["deploying", "deleting", "cleaning"].contains(&state) && text(node, "reservation").is_empty())
     })?;
-    let machine = Node { uuid: node.clone(), object: settled };
-    if !machine.is_off() {
-        call.ironic.power(&node, Power::Off, call.power_timeout)?;
+    let node = Node { uuid, object: settled };
+    if !node.is_off() {
+        call.ironic.power(&node.uuid, Power::Off, call.power_timeout)?;
     }
-    for target in machine.targets(&call.ironic)? {
+    for target in node.targets(&call.ironic)? {
         call.storage.unexport(&target.volume)?;
-        machine.remove_target(&call.ironic, &target.uuid)?;
+        node.remove_target(&call.ironic, &target.uuid)?;
     }
-    let machine = Node::read(&call.ironic, &node)?;
-    machine.reconcile(&call.ironic)?;
-    Node::read(&call.ironic, &node)?.clear_extra(&call.ironic)?;
-    if !UNDEPLOYED.contains(&machine.text("provision_state")) {
-        call.ironic.provision(&node, Provision::Deleted, call.deploy_timeout)?;
+    let node = Node::read(&call.ironic, &node.uuid)?;
+    node.delete_detached_targets(&call.ironic)?;
+    Node::read(&call.ironic, &node.uuid)?.clear_extra(&call.ironic)?;
+    if !UNDEPLOYED.contains(&node.text("provision_state")) {
+        call.ironic.provision(&node.uuid, Provision::Deleted, call.deploy_timeout)?;
     }
     Ok(())
 }
 
 /// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
 /// even if `delete_vm` failed before.
-pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
+pub(super) fn has(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     for (_, exists) in parts(call, cid) {
         if exists? {
             return Ok(json!(true));
@@ -280,16 +280,16 @@ pub(super) fn has(call: &IronicCall, cid: &str) -> Outcome<Value> {
 
 /// `reboot_vm`: leaves the machine on, even if it was off. If there are detached targets to delete, powers
 /// the machine off first.
-pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
-    let machine = require(call, cid)?;
-    if machine.pending().is_empty() && !machine.is_off() {
-        call.ironic.power(&machine.uuid, Power::Reboot, call.power_timeout)?;
+pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
+    let node = require(call, cid)?;
+    if node.detached_targets().is_empty() && !node.is_off() {
+        call.ironic.power(&node.uuid, Power::Reboot, call.power_timeout)?;
     } else {
-        if !machine.is_off() {
-            call.ironic.power(&machine.uuid, Power::Off, call.power_timeout)?;
+        if !node.is_off() {
+            call.ironic.power(&node.uuid, Power::Off, call.power_timeout)?;
         }
-        let deleted = machine.reconcile(&call.ironic)?;
-        call.ironic.power(&machine.uuid, Power::On, call.power_timeout)?;
+        let deleted = node.delete_detached_targets(&call.ironic)?;
+        call.ironic.power(&node.uuid, Power::On, call.power_timeout)?;
         call.log(format_args!("{deleted} targets of detached disks deleted"));
     }
     call.log(format_args!("VM '{cid}' rebooted"));
@@ -297,14 +297,14 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> Outcome<Value> {
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> Outcome<Value> {
-    let machine = require(call, cid)?;
+pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> CpiResult<Value> {
+    let node = require(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
-    call.ironic.update(Collection::Nodes, &machine.uuid, &patch)?;
+    call.ironic.update(Collection::Nodes, &node.uuid, &patch)?;
     Ok(Value::Null)
 }
 
 /// Returns the node of a VM, or the error "VM not found".
-pub(super) fn require(call: &IronicCall, cid: &str) -> Outcome<Node> {
+pub(super) fn require(call: &IronicCall, cid: &str) -> CpiResult<Node> {
     Node::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found(VolumeKind::Root, cid))
 }

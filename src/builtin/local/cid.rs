@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 
 /// The types of objects. Each type has its own directory in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl ObjectKind {
 
     /// Creates an unused CID.
     pub(crate) fn new_cid(self) -> Cid {
-        Cid { resource: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
+        Cid { kind: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
     }
 
     /// Parses a CID. Returns `None` if it is not in the form of this CPI.
@@ -49,7 +49,7 @@ impl ObjectKind {
         let id = text.strip_prefix(self.prefix())?;
         let uuid = Uuid::try_parse(id).ok()?;
         // `Uuid` also parses other spellings, which would be different file names.
-        (uuid.hyphenated().to_string() == id).then(|| Cid { resource: self, text: text.to_owned() })
+        (uuid.hyphenated().to_string() == id).then(|| Cid { kind: self, text: text.to_owned() })
     }
 
     /// Returns the error for a CID that does not exist.
@@ -69,13 +69,13 @@ impl ObjectKind {
 /// A well-formed CID. An object with this CID need not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cid {
-    resource: ObjectKind,
+    kind: ObjectKind,
     text: String,
 }
 
 impl Cid {
-    pub(crate) fn resource(&self) -> ObjectKind {
-        self.resource
+    pub(crate) fn kind(&self) -> ObjectKind {
+        self.kind
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -84,7 +84,7 @@ impl Cid {
 
     /// Returns the error for a CID that does not exist.
     pub(crate) fn not_found(&self) -> CpiFailure {
-        self.resource.not_found(&self.text)
+        self.kind.not_found(&self.text)
     }
 }
 
@@ -96,19 +96,19 @@ impl std::fmt::Display for Cid {
 
 impl Arguments<'_> {
     /// Takes a CID. The inner error is the text of a malformed CID, which callers treat like an unknown one.
-    pub(crate) fn cid(&mut self, resource: ObjectKind) -> Outcome<Result<Cid, String>> {
-        let text = self.string(match resource {
+    pub(crate) fn cid(&mut self, kind: ObjectKind) -> CpiResult<Result<Cid, String>> {
+        let text = self.string(match kind {
             ObjectKind::Stemcell => "stemcell_cid",
             ObjectKind::Vm => "vm_cid",
             ObjectKind::Disk => "disk_cid",
             ObjectKind::Snapshot => "snapshot_cid",
         })?;
-        Ok(resource.parse(&text).ok_or(text))
+        Ok(kind.parse(&text).ok_or(text))
     }
 
     /// Takes a CID. Fails with "not found" if it is malformed.
-    pub(crate) fn own_cid(&mut self, resource: ObjectKind) -> Outcome<Cid> {
-        self.cid(resource)?.map_err(|text| resource.not_found(&text).before_any_effect())
+    pub(crate) fn own_cid(&mut self, kind: ObjectKind) -> CpiResult<Cid> {
+        self.cid(kind)?.map_err(|text| kind.not_found(&text).before_any_effect())
     }
 }
 
@@ -118,9 +118,9 @@ mod tests {
 
     #[test]
     fn new_cid_can_be_parsed() {
-        for resource in ObjectKind::ALL {
-            let cid = resource.new_cid();
-            assert_eq!(resource.parse(cid.as_str()), Some(cid));
+        for kind in ObjectKind::ALL {
+            let cid = kind.new_cid();
+            assert_eq!(kind.parse(cid.as_str()), Some(cid));
         }
     }
 

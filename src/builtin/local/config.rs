@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::read_json;
 use crate::registry::Client;
 
@@ -59,14 +59,14 @@ impl RegistrySettings {
     }
 
     /// Creates a client of the registry.
-    pub(super) fn client(&self) -> Outcome<Client> {
+    pub(super) fn client(&self) -> CpiResult<Client> {
         Client::new(&self.endpoint()).map_err(|error| CpiFailure::cloud(error.to_string()))
     }
 }
 
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote secrets.
-    pub(super) fn load(file: &Path, context: &Hash) -> Outcome<Config> {
+    pub(super) fn load(file: &Path, context: &Hash) -> CpiResult<Config> {
         let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
@@ -95,7 +95,7 @@ impl Config {
 }
 
 /// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
-pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<String>> {
+pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> CpiResult<Vec<String>> {
     let known = read_json::<Hash>(file)?.unwrap_or_default();
     match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
         None => Ok(FORMATS.map(str::to_owned).to_vec()),
@@ -106,7 +106,7 @@ pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> Outcome<Vec<Strin
 
 impl AgentConfig {
     /// Returns the addresses on which the agent will listen: those of the host in the URL.
-    pub(crate) fn listener(&self) -> Outcome<Vec<SocketAddr>> {
+    pub(crate) fn listener(&self) -> CpiResult<Vec<SocketAddr>> {
         let url = self.url()?;
         // Messages quote only the host and port of the URL, because it contains a password.
         let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn load(file: Value, context: Value) -> Outcome<Config> {
+    fn load(file: Value, context: Value) -> CpiResult<Config> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.json");
         std::fs::write(&path, file.to_string()).unwrap();

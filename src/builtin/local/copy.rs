@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 
 /// Copies a tree with owners, times, links, holes and attributes into `to`, which may exist. Shares the
 /// blocks of files if the file system supports that.
-pub(super) fn copy_tree(from: &Path, to: &Path) -> Outcome<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path) -> CpiResult<()> {
     let output = Command::new("cp")
         .args(["-a", "--reflink=auto", "-T", "--"])
         .args([from, to])

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cid::{Cid, ObjectKind};
+use super::cloud::{Cloud, ObjectLock};
 use super::rpc::LocalCall;
-use super::store::{Cloud, ObjectLock};
 use super::{settings, vm};
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use base::files::durable::sync_parent;
 
@@ -40,12 +40,12 @@ struct DiskRecord {
 /// `create_disk`.
 pub(super) fn create(
     call: &mut LocalCall,
-    store: &Cloud,
+    cloud: &Cloud,
     size: u64,
     cloud_properties: Hash,
-) -> Outcome<Value> {
+) -> CpiResult<Value> {
     let cid = ObjectKind::Disk.new_cid();
-    let staged = store.stage(&cid)?;
+    let staged = cloud.stage(&cid)?;
     let data = staged.path.join(DATA);
     DirBuilder::new()
         .mode(0o755)
@@ -55,45 +55,50 @@ pub(super) fn create(
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
     let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
     write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
-    store.publish(&cid, staged)?;
+    cloud.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
 
 /// `has_disk`: a disk whose data was removed by hand does not exist.
-pub(super) fn exists(store: &Cloud, cid: &Cid) -> Outcome<bool> {
-    if store.hold(cid)?.is_none() {
+pub(super) fn exists(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
+    if cloud.hold(cid)?.is_none() {
         return Ok(false);
     }
-    if find_data(store, cid)?.is_some() {
+    if find_data(cloud, cid)?.is_some() {
         return Ok(true);
     }
     // The data may be in a VM whose deletion was interrupted. It counts, because the next changing call moves
     // it back.
-    Ok(store.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
+    Ok(cloud.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
 }
 
 /// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
-    let Some(held) = store.hold(cid)? else {
+pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    let Some(held) = cloud.hold(cid)? else {
         call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
         return Ok(());
     };
-    match find_data(store, cid)? {
+    match find_data(cloud, cid)? {
         Some(DiskData::Attached(vm)) => {
             Err(CpiFailure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")))
         }
-        Some(DiskData::Detached) | None => store.discard(cid, held),
+        Some(DiskData::Detached) | None => cloud.discard(cid, held),
     }
 }
 
 /// `resize_disk` and `update_disk`: grows a detached disk, and replaces its cloud properties if they are
 /// given. Rejects other requests with `NotSupported`, so that the caller copies the data to a new disk.
-pub(super) fn update(store: &Cloud, cid: &Cid, size: u64, cloud_properties: Option<Hash>) -> Outcome<Value> {
-    let held = store.require(cid)?;
+pub(super) fn update(
+    cloud: &Cloud,
+    cid: &Cid,
+    size: u64,
+    cloud_properties: Option<Hash>,
+) -> CpiResult<Value> {
+    let held = cloud.require(cid)?;
     let mut document = document(&held, cid)?;
     let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
-    if let Some(vm) = attached_to(store, cid)? {
+    if let Some(vm) = attached_to(cloud, cid)? {
         return refuse(format!("is attached to VM '{vm}': detach it to change it"));
     }
     if size < document.size {
@@ -108,8 +113,8 @@ pub(super) fn update(store: &Cloud, cid: &Cid, size: u64, cloud_properties: Opti
 }
 
 /// `set_disk_metadata`.
-pub(super) fn set_metadata(store: &Cloud, cid: &Cid, metadata: Hash) -> Outcome<Value> {
-    let held = store.require(cid)?;
+pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: Hash) -> CpiResult<Value> {
+    let held = cloud.require(cid)?;
     let document = DiskRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
@@ -117,10 +122,10 @@ pub(super) fn set_metadata(store: &Cloud, cid: &Cid, metadata: Hash) -> Outcome<
 
 /// `attach_disk`: returns the disk hint under contract v2. Under contract v1, returns null and adds the disk
 /// to the agent's settings. Succeeds if the disk is already attached to this VM.
-pub(super) fn attach(call: &mut LocalCall, store: &Cloud, vm: &Cid, cid: &Cid) -> Outcome<Value> {
-    let holder = store.require(vm)?;
-    let held = store.require(cid)?;
-    match attached_to(store, cid)? {
+pub(super) fn attach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
+    let holder = cloud.require(vm)?;
+    let held = cloud.require(cid)?;
+    match attached_to(cloud, cid)? {
         Some(other) if other == *vm => {
             call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
         }
@@ -148,10 +153,10 @@ pub(super) fn hint(cid: &Cid) -> Value {
 }
 
 /// `detach_disk`: succeeds if the disk is already detached.
-pub(super) fn detach(call: &mut LocalCall, store: &Cloud, vm: &Cid, cid: &Cid) -> Outcome<Value> {
-    let holder = store.require(vm)?;
-    let held = store.require(cid)?;
-    match attached_to(store, cid)? {
+pub(super) fn detach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
+    let holder = cloud.require(vm)?;
+    let held = cloud.require(cid)?;
+    match attached_to(cloud, cid)? {
         Some(other) if other == *vm => {
             if vm::mounts(&holder, cid)? {
                 return Err(CpiFailure::cloud(format!(
@@ -175,8 +180,8 @@ pub(super) fn detach(call: &mut LocalCall, store: &Cloud, vm: &Cid, cid: &Cid) -
 }
 
 /// Moves the data of a disk back from the devices of a VM that has ended.
-pub(super) fn give_back(store: &Cloud, device: &Path, cid: &Cid) -> Outcome<()> {
-    let held = store.hold(cid)?.ok_or_else(|| {
+pub(super) fn give_back(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()> {
+    let held = cloud.hold(cid)?.ok_or_else(|| {
         CpiFailure::cloud(format!(
             "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
             device.display()
@@ -186,9 +191,9 @@ pub(super) fn give_back(store: &Cloud, device: &Path, cid: &Cid) -> Outcome<()> 
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
-pub(super) fn data(store: &Cloud, held: &ObjectLock, cid: &Cid) -> Outcome<PathBuf> {
-    Ok(match attached_to(store, cid)? {
-        Some(vm) => vm::device(&store.path(&vm), cid),
+pub(super) fn data(cloud: &Cloud, held: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
+    Ok(match attached_to(cloud, cid)? {
+        Some(vm) => vm::device(&cloud.path(&vm), cid),
         None => held.path.join(DATA),
     })
 }
@@ -202,20 +207,20 @@ enum DiskData {
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
-fn attached_to(store: &Cloud, cid: &Cid) -> Outcome<Option<Cid>> {
-    match find_data(store, cid)? {
+fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+    match find_data(cloud, cid)? {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),
         None => Err(CpiFailure::cloud(format!(
             "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM",
-            store.path(cid).join(DATA).display()
+            cloud.path(cid).join(DATA).display()
         ))),
     }
 }
 
 /// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
-fn find_data(store: &Cloud, cid: &Cid) -> Outcome<Option<DiskData>> {
-    let home = store.path(cid).join(DATA);
+fn find_data(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<DiskData>> {
+    let home = cloud.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -224,15 +229,15 @@ fn find_data(store: &Cloud, cid: &Cid) -> Outcome<Option<DiskData>> {
     if is_dir(&home)? {
         return Ok(Some(DiskData::Detached));
     }
-    for vm in store.list(ObjectKind::Vm)? {
-        if is_dir(&vm::device(&store.path(&vm), cid))? {
+    for vm in cloud.list(ObjectKind::Vm)? {
+        if is_dir(&vm::device(&cloud.path(&vm), cid))? {
             return Ok(Some(DiskData::Attached(vm)));
         }
     }
     Ok(None)
 }
 
-fn move_data(from: &Path, to: &Path) -> Outcome<()> {
+fn move_data(from: &Path, to: &Path) -> CpiResult<()> {
     let rename = || -> io::Result<()> {
         renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?;
         sync_parent(to)?;
@@ -243,7 +248,7 @@ fn move_data(from: &Path, to: &Path) -> Outcome<()> {
     })
 }
 
-fn document(held: &ObjectLock, cid: &Cid) -> Outcome<DiskRecord> {
+fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<DiskRecord> {
     read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
         let path = held.path.join(DOCUMENT_NAME);
         CpiFailure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::boot::Report;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::process::{ProcessIdentity, timespec};
 
 /// The log of init and the agent, in the VM's directory. Both stages of a boot and the agent inherit the open
@@ -35,13 +35,13 @@ pub(super) struct Booted {
 
 impl Booted {
     /// Lets the VM continue without this process.
-    pub(super) fn commit(mut self) -> Outcome<()> {
+    pub(super) fn commit(mut self) -> CpiResult<()> {
         self.stdin.write_all(b"\n").map_err(|error| CpiFailure::io("releasing the booted VM", error))
     }
 }
 
 /// Boots the VM in this directory, in the machine's network or in the namespace `network`.
-pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> Outcome<Booted> {
+pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> CpiResult<Booted> {
     let log_path = vm_dir.join(LOG);
     let failed = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
@@ -91,7 +91,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
 
 /// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
 /// themselves after a short time.
-pub(super) fn wait_until_empty(vm_dir: &Path) -> Outcome<()> {
+pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
     let path = vm_dir.join(LOG);
     let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {

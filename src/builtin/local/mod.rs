@@ -20,6 +20,8 @@ pub mod boot;
 #[cfg(target_os = "linux")]
 mod cid;
 #[cfg(target_os = "linux")]
+mod cloud;
+#[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
 mod copy;
@@ -39,8 +41,6 @@ mod settings;
 mod snapshot;
 #[cfg(target_os = "linux")]
 mod stemcell;
-#[cfg(target_os = "linux")]
-mod store;
 #[cfg(target_os = "linux")]
 mod vm;
 

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::cpi::args::{Hash, type_name};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 
 /// The name of the cloud property.
 const PROPERTY: &str = "network_namespace";
 
 /// Returns the path of the namespace in the cloud properties.
-pub(super) fn namespace(cloud_properties: &Hash) -> Outcome<Option<PathBuf>> {
+pub(super) fn namespace(cloud_properties: &Hash) -> CpiResult<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
@@ -36,8 +36,8 @@ pub(super) fn enter(namespace: &Path) -> Result<(), String> {
 /// Runs `check` inside a namespace.
 pub(super) fn inside<T: Send>(
     namespace: Option<&Path>,
-    check: impl FnOnce() -> Outcome<T> + Send,
-) -> Outcome<T> {
+    check: impl FnOnce() -> CpiResult<T> + Send,
+) -> CpiResult<T> {
     let Some(namespace) = namespace else { return check() };
     // Each thread has its own namespace, so a new thread enters it and this one stays outside.
     std::thread::scope(|scope| {

@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::cid::ObjectKind;
+use super::cloud::Cloud;
 use super::config::{Config, stemcell_formats};
-use super::store::Cloud;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 
@@ -41,7 +41,7 @@ pub(super) fn serve(
     exchange(request, response, log, |request, log| answer(config, executable, request, log))
 }
 
-fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> Outcome<Value> {
+fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
     let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let method = method.as_str();
@@ -54,7 +54,9 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let api_version = api_version(config, &context)?;
             return Ok(json!({"stemcell_formats": formats, "api_version": api_version, "version": VERSION}));
         }
-        "calculate_vm_cloud_properties" => return vm::size(take(1, 1)?.hash("desired_instance_size")?),
+        "calculate_vm_cloud_properties" => {
+            return vm::calculate_cloud_properties(take(1, 1)?.hash("desired_instance_size")?);
+        }
         _ => {}
     }
 
@@ -66,11 +68,11 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
             needs::check(&properties).map_err(CpiFailure::before_any_effect)?;
-            creating(call, |call, store| stemcell::create(call, store, Path::new(&image), properties))
+            creating(call, |call, cloud| stemcell::create(call, cloud, Path::new(&image), properties))
         }
         "delete_stemcell" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Stemcell)?;
-            deleting(call, |call, store| stemcell::delete(call, store, &cid))
+            deleting(call, |call, cloud| stemcell::delete(call, cloud, &cid))
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
@@ -82,17 +84,17 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            creating(call, |call, store| vm::create(call, store, wanted))
+            creating(call, |call, cloud| vm::create(call, cloud, wanted))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
-            deleting(call, |call, store| vm::delete(call, store, &cid))
+            deleting(call, |call, cloud| vm::delete(call, cloud, &cid))
         }
         "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
-            let store = existing(call)?.ok_or_else(|| cid.not_found())?;
-            vm::reboot(call, &store, &cid)
+            let cloud = existing(call)?.ok_or_else(|| cid.not_found())?;
+            vm::reboot(call, &cloud, &cid)
         }
         "set_vm_metadata" => {
             let mut arguments = take(2, 2)?;
@@ -102,11 +104,11 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "create_disk" => {
             let mut arguments = take(2, 3)?;
             let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
-            creating(call, |call, store| disk::create(call, store, size, properties))
+            creating(call, |call, cloud| disk::create(call, cloud, size, properties))
         }
         "delete_disk" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
-            deleting(call, |call, store| disk::delete(call, store, &cid))
+            deleting(call, |call, cloud| disk::delete(call, cloud, &cid))
         }
         "resize_disk" | "update_disk" => {
             let count = if method == "update_disk" { 3 } else { 2 };
@@ -122,10 +124,10 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
             let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
-            let store = existing(call)?.ok_or_else(|| vm.not_found())?;
+            let cloud = existing(call)?.ok_or_else(|| vm.not_found())?;
             match method {
-                "attach_disk" => disk::attach(call, &store, &vm, &disk),
-                _ => disk::detach(call, &store, &vm, &disk),
+                "attach_disk" => disk::attach(call, &cloud, &vm, &disk),
+                _ => disk::detach(call, &cloud, &vm, &disk),
             }
         }
         "set_disk_metadata" => {
@@ -141,12 +143,12 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             let mut arguments = take(1, 2)?;
             let cid = arguments.own_cid(ObjectKind::Disk)?;
             let metadata = arguments.hash("metadata")?;
-            let store = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
-            snapshot::create(call, &store, &cid, metadata)
+            let cloud = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
+            snapshot::create(call, &cloud, &cid, metadata)
         }
         "delete_snapshot" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Snapshot)?;
-            deleting(call, |call, store| snapshot::delete(call, store, &cid))
+            deleting(call, |call, cloud| snapshot::delete(call, cloud, &cid))
         }
         // Contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => Err(CpiFailure::new(
@@ -166,28 +168,28 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
 /// empty.
 fn creating(
     call: &mut LocalCall,
-    create: impl FnOnce(&mut LocalCall, &Cloud) -> Outcome<Value>,
-) -> Outcome<Value> {
-    let store = Cloud::make(&call.config.root)?;
-    sweep(call, &store)?;
-    let created = create(call, &store);
+    create: impl FnOnce(&mut LocalCall, &Cloud) -> CpiResult<Value>,
+) -> CpiResult<Value> {
+    let cloud = Cloud::make(&call.config.root)?;
+    sweep(call, &cloud)?;
+    let created = create(call, &cloud);
     if created.is_err() {
-        store.tidy();
+        cloud.tidy();
     }
     created
 }
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
-fn existing(call: &mut LocalCall) -> Outcome<Option<Cloud>> {
-    let store = Cloud::open(&call.config.root)?;
-    if let Some(store) = &store {
-        sweep(call, store)?;
+fn existing(call: &mut LocalCall) -> CpiResult<Option<Cloud>> {
+    let cloud = Cloud::open(&call.config.root)?;
+    if let Some(cloud) = &cloud {
+        sweep(call, cloud)?;
     }
-    Ok(store)
+    Ok(cloud)
 }
 
-fn sweep(call: &mut LocalCall, store: &Cloud) -> Outcome<()> {
-    match store.sweep()? {
+fn sweep(call: &mut LocalCall, cloud: &Cloud) -> CpiResult<()> {
+    match cloud.sweep()? {
         0 => {}
         swept => call.log(format_args!("removed {swept} leftovers of calls that were killed")),
     }
@@ -197,23 +199,23 @@ fn sweep(call: &mut LocalCall, store: &Cloud) -> Outcome<()> {
 /// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
 fn deleting(
     call: &mut LocalCall,
-    delete: impl FnOnce(&mut LocalCall, &Cloud) -> Outcome<()>,
-) -> Outcome<Value> {
-    let Some(store) = existing(call)? else {
+    delete: impl FnOnce(&mut LocalCall, &Cloud) -> CpiResult<()>,
+) -> CpiResult<Value> {
+    let Some(cloud) = existing(call)? else {
         let root = call.config.root.display().to_string();
         call.log(format_args!("nothing to delete: '{root}' does not exist"));
         return Ok(Value::Null);
     };
-    delete(call, &store)?;
-    store.tidy();
+    delete(call, &cloud)?;
+    cloud.tidy();
     Ok(Value::Null)
 }
 
-fn has(call: &LocalCall, mut arguments: Arguments, resource: ObjectKind) -> Outcome<Value> {
-    let Ok(cid) = arguments.cid(resource)? else { return Ok(json!(false)) };
-    let Some(store) = Cloud::open(&call.config.root)? else { return Ok(json!(false)) };
-    Ok(json!(match resource {
-        ObjectKind::Disk => disk::exists(&store, &cid)?,
-        _ => store.has(&cid)?,
+fn has(call: &LocalCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
+    let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
+    let Some(cloud) = Cloud::open(&call.config.root)? else { return Ok(json!(false)) };
+    Ok(json!(match kind {
+        ObjectKind::Disk => disk::exists(&cloud, &cid)?,
+        _ => cloud.has(&cid)?,
     }))
 }

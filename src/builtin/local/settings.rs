@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::boot::{SETTINGS, USER_DATA};
 use super::cid::Cid;
+use super::cloud::ObjectLock;
 use super::disk;
 use super::rpc::LocalCall;
-use super::store::ObjectLock;
 use super::vm;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;
 
@@ -25,7 +25,7 @@ use crate::registry::Client;
 const INSIDE: &str = "root/var/vcap/bosh";
 
 /// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
-pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: Hash) -> Outcome<bool> {
+pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: Hash) -> CpiResult<bool> {
     match call.config.registry.as_ref().filter(|_| !call.v2) {
         None => {
             write_json(&staged.join(SETTINGS), &settings)?;
@@ -57,21 +57,21 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
 }
 
 /// Adds an attached disk with its hint to the settings of a VM.
-pub(super) fn add_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn add_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
     change(call, held, vm, |disks| {
         disks.insert(disk.to_string(), disk::hint(disk));
     })
 }
 
 /// Removes a disk from the settings of a VM.
-pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> Outcome<()> {
+pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &Cid) -> CpiResult<()> {
     change(call, held, vm, |disks| {
         disks.remove(disk.as_str());
     })
 }
 
 /// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
-fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> Outcome<()> {
+fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> CpiResult<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
@@ -101,7 +101,7 @@ fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mu
     Ok(())
 }
 
-fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
+fn client(call: &LocalCall, vm: &Cid) -> CpiResult<Client> {
     match &call.config.registry {
         Some(registry) => registry.client(),
         None => Err(CpiFailure::cloud(format!(
@@ -111,7 +111,7 @@ fn client(call: &LocalCall, vm: &Cid) -> Outcome<Client> {
 }
 
 /// Returns `disks.persistent` of the settings. Creates it if it is missing or null.
-fn persistent_disks(settings: &mut Hash) -> Outcome<&mut Hash> {
+fn persistent_disks(settings: &mut Hash) -> CpiResult<&mut Hash> {
     let mut at = settings;
     for key in ["disks", "persistent"] {
         let next = at.entry(key).or_insert_with(|| json!({}));

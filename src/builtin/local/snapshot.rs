@@ -3,33 +3,33 @@
 use serde_json::{Value, json};
 
 use super::cid::{Cid, ObjectKind};
+use super::cloud::Cloud;
 use super::copy::copy_tree;
 use super::disk;
 use super::rpc::LocalCall;
-use super::store::Cloud;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::write_json;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
 /// needs a consistent copy stops the jobs first.
-pub(super) fn create(call: &mut LocalCall, store: &Cloud, disk: &Cid, metadata: Hash) -> Outcome<Value> {
-    let held = store.require(disk).map_err(CpiFailure::before_any_effect)?;
-    let data = disk::data(store, &held, disk).map_err(CpiFailure::before_any_effect)?;
+pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, disk: &Cid, metadata: Hash) -> CpiResult<Value> {
+    let held = cloud.require(disk).map_err(CpiFailure::before_any_effect)?;
+    let data = disk::data(cloud, &held, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
-    let staged = store.stage(&cid)?;
+    let staged = cloud.stage(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;
     let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
     write_json(&staged.path.join("snapshot.json"), &document)?;
-    store.publish(&cid, staged)?;
+    cloud.publish(&cid, staged)?;
     call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
 }
 
 /// `delete_snapshot`.
-pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
-    match store.hold(cid)? {
-        Some(held) => store.discard(cid, held),
+pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    match cloud.hold(cid)? {
+        Some(held) => cloud.discard(cid, held),
         None => {
             call.log(format_args!("snapshot '{cid}' does not exist: nothing to delete"));
             Ok(())

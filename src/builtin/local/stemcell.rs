@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::cid::{Cid, ObjectKind};
+use super::cloud::Cloud;
 use super::copy::copy_tree;
 use super::rpc::LocalCall;
-use super::store::Cloud;
 use crate::cpi::args::Hash;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};
 
@@ -20,16 +20,16 @@ pub(super) const IMAGE: &str = "image";
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
 pub(super) fn create(
     call: &mut LocalCall,
-    store: &Cloud,
+    cloud: &Cloud,
     image: &Path,
     cloud_properties: Hash,
-) -> Outcome<Value> {
+) -> CpiResult<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)
             .before_any_effect()
     })?;
     let cid = ObjectKind::Stemcell.new_cid();
-    let staged = store.stage(&cid)?;
+    let staged = cloud.stage(&cid)?;
     let target = staged.path.join(IMAGE);
     if metadata.is_dir() {
         copy_tree(image, &target)?;
@@ -43,15 +43,15 @@ pub(super) fn create(
         &staged.path.join("stemcell.json"),
         &json!({"cid": cid.as_str(), "cloud_properties": cloud_properties}),
     )?;
-    store.publish(&cid, staged)?;
+    cloud.publish(&cid, staged)?;
     call.log(format_args!("stemcell '{cid}' created from '{}'", image.display()));
     Ok(json!(cid.as_str()))
 }
 
 /// `delete_stemcell`. VMs of the stemcell are independent of it.
-pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
-    match store.hold(cid)? {
-        Some(held) => store.discard(cid, held),
+pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    match cloud.hold(cid)? {
+        Some(held) => cloud.discard(cid, held),
         None => {
             call.log(format_args!("stemcell '{cid}' does not exist: nothing to delete"));
             Ok(())

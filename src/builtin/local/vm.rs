@@ -16,15 +16,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cid::{Cid, ObjectKind};
+use super::cloud::{self, Cloud, ObjectLock};
 use super::copy::copy_tree;
 use super::disk;
 use super::launch;
 use super::rpc::LocalCall;
-use super::store::{self, Cloud, ObjectLock};
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
 use crate::cpi::args::{Arguments, Hash, type_name};
-use crate::cpi::failure::{CpiFailure, FailureKind, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::ProcessIdentity;
 use base::files;
@@ -54,7 +54,8 @@ struct VmRecord {
     agent_id: String,
     stemcell_cid: String,
     /// The contract under which the VM was created: 1 or 2.
-    api_version: u8,
+    #[serde(rename = "api_version")]
+    contract: u8,
     /// True if the agent's settings are in the registry instead of this directory.
     #[serde(default)]
     settings_in_registry: bool,
@@ -67,8 +68,8 @@ struct VmRecord {
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> Outcome<Value> {
-    let (namespace, networks, stemcell) = (|| -> Outcome<_> {
+pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> CpiResult<Value> {
+    let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
         let namespace = network::namespace(&wanted.cloud_properties)?;
         let listener = call.config.agent.listener()?;
         let networks = network::inside(namespace.as_deref(), || {
@@ -76,12 +77,12 @@ pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> 
             check_port_is_free(&listener)?;
             Ok(networks)
         })?;
-        Ok((namespace, networks, store.require(&wanted.stemcell)?))
+        Ok((namespace, networks, cloud.require(&wanted.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
     let cid = ObjectKind::Vm.new_cid();
-    let staged = store.stage(&cid)?;
+    let staged = cloud.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
         copy_tree(&stemcell.path.join(stemcell::IMAGE), &staged.path.join("root"))?;
@@ -94,7 +95,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> 
             cid: cid.to_string(),
             agent_id: wanted.agent_id.clone(),
             stemcell_cid: wanted.stemcell.to_string(),
-            api_version: if call.v2 { 2 } else { 1 },
+            contract: if call.v2 { 2 } else { 1 },
             settings_in_registry: false,
             cloud_properties: wanted.cloud_properties,
             networks: networks.clone(),
@@ -102,7 +103,7 @@ pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> 
             created_at: base::encoding::now(),
             metadata: Hash::new(),
         };
-        let settings = call.config.agent.settings(agent::AgentIdentity {
+        let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &wanted.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
@@ -114,30 +115,30 @@ pub(super) fn create(call: &mut LocalCall, store: &Cloud, wanted: VmRequest) -> 
         boot(call, &staged, namespace.as_deref())
     })();
     if let Err(failure) = created {
-        store.sweep_one(staged)?;
+        cloud.sweep_one(staged)?;
         if !call.v2 && call.config.registry.is_some() {
             settings::withdraw(call, &cid);
         }
         return Err(failure);
     }
-    store.publish(&cid, staged)?;
+    cloud.publish(&cid, staged)?;
     call.log(format_args!("VM '{cid}' created, with agent '{}'", wanted.agent_id));
     Ok(if call.v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
 
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
-pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<()> {
-    let Some(held) = store.hold(cid)? else {
-        let what = if halt_lost(store, cid)? { "its processes are ended" } else { "nothing to delete" };
+pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    let Some(held) = cloud.hold(cid)? else {
+        let what = if halt_lost(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {what}"));
         return Ok(());
     };
     halt(&held)?;
-    halt_lost(store, cid)?;
-    return_disks(store, &held.path)?;
+    halt_lost(cloud, cid)?;
+    return_disks(cloud, &held.path)?;
     // An unreadable record must not prevent the deletion.
     let in_registry = settings_are_in_registry(&held).unwrap_or(false);
-    store.discard(cid, held)?;
+    cloud.discard(cid, held)?;
     if in_registry {
         settings::withdraw(call, cid);
     }
@@ -146,8 +147,8 @@ pub(super) fn delete(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<
 }
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
-pub(super) fn reboot(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<Value> {
-    let held = store.require(cid)?;
+pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
+    let held = cloud.require(cid)?;
     halt(&held)?;
     // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
@@ -164,14 +165,14 @@ pub(super) fn reboot(call: &mut LocalCall, store: &Cloud, cid: &Cid) -> Outcome<
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(store: &Cloud, cid: &Cid, metadata: Hash) -> Outcome<Value> {
-    let held = store.require(cid)?;
+pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: Hash) -> CpiResult<Value> {
+    let held = cloud.require(cid)?;
     let document = VmRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT_NAME), &document)?;
     Ok(Value::Null)
 }
 
-fn document(held: &ObjectLock, cid: &Cid) -> Outcome<VmRecord> {
+fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<VmRecord> {
     read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
         let path = held.path.join(DOCUMENT_NAME);
         CpiFailure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
@@ -179,20 +180,20 @@ fn document(held: &ObjectLock, cid: &Cid) -> Outcome<VmRecord> {
 }
 
 /// Returns true if the VM was created with its agent's settings in the registry.
-pub(super) fn settings_are_in_registry(held: &ObjectLock) -> Outcome<bool> {
+pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
     Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT_NAME))?.is_some_and(|known| known.settings_in_registry))
 }
 
 /// `get_disks`: returns the CIDs of the attached disks.
-pub(super) fn disks(store: &Cloud, cid: &Cid) -> Outcome<Value> {
-    let held = store.require(cid)?;
-    let names = store::names(&held.path.join(DEVICES))?;
+pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
+    let held = cloud.require(cid)?;
+    let names = cloud::names(&held.path.join(DEVICES))?;
     Ok(json!(names.into_iter().filter(|name| ObjectKind::Disk.parse(name).is_some()).collect::<Vec<_>>()))
 }
 
 /// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
 /// in MiB.
-pub(super) fn size(wanted: Hash) -> Outcome<Value> {
+pub(super) fn calculate_cloud_properties(wanted: Hash) -> CpiResult<Value> {
     let names = ["cpu", "ram", "ephemeral_disk_size"];
     let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
     let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
@@ -218,7 +219,7 @@ pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 /// Returns true if the running VM has mounted the attached disk.
-pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> Outcome<bool> {
+pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     let Some(process) = read_json::<ProcessIdentity>(&held.path.join(PROCESS))? else { return Ok(false) };
     let running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !running {
@@ -240,23 +241,23 @@ pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> Outcome<bool> {
 }
 
 /// Stops init, and thereby all processes of the VM.
-pub(super) fn stop(process: &ProcessIdentity) -> Outcome<()> {
+pub(super) fn stop(process: &ProcessIdentity) -> CpiResult<()> {
     process
         .stop(STOP_GRACE)
         .map_err(|error| CpiFailure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
-pub(super) fn return_disks(store: &Cloud, vm: &Path) -> Outcome<()> {
-    for name in store::names(&vm.join(DEVICES))? {
+pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
+    for name in cloud::names(&vm.join(DEVICES))? {
         if let Some(cid) = ObjectKind::Disk.parse(&name) {
-            disk::give_back(store, &device(vm, &cid), &cid)?;
+            disk::give_back(cloud, &device(vm, &cid), &cid)?;
         }
     }
     Ok(())
 }
 
-fn halt(held: &ObjectLock) -> Outcome<()> {
+fn halt(held: &ObjectLock) -> CpiResult<()> {
     match read_json::<ProcessIdentity>(&held.path.join(PROCESS))? {
         Some(process) => stop(&process),
         None => Ok(()),
@@ -265,8 +266,8 @@ fn halt(held: &ObjectLock) -> Outcome<()> {
 
 /// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand. The
 /// command line of init still names the directory. Returns true if such processes existed.
-fn halt_lost(store: &Cloud, cid: &Cid) -> Outcome<bool> {
-    let directories = [store.path(cid), store.staged_path(cid)];
+fn halt_lost(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
+    let directories = [cloud.path(cid), cloud.staged_path(cid)];
     let names_it = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == 0).skip(1);
         words.next() == Some(b"vm-boot")
@@ -275,7 +276,7 @@ fn halt_lost(store: &Cloud, cid: &Cid) -> Outcome<bool> {
             })
     };
     let mut any = false;
-    for name in store::names(Path::new("/proc"))? {
+    for name in cloud::names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };
@@ -288,7 +289,7 @@ fn halt_lost(store: &Cloud, cid: &Cid) -> Outcome<bool> {
 }
 
 /// Boots the VM in this directory and records its init.
-fn boot(call: &mut LocalCall, held: &ObjectLock, namespace: Option<&Path>) -> Outcome<()> {
+fn boot(call: &mut LocalCall, held: &ObjectLock, namespace: Option<&Path>) -> CpiResult<()> {
     let booted = launch::boot(call.executable, &held.path, namespace)?;
     for note in &booted.notes {
         call.log(note);
@@ -310,7 +311,7 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
 
 /// Checks the addresses of manual networks, and gives dynamic networks the address 127.0.0.1. All VMs share
 /// the machine's network.
-fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
+fn assign_addresses(mut networks: Hash) -> CpiResult<Hash> {
     for (name, network) in &mut networks {
         let given = type_name(network);
         let Value::Object(network) = network else {
@@ -339,7 +340,7 @@ fn assign_addresses(mut networks: Hash) -> Outcome<Hash> {
 }
 
 /// Fails if a manual address is not an address of this machine.
-fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
+fn check_is_local(name: &str, ip: Option<&Value>) -> CpiResult<()> {
     let ip = ip.and_then(Value::as_str).unwrap_or_default();
     let address: IpAddr = ip.parse().map_err(|_| {
         CpiFailure::invalid_call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
@@ -354,7 +355,7 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> Outcome<()> {
 
 /// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
 /// timeout.
-fn check_port_is_free(listener: &[SocketAddr]) -> Outcome<()> {
+fn check_port_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
     for address in listener {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
@@ -410,10 +411,24 @@ mod tests {
     #[test]
     fn rejects_sizes_beyond_the_machine() {
         let small = json!({"cpu": 1, "ram": 16, "ephemeral_disk_size": 10});
-        assert_eq!(size(hash(small)).unwrap(), json!({"cpu": 1, "ram": 16, "ephemeral_disk": {"size": 10}}));
-        assert!(size(hash(json!({"cpu": 100_000, "ram": 16, "ephemeral_disk_size": 10}))).is_err());
-        assert!(size(hash(json!({"cpu": 1, "ram": 1_000_000_000, "ephemeral_disk_size": 10}))).is_err());
-        assert_eq!(size(hash(json!({"cpu": 1}))).unwrap_err().kind, FailureKind::InvalidCall);
+        assert_eq!(
+            calculate_cloud_properties(hash(small)).unwrap(),
+            json!({"cpu": 1, "ram": 16, "ephemeral_disk": {"size": 10}})
+        );
+        assert!(
+            calculate_cloud_properties(hash(json!({"cpu": 100_000, "ram": 16, "ephemeral_disk_size": 10})))
+                .is_err()
+        );
+        assert!(
+            calculate_cloud_properties(hash(
+                json!({"cpu": 1, "ram": 1_000_000_000, "ephemeral_disk_size": 10})
+            ))
+            .is_err()
+        );
+        assert_eq!(
+            calculate_cloud_properties(hash(json!({"cpu": 1}))).unwrap_err().kind,
+            FailureKind::InvalidCall
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use self::proc::ProcessId;
 use self::service::{Phase, Service};
 use super::dirs::{self, Dirs};
-use super::process::Cancel;
+use super::process::TaskControl;
 use base::error::ResultExt;
 use base::{Error, Result};
 
@@ -143,14 +143,14 @@ impl Supervisor {
     }
 
     /// Stops all services, dependents first, and waits until their processes have ended.
-    pub(super) fn stop(&self, cancel: &Cancel) -> Result<()> {
+    pub(super) fn stop(&self, task: &TaskControl) -> Result<()> {
         self.unmonitor()?;
         let levels = {
             let mut state = self.lock();
             state.stopping = true;
             state.levels()
         };
-        let outcome = levels.iter().rev().try_for_each(|level| self.stop_level(level, cancel));
+        let outcome = levels.iter().rev().try_for_each(|level| self.stop_level(level, task));
         let mut state = self.lock();
         state.stopping = false;
         outcome?;
@@ -248,10 +248,10 @@ impl Supervisor {
         }
     }
 
-    fn stop_level(&self, names: &[String], cancel: &Cancel) -> Result<()> {
+    fn stop_level(&self, names: &[String], task: &TaskControl) -> Result<()> {
         let failed: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                names.iter().map(|name| (name, scope.spawn(move || self.stop_one(name, cancel)))).collect();
+                names.iter().map(|name| (name, scope.spawn(move || self.stop_one(name, task)))).collect();
             threads
                 .into_iter()
                 .filter_map(|(name, thread)| match thread.join() {
@@ -264,7 +264,7 @@ impl Supervisor {
                 })
                 .collect()
         });
-        cancel.check()?;
+        task.check()?;
         if failed.is_empty() {
             Ok(())
         } else {
@@ -272,11 +272,11 @@ impl Supervisor {
         }
     }
 
-    fn stop_one(&self, name: &str, cancel: &Cancel) -> Result<()> {
-        let Some(process) = self.await_start(name, cancel)? else { return Ok(()) };
+    fn stop_one(&self, name: &str, task: &TaskControl) -> Result<()> {
+        let Some(process) = self.await_start(name, task)? else { return Ok(()) };
         let stop =
             self.lock().services.iter().find(|s| s.spec.name == name).and_then(|s| s.spec.stop.clone());
-        let Some(program) = stop else { return terminate(process, cancel) };
+        let Some(program) = stop else { return terminate(process, task) };
         let exit = service::launch(&program, self)?;
         let deadline = Instant::now() + program.timeout;
         let mut wait = BUSY_PAUSE;
@@ -288,7 +288,7 @@ impl Supervisor {
                     program.timeout.as_secs()
                 )));
             }
-            cancel.sleep(wait)?;
+            task.sleep(wait)?;
             wait = (wait * 2).min(Duration::from_millis(50));
         }
         Ok(())
@@ -296,7 +296,7 @@ impl Supervisor {
 
     /// Returns the process to stop, if any. Waits for a process that is starting, because it would otherwise
     /// run after the stop.
-    fn await_start(&self, name: &str, cancel: &Cancel) -> Result<Option<ProcessId>> {
+    fn await_start(&self, name: &str, task: &TaskControl) -> Result<Option<ProcessId>> {
         loop {
             let starting = {
                 let mut state = self.lock();
@@ -311,7 +311,7 @@ impl Supervisor {
             if !starting {
                 return Ok(None);
             }
-            cancel.sleep(BUSY_PAUSE)?;
+            task.sleep(BUSY_PAUSE)?;
         }
     }
 
@@ -367,7 +367,7 @@ impl service::Wake for Supervisor {
 }
 
 /// Ends a process without a stop program, with SIGTERM and then SIGKILL.
-fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
+fn terminate(process: ProcessId, task: &TaskControl) -> Result<()> {
     let signal = |signal| {
         if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
             let _ = rustix::process::kill_process(pid, signal);
@@ -384,7 +384,7 @@ fn terminate(process: ProcessId, cancel: &Cancel) -> Result<()> {
         if give_up <= Instant::now() {
             return Err(Error::environment(format!("process {} still runs after SIGKILL", process.pid)));
         }
-        cancel.sleep(BUSY_PAUSE)?;
+        task.sleep(BUSY_PAUSE)?;
     }
     Ok(())
 }

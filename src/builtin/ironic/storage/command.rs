@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 
 /// The version of the request format.
@@ -54,7 +54,7 @@ struct Answer {
 
 impl Command {
     /// Checks the settings and creates the driver.
-    pub(super) fn new(settings: CommandSettings) -> Outcome<Command> {
+    pub(super) fn new(settings: CommandSettings) -> CpiResult<Command> {
         match settings.program.is_absolute() {
             true => Ok(Command { settings }),
             false => {
@@ -66,7 +66,7 @@ impl Command {
 
     /// Runs the program for one request and returns the result of its answer. `more` holds the other keys of
     /// the request.
-    fn ask(&self, operation: &str, volume: &VolumeName, more: Value) -> Outcome<Value> {
+    fn ask(&self, operation: &str, volume: &VolumeName, more: Value) -> CpiResult<Value> {
         let program = self.settings.program.display();
         let io = |error| {
             CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
@@ -101,26 +101,26 @@ impl Command {
 }
 
 impl Storage for Command {
-    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         self.ask("import", volume, json!({"image": image})).map(drop)
     }
 
-    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         self.ask("create", volume, json!({"mib": mib})).map(drop)
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         if self.size(from)?.is_none() {
             return Err(from.not_found());
         }
         self.ask("copy", to, json!({"from": from.to_string()})).map(drop)
     }
 
-    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         self.ask("grow", volume, json!({"mib": mib})).map(drop)
     }
 
-    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> CpiResult<Option<u64>> {
         match self.ask("size", volume, json!({}))? {
             Value::Null => Ok(None),
             size => size.as_u64().map(Some).ok_or_else(|| {
@@ -133,11 +133,11 @@ impl Storage for Command {
         }
     }
 
-    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> CpiResult<()> {
         self.ask("delete", volume, json!({})).map(drop)
     }
 
-    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let malformed = |wanted: &str| {
             let program = self.settings.program.display();
             CpiFailure::cloud(format!(
@@ -167,7 +167,7 @@ impl Storage for Command {
         }
     }
 
-    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         self.ask("unexport", volume, json!({})).map(drop)
     }
 }

@@ -14,27 +14,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::volume::VolumeName;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use ironic::Object;
 
 /// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
 pub(super) trait Storage {
     /// Creates a volume with the content of a file.
-    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()>;
+    fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()>;
     /// Creates an empty volume of `mib` MiB.
-    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()>;
+    fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()>;
     /// Creates a volume with the content of another one.
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()>;
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()>;
     /// Grows a volume to `mib` MiB. A larger volume stays as it is.
-    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()>;
+    fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()>;
     /// Returns a volume's size in bytes, or `None` if it does not exist.
-    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>>;
+    fn size(&self, volume: &VolumeName) -> CpiResult<Option<u64>>;
     /// Deletes a volume, which must not be exported.
-    fn delete(&self, volume: &VolumeName) -> Outcome<()>;
+    fn delete(&self, volume: &VolumeName) -> CpiResult<()>;
     /// Exports a volume to exactly these initiators with this login, and withdraws an earlier export.
-    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export>;
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export>;
     /// Withdraws the export of a volume.
-    fn unexport(&self, volume: &VolumeName) -> Outcome<()>;
+    fn unexport(&self, volume: &VolumeName) -> CpiResult<()>;
 }
 
 /// The configured storage tool, with its settings.
@@ -52,7 +52,7 @@ pub(super) enum StorageSettings {
 
 impl StorageSettings {
     /// Checks the settings and creates the driver.
-    pub(super) fn open(self) -> Outcome<Box<dyn Storage>> {
+    pub(super) fn open(self) -> CpiResult<Box<dyn Storage>> {
         match self {
             StorageSettings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
             StorageSettings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),
@@ -77,7 +77,7 @@ pub(super) struct Login {
 
 impl Login {
     /// Creates a login for this volume, with a random password.
-    pub(super) fn new(volume: &VolumeName) -> Outcome<Login> {
+    pub(super) fn new(volume: &VolumeName) -> CpiResult<Login> {
         // 96 bits in 16 characters: the maximum length that all CHAP implementations accept.
         let mut bytes = [0; 12];
         rand::fill(&mut bytes).map_err(|_| {
@@ -112,7 +112,7 @@ impl Initiators {
 
     /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the returned names
     /// are safe in commands and configuration files.
-    fn over_iscsi(&self, volume: &VolumeName) -> Outcome<&[String]> {
+    fn over_iscsi(&self, volume: &VolumeName) -> CpiResult<&[String]> {
         match self {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
                 Ok(names)
@@ -210,7 +210,7 @@ fn default_iqn() -> String {
 }
 
 /// Checks the configured portals and the beginning of the names of targets.
-fn check_names(portals: &[String], iqn: &str) -> Outcome<()> {
+fn check_names(portals: &[String], iqn: &str) -> CpiResult<()> {
     let invalid = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
     if portals.is_empty() || portals.iter().any(|portal| invalid(portal)) {
         return Err(CpiFailure::cloud("storage.portals must be a list of at least one 'address:port'"));
@@ -237,7 +237,7 @@ const REASON_LINES: usize = 3;
 
 /// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error
 /// does not quote the arguments, which may contain a password.
-fn run(command: &mut Command, what: &str) -> Outcome<String> {
+fn run(command: &mut Command, what: &str) -> CpiResult<String> {
     let output = spawn(command, Stdio::null(), what)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -252,7 +252,7 @@ fn run(command: &mut Command, what: &str) -> Outcome<String> {
 }
 
 /// Runs a program and returns its output with any exit status.
-fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> Outcome<Output> {
+fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> CpiResult<Output> {
     command.stdin(stdin).output().map_err(|error| {
         let program = command.get_program().to_string_lossy();
         CpiFailure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))

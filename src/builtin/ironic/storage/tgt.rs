@@ -16,7 +16,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
 use base::files::durable;
@@ -49,7 +49,7 @@ pub(super) struct Tgt {
 
 impl Tgt {
     /// Checks the settings and creates the driver.
-    pub(super) fn new(settings: TgtSettings) -> Outcome<Tgt> {
+    pub(super) fn new(settings: TgtSettings) -> CpiResult<Tgt> {
         if !settings.directory.is_absolute() || settings.directory.parent().is_none() {
             let directory = settings.directory.display();
             return Err(CpiFailure::cloud(format!(
@@ -74,7 +74,7 @@ impl Tgt {
 
     /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
     /// killed calls.
-    fn lock(&self) -> Outcome<File> {
+    fn lock(&self) -> CpiResult<File> {
         let directory = &self.settings.directory;
         let lock = || -> io::Result<File> {
             private_dir(&directory.join("exports"))?;
@@ -93,7 +93,7 @@ impl Tgt {
     }
 
     /// Creates a volume: `fill` writes a `.partial` file, which gets the volume's name when it is complete.
-    fn make(&self, volume: &VolumeName, fill: impl FnOnce(&Path) -> Outcome<()>) -> Outcome<()> {
+    fn make(&self, volume: &VolumeName, fill: impl FnOnce(&Path) -> CpiResult<()>) -> CpiResult<()> {
         let path = self.path(volume);
         let partial = path.with_extension("partial");
         let made = fill(&partial).and_then(|()| {
@@ -111,7 +111,7 @@ impl Tgt {
     }
 
     /// Runs tgtadm and returns its output. `what` is a gerund for errors.
-    fn tgtadm(&self, what: &str, arguments: &[&str]) -> Outcome<String> {
+    fn tgtadm(&self, what: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new("tgtadm");
         if let Some(socket) = &self.settings.ipc_socket {
             command.env("TGT_IPC_SOCKET", socket);
@@ -128,13 +128,13 @@ impl Tgt {
     }
 
     /// Returns the numbers and names of all targets of tgtd.
-    fn targets(&self) -> Outcome<Vec<(u32, String)>> {
+    fn targets(&self) -> CpiResult<Vec<(u32, String)>> {
         let text = self.tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
         Ok(parse_targets(&text))
     }
 
     /// Deletes the volume's target and login, now and for the next start of tgtd.
-    fn hide(&self, volume: &VolumeName) -> Outcome<()> {
+    fn delete_target(&self, volume: &VolumeName) -> CpiResult<()> {
         let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
         durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&what, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
@@ -151,7 +151,7 @@ impl Tgt {
     }
 
     /// Creates a target for a volume that has none, and writes its configuration file.
-    fn show(&self, volume: &VolumeName, initiators: &[String], login: &Login) -> Outcome<()> {
+    fn create_target(&self, volume: &VolumeName, initiators: &[String], login: &Login) -> CpiResult<()> {
         let what = format!("exporting volume '{volume}'");
         let (name, path) = (self.iqn(volume), self.path(volume));
         let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
@@ -179,12 +179,12 @@ impl Tgt {
 }
 
 impl Storage for Tgt {
-    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| copy(image, partial))
     }
 
-    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| {
             let create = || File::create_new(partial)?.set_len(bytes(mib)?);
@@ -192,7 +192,7 @@ impl Storage for Tgt {
         })
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         if self.size(from)?.is_none() {
             return Err(from.not_found());
@@ -200,7 +200,7 @@ impl Storage for Tgt {
         self.make(to, |partial| copy(&self.path(from), partial))
     }
 
-    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
         let size = self.size(volume)?.ok_or_else(|| volume.not_found())?;
         let grow = || -> io::Result<()> {
@@ -211,7 +211,7 @@ impl Storage for Tgt {
         grow().map_err(|error| CpiFailure::io(format_args!("growing volume '{volume}'"), error))
     }
 
-    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> CpiResult<Option<u64>> {
         match fs::metadata(self.path(volume)) {
             Ok(metadata) => Ok(Some(metadata.len())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -219,21 +219,21 @@ impl Storage for Tgt {
         }
     }
 
-    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         durable::remove_durably(&self.path(volume))
             .map_err(|error| CpiFailure::io(format_args!("deleting volume '{volume}'"), error))
     }
 
-    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let _lock = self.lock()?;
         if self.size(volume)?.is_none() {
             return Err(volume.not_found());
         }
         let initiators = initiators.over_iscsi(volume)?;
-        self.hide(volume)?;
-        if let Err(failure) = self.show(volume, initiators, login) {
-            self.hide(volume)?;
+        self.delete_target(volume)?;
+        if let Err(failure) = self.create_target(volume, initiators, login) {
+            self.delete_target(volume)?;
             return Err(failure);
         }
         let portals = self.settings.portals.clone();
@@ -241,9 +241,9 @@ impl Storage for Tgt {
         Ok(Export::Iscsi(Iscsi { portals, iqns: vec![self.iqn(volume); ways], luns: vec![LUN; ways] }))
     }
 
-    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.hide(volume)
+        self.delete_target(volume)
     }
 }
 
@@ -252,7 +252,7 @@ fn bytes(mib: u64) -> io::Result<u64> {
 }
 
 /// Copies a file, keeps its holes, and shares its blocks if the file system supports that.
-fn copy(from: &Path, to: &Path) -> Outcome<()> {
+fn copy(from: &Path, to: &Path) -> CpiResult<()> {
     let mut command = Command::new("cp");
     command.args(["--sparse=always", "--reflink=auto", "--no-preserve=all", "-T", "--"]).args([from, to]);
     run(&mut command, &format!("copying '{}'", from.display())).map(drop)

@@ -55,7 +55,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
     Report::Ready.send().map_err(|error| format!("reporting failed: {error}"))?;
-    if !is_released() {
+    if !wait_for_release() {
         return Err("the CPI call that creates this VM has ended".to_owned());
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
@@ -112,7 +112,7 @@ fn start_agent() -> io::Result<Pid> {
 }
 
 /// Waits until the CPI has recorded the VM and writes a byte. Returns false if the CPI has ended before.
-fn is_released() -> bool {
+fn wait_for_release() -> bool {
     let mut byte = [0];
     loop {
         match rustix::io::read(rustix::stdio::stdin(), &mut byte) {

@@ -71,9 +71,9 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
     for name in HOST {
         read_only.extend(tree.host_entry(name, &mut notes)?);
     }
-    tree.run(&mut read_only)?;
-    tree.dev(&vm_dir.join("devices"))?;
-    tree.proc(&mut notes)?;
+    tree.mount_run(&mut read_only)?;
+    tree.mount_dev(&vm_dir.join("devices"))?;
+    tree.mount_proc(&mut notes)?;
     let sys = tree.directory("sys", None)?;
     bind_all(Path::new("/sys"), &sys)?;
     read_only.push(sys);
@@ -249,7 +249,7 @@ impl Rootfs {
     }
 
     /// Mounts `/run`. If `/etc/resolv.conf` is a link into the host's `/run`, mounts its directory there.
-    fn run(&self, read_only: &mut Vec<PathBuf>) -> Result<(), String> {
+    fn mount_run(&self, read_only: &mut Vec<PathBuf>) -> Result<(), String> {
         let run = self.directory("run", None)?;
         mount_new("tmpfs", &run, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
         self.directory("run/lock", Some(0o1777))?;
@@ -273,7 +273,7 @@ impl Rootfs {
         Ok(())
     }
 
-    fn dev(&self, devices: &Path) -> Result<(), String> {
+    fn mount_dev(&self, devices: &Path) -> Result<(), String> {
         let dev = self.directory("dev", None)?;
         mount_new("tmpfs", &dev, MountFlags::NOSUID, Some(c"mode=0755"))?;
         for node in DEVICE_NODES {
@@ -308,7 +308,7 @@ impl Rootfs {
 
     /// Mounts `/proc` of the new pid namespace. The kernel forbids that in containers that hide parts of
     /// `/proc`.
-    fn proc(&self, notes: &mut Vec<String>) -> Result<(), String> {
+    fn mount_proc(&self, notes: &mut Vec<String>) -> Result<(), String> {
         let proc = self.directory("proc", None)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         let Err(errno) = mount("proc", &proc, "proc", flags, None) else { return Ok(()) };

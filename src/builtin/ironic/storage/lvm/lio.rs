@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::storage::{Export, Iscsi, Login, spawn};
 use crate::ironic::volume::VolumeName;
 use base::files::durable;
@@ -102,7 +102,7 @@ struct Portal {
 
 impl Lio {
     /// Checks the settings and creates the driver.
-    pub(super) fn new(portals: Vec<String>, iqn: String) -> Outcome<Lio> {
+    pub(super) fn new(portals: Vec<String>, iqn: String) -> CpiResult<Lio> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
             CpiFailure::cloud(format!(
@@ -118,7 +118,7 @@ impl Lio {
     }
 
     /// Deletes the volume's target and backstore, now and for the next boot.
-    pub(super) fn hide(&self, volume: &VolumeName) -> Outcome<()> {
+    pub(super) fn hide(&self, volume: &VolumeName) -> CpiResult<()> {
         let target = self.target(volume);
         let what = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
@@ -135,7 +135,7 @@ impl Lio {
         device: &Path,
         initiators: &[String],
         login: &Login,
-    ) -> Outcome<Export> {
+    ) -> CpiResult<Export> {
         let (target, what) = (self.target(volume), format!("exporting volume '{volume}'"));
         let group = format!("/iscsi/{target}/tpg1");
         let mut commands = vec![
@@ -212,7 +212,12 @@ impl Lio {
     /// After a failed command, the following ones still run, so the caller must check the configuration. A
     /// save that fails or is not confirmed is repeated once, because another program may be saving at the
     /// same time.
-    fn targetcli(&self, what: &str, commands: &[String], login: Option<&Login>) -> Outcome<(State, String)> {
+    fn targetcli(
+        &self,
+        what: &str,
+        commands: &[String],
+        login: Option<&Login>,
+    ) -> CpiResult<(State, String)> {
         let first = self.shell(what, commands)?;
         let mut errors = errors_in(&first, login);
         let problem = match saved(&first) {
@@ -234,7 +239,7 @@ impl Lio {
     }
 
     /// Runs targetcli with these commands and a save after them. Returns its output with any exit status.
-    fn shell(&self, what: &str, commands: &[String]) -> Outcome<Output> {
+    fn shell(&self, what: &str, commands: &[String]) -> CpiResult<Output> {
         let io = |error| CpiFailure::io(what, error);
         // Only the owner can read the directory, because the script contains the login.
         let scratch = tempfile::tempdir().map_err(io)?;

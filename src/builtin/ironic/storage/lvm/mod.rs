@@ -18,7 +18,7 @@ use serde::Deserialize;
 use self::lio::Lio;
 use self::volumes::Volumes;
 use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
 
@@ -49,7 +49,7 @@ pub(super) struct Lvm {
 
 impl Lvm {
     /// Checks the settings and creates the driver.
-    pub(super) fn new(settings: LvmSettings) -> Outcome<Lvm> {
+    pub(super) fn new(settings: LvmSettings) -> CpiResult<Lvm> {
         let LvmSettings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;
         Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })
@@ -57,7 +57,7 @@ impl Lvm {
 
     /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
     /// killed calls.
-    fn lock(&self) -> Outcome<File> {
+    fn lock(&self) -> CpiResult<File> {
         let path = Path::new(LOCKS).join(format!("{}.lock", self.volumes.group()));
         let lock = || -> io::Result<File> {
             private_dir(Path::new(LOCKS))?;
@@ -74,13 +74,13 @@ impl Lvm {
     }
 
     /// Returns the size of a volume in bytes, or the error "not found".
-    fn existing(&self, volume: &VolumeName) -> Outcome<u64> {
+    fn existing(&self, volume: &VolumeName) -> CpiResult<u64> {
         self.size(volume)?.ok_or_else(|| volume.not_found())
     }
 }
 
 impl Storage for Lvm {
-    fn import(&self, volume: &VolumeName, image: &Path) -> Outcome<()> {
+    fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         let what = format!("importing '{}'", image.display());
         let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&what, error))?.len();
@@ -99,18 +99,18 @@ impl Storage for Lvm {
         filled
     }
 
-    fn create(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.volumes.create(&volume.to_string(), mib)
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> Outcome<()> {
+    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.existing(from)?;
         self.volumes.snapshot(&from.to_string(), &to.to_string())
     }
 
-    fn grow(&self, volume: &VolumeName, mib: u64) -> Outcome<()> {
+    fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
         if self.existing(volume)? >= mib.saturating_mul(1 << 20) {
             return Ok(());
@@ -118,11 +118,11 @@ impl Storage for Lvm {
         self.volumes.extend(&volume.to_string(), mib)
     }
 
-    fn size(&self, volume: &VolumeName) -> Outcome<Option<u64>> {
+    fn size(&self, volume: &VolumeName) -> CpiResult<Option<u64>> {
         self.volumes.size(&volume.to_string())
     }
 
-    fn delete(&self, volume: &VolumeName) -> Outcome<()> {
+    fn delete(&self, volume: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         match self.size(volume)? {
             Some(_) => self.volumes.remove(&volume.to_string()),
@@ -130,7 +130,7 @@ impl Storage for Lvm {
         }
     }
 
-    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> Outcome<Export> {
+    fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let _lock = self.lock()?;
         self.existing(volume)?;
         let initiators = initiators.over_iscsi(volume)?;
@@ -142,7 +142,7 @@ impl Storage for Lvm {
         })
     }
 
-    fn unexport(&self, volume: &VolumeName) -> Outcome<()> {
+    fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.lio.hide(volume)
     }

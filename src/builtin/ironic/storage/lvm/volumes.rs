@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::storage::run;
 
 /// The volumes of one volume group.
@@ -14,7 +14,7 @@ pub(super) struct Volumes {
 
 impl Volumes {
     /// Checks the names of the group and the pool.
-    pub(super) fn new(group: String, pool: String) -> Outcome<Volumes> {
+    pub(super) fn new(group: String, pool: String) -> CpiResult<Volumes> {
         // lvm(8), "Valid names".
         let is_name = |text: &str| {
             !text.is_empty()
@@ -43,16 +43,16 @@ impl Volumes {
     }
 
     /// Returns the names of all volumes of the group, including those that this CPI did not create.
-    pub(super) fn names(&self) -> Outcome<Vec<String>> {
+    pub(super) fn names(&self) -> CpiResult<Vec<String>> {
         Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Returns a volume's size in bytes, or `None` if it does not exist.
-    pub(super) fn size(&self, name: &str) -> Outcome<Option<u64>> {
+    pub(super) fn size(&self, name: &str) -> CpiResult<Option<u64>> {
         Ok(self.list()?.into_iter().find(|(found, _)| found == name).map(|(_, size)| size))
     }
 
-    fn list(&self) -> Outcome<Vec<(String, u64)>> {
+    fn list(&self) -> CpiResult<Vec<(String, u64)>> {
         let what = format!("listing the volumes of '{}'", self.group);
         let shape = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " "];
         let columns = ["--options", "lv_name,lv_size", &self.group];
@@ -65,7 +65,7 @@ impl Volumes {
     }
 
     /// Creates an empty volume of `mib` MiB.
-    pub(super) fn create(&self, name: &str, mib: u64) -> Outcome<()> {
+    pub(super) fn create(&self, name: &str, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
         let named = ["--name", name, &self.group];
@@ -73,7 +73,7 @@ impl Volumes {
     }
 
     /// Creates a thin snapshot of a volume.
-    pub(super) fn snapshot(&self, from: &str, to: &str) -> Outcome<()> {
+    pub(super) fn snapshot(&self, from: &str, to: &str) -> CpiResult<()> {
         // By default, a machine does not activate thin snapshots at boot.
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
         let origin = self.path(from);
@@ -82,19 +82,19 @@ impl Volumes {
     }
 
     /// Grows a volume to `mib` MiB. Fails if it has that size or more.
-    pub(super) fn extend(&self, name: &str, mib: u64) -> Outcome<()> {
+    pub(super) fn extend(&self, name: &str, mib: u64) -> CpiResult<()> {
         let what = format!("growing volume '{name}'");
         self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
     /// Renames a volume.
-    pub(super) fn rename(&self, from: &str, to: &str) -> Outcome<()> {
+    pub(super) fn rename(&self, from: &str, to: &str) -> CpiResult<()> {
         self.lvm("lvrename", &format!("renaming volume '{from}' to '{to}'"), &[&self.group, from, to])
             .map(drop)
     }
 
     /// Deletes a volume.
-    pub(super) fn remove(&self, name: &str) -> Outcome<()> {
+    pub(super) fn remove(&self, name: &str) -> CpiResult<()> {
         let what = format!("deleting volume '{name}'");
         self.lvm("lvremove", &what, &["--yes", "--force", &self.path(name)]).map(drop)
     }
@@ -103,7 +103,7 @@ impl Volumes {
         format!("{}/{name}", self.group)
     }
 
-    fn lvm(&self, program: &str, what: &str, arguments: &[&str]) -> Outcome<String> {
+    fn lvm(&self, program: &str, what: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new(program);
         // Without this, a warning about open files of the caller would be quoted as the reason of a failure.
         command.env("LVM_SUPPRESS_FD_WARNINGS", "1").env("LC_ALL", "C");

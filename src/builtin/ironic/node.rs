@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::storage::{Export, Initiators, Login};
 use super::volume::{VolumeKind, VolumeName};
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use ironic::{Client, Collection, IronicError, ListOptions, Object, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
@@ -36,13 +36,13 @@ pub(super) struct Target {
 
 impl Node {
     /// Reads the node with this UUID.
-    pub(super) fn read(ironic: &Client, uuid: &str) -> Outcome<Node> {
+    pub(super) fn read(ironic: &Client, uuid: &str) -> CpiResult<Node> {
         let object = ironic.get(Collection::Nodes, uuid, &[])?;
         Ok(Node { uuid: uuid.to_owned(), object })
     }
 
     /// Finds the node of a VM.
-    pub(super) fn of_vm(ironic: &Client, cid: &str) -> Outcome<Option<Node>> {
+    pub(super) fn of_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
         let filter = ListOptions {
             arguments: vec![("instance_uuid", cid.to_owned())],
             detail: true,
@@ -79,7 +79,7 @@ impl Node {
 
     /// Returns the node's initiators for the network from which it boots, according to its capabilities. The
     /// inner error is a noun phrase that names what the node lacks.
-    pub(super) fn initiators(&self, ironic: &Client) -> Outcome<Result<Initiators, &'static str>> {
+    pub(super) fn initiators(&self, ironic: &Client) -> CpiResult<Result<Initiators, &'static str>> {
         let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let (kind, missing): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
             (true, _) => (
@@ -108,31 +108,31 @@ impl Node {
     }
 
     /// Returns all targets that Ironic has of the node.
-    pub(super) fn all_targets(&self, ironic: &Client) -> Outcome<Vec<Object>> {
+    pub(super) fn all_targets(&self, ironic: &Client) -> CpiResult<Vec<Object>> {
         Ok(ironic.list(Collection::Targets, &ListOptions::of_node(&self.uuid))?)
     }
 
     /// Returns the node's targets that this CPI created and has not detached.
-    pub(super) fn targets(&self, ironic: &Client) -> Outcome<Vec<Target>> {
-        let pending = self.pending();
+    pub(super) fn targets(&self, ironic: &Client) -> CpiResult<Vec<Target>> {
+        let detached_targets = self.detached_targets();
         let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
-        targets.retain(|target| !pending.contains(&target.uuid));
+        targets.retain(|target| !detached_targets.contains(&target.uuid));
         Ok(targets)
     }
 
     /// Returns the UUIDs of detached targets that Ironic still has.
-    pub(super) fn pending(&self) -> Vec<String> {
+    pub(super) fn detached_targets(&self) -> Vec<String> {
         let list = self.extra(DETACHED).and_then(Value::as_array);
         let texts = list.into_iter().flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
     }
 
     /// Replaces the node's list of detached targets that Ironic still has.
-    fn set_pending(&self, ironic: &Client, pending: &[String]) -> Outcome<()> {
-        let patch = match (pending, self.extra(DETACHED)) {
+    fn set_detached_targets(&self, ironic: &Client, detached_targets: &[String]) -> CpiResult<()> {
+        let patch = match (detached_targets, self.extra(DETACHED)) {
             ([], None) => return Ok(()),
             ([], Some(_)) => Patch::new().remove(&["extra", DETACHED]),
-            (pending, _) => Patch::new().set(&["extra", DETACHED], json!(pending)),
+            (detached_targets, _) => Patch::new().set(&["extra", DETACHED], json!(detached_targets)),
         };
         ironic.update(Collection::Nodes, &self.uuid, &patch)?;
         Ok(())
@@ -146,7 +146,7 @@ impl Node {
         kind: VolumeKind,
         boot_index: u64,
         (export, login): (&Export, &Login),
-    ) -> Outcome<()> {
+    ) -> CpiResult<()> {
         let target = json!({
             "node_uuid": self.uuid,
             "volume_type": export.volume_type(),
@@ -161,16 +161,16 @@ impl Node {
     }
 
     /// Deletes a target and returns true. If Ironic rejects this because the node is on, records the target
-    /// for [`Node::reconcile`] and returns false.
-    pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> Outcome<bool> {
+    /// for [`Node::delete_detached_targets`] and returns false.
+    pub(super) fn remove_target(&self, ironic: &Client, uuid: &str) -> CpiResult<bool> {
         match ironic.delete(Collection::Targets, uuid) {
             Ok(()) => Ok(true),
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) if error.refusal() == Some(Refusal::NotPoweredOff) => {
-                let mut pending = self.pending();
-                if !pending.iter().any(|known| known == uuid) {
-                    pending.push(uuid.to_owned());
-                    self.set_pending(ironic, &pending)?;
+                let mut detached_targets = self.detached_targets();
+                if !detached_targets.iter().any(|known| known == uuid) {
+                    detached_targets.push(uuid.to_owned());
+                    self.set_detached_targets(ironic, &detached_targets)?;
                 }
                 Ok(false)
             }
@@ -180,20 +180,20 @@ impl Node {
 
     /// Deletes the targets that were detached while the node was on, and returns their number. The node must
     /// be off.
-    pub(super) fn reconcile(&self, ironic: &Client) -> Outcome<usize> {
-        let pending = self.pending();
-        for uuid in &pending {
+    pub(super) fn delete_detached_targets(&self, ironic: &Client) -> CpiResult<usize> {
+        let detached_targets = self.detached_targets();
+        for uuid in &detached_targets {
             match ironic.delete(Collection::Targets, uuid) {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}
             }
         }
-        self.set_pending(ironic, &[])?;
-        Ok(pending.len())
+        self.set_detached_targets(ironic, &[])?;
+        Ok(detached_targets.len())
     }
 
     /// Removes the keys of this CPI from the node's `extra`.
-    pub(super) fn clear_extra(&self, ironic: &Client) -> Outcome<()> {
+    pub(super) fn clear_extra(&self, ironic: &Client) -> CpiResult<()> {
         let keys = [DETACHED, METADATA].into_iter().filter(|key| self.extra(key).is_some());
         let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
         if !patch.is_empty() {

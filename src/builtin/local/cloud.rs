@@ -17,7 +17,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::cid::{Cid, ObjectKind};
 use super::launch;
 use super::vm;
-use crate::cpi::failure::{CpiFailure, Outcome};
+use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::{private_dir, read_json};
 use crate::cpi::process::ProcessIdentity;
 use base::files;
@@ -38,7 +38,7 @@ pub(super) struct ObjectLock {
 
 impl Cloud {
     /// Opens the cloud in `root`, an absolute path. Returns `None` if the directory does not exist.
-    pub(super) fn open(root: &Path) -> Outcome<Option<Cloud>> {
+    pub(super) fn open(root: &Path) -> CpiResult<Option<Cloud>> {
         let open = || -> io::Result<Option<Cloud>> {
             loop {
                 let lock = match File::open(root) {
@@ -58,16 +58,16 @@ impl Cloud {
     }
 
     /// Opens the cloud, and creates it if it does not exist.
-    pub(super) fn make(root: &Path) -> Outcome<Cloud> {
+    pub(super) fn make(root: &Path) -> CpiResult<Cloud> {
         loop {
             private_dir(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
-            if let Some(store) = Cloud::open(root)? {
-                store.identify().map_err(|error| {
+            if let Some(cloud) = Cloud::open(root)? {
+                cloud.identify().map_err(|error| {
                     CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
-                return Ok(store);
+                return Ok(cloud);
             }
         }
     }
@@ -101,7 +101,7 @@ impl Cloud {
 
     /// Returns the path of an object, which need not exist.
     pub(super) fn path(&self, cid: &Cid) -> PathBuf {
-        self.root.join(cid.resource().directory()).join(cid.as_str())
+        self.root.join(cid.kind().directory()).join(cid.as_str())
     }
 
     /// Returns the path of an object that is being created or deleted.
@@ -110,12 +110,12 @@ impl Cloud {
     }
 
     /// Returns the directories of objects that are being created or deleted.
-    pub(super) fn staged(&self) -> Outcome<Vec<PathBuf>> {
+    pub(super) fn staged(&self) -> CpiResult<Vec<PathBuf>> {
         Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
 
     /// Returns true if an object with this CID exists.
-    pub(super) fn has(&self, cid: &Cid) -> Outcome<bool> {
+    pub(super) fn has(&self, cid: &Cid) -> CpiResult<bool> {
         let path = self.path(cid);
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(metadata.is_dir()),
@@ -125,25 +125,25 @@ impl Cloud {
     }
 
     /// Returns the CIDs of all objects of one type.
-    pub(super) fn list(&self, resource: ObjectKind) -> Outcome<Vec<Cid>> {
-        let path = self.root.join(resource.directory());
-        Ok(names(&path)?.iter().filter_map(|name| resource.parse(name)).collect())
+    pub(super) fn list(&self, kind: ObjectKind) -> CpiResult<Vec<Cid>> {
+        let path = self.root.join(kind.directory());
+        Ok(names(&path)?.iter().filter_map(|name| kind.parse(name)).collect())
     }
 
     /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
-    pub(super) fn hold(&self, cid: &Cid) -> Outcome<Option<ObjectLock>> {
+    pub(super) fn hold(&self, cid: &Cid) -> CpiResult<Option<ObjectLock>> {
         hold(&self.path(cid), false)
             .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Locks an object, or fails with "not found".
-    pub(super) fn require(&self, cid: &Cid) -> Outcome<ObjectLock> {
+    pub(super) fn require(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.
-    pub(super) fn stage(&self, cid: &Cid) -> Outcome<ObjectLock> {
+    pub(super) fn stage(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<ObjectLock> {
             loop {
@@ -159,10 +159,10 @@ impl Cloud {
     }
 
     /// Moves a staged directory to its place. The object exists from then on.
-    pub(super) fn publish(&self, cid: &Cid, staged: ObjectLock) -> Outcome<ObjectLock> {
+    pub(super) fn publish(&self, cid: &Cid, staged: ObjectLock) -> CpiResult<ObjectLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
-            private_dir(&self.root.join(cid.resource().directory()))?;
+            private_dir(&self.root.join(cid.kind().directory()))?;
             renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::NOREPLACE)?;
             sync_parent(&path)
         };
@@ -173,7 +173,7 @@ impl Cloud {
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(super) fn discard(&self, cid: &Cid, held: ObjectLock) -> Outcome<()> {
+    pub(super) fn discard(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -186,12 +186,12 @@ impl Cloud {
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(super) fn sweep_one(&self, staged: ObjectLock) -> Outcome<()> {
+    pub(super) fn sweep_one(&self, staged: ObjectLock) -> CpiResult<()> {
         self.clear(&staged.path)
     }
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
-    pub(super) fn sweep(&self) -> Outcome<usize> {
+    pub(super) fn sweep(&self) -> CpiResult<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
@@ -212,7 +212,7 @@ impl Cloud {
 
     /// Removes one directory of `staging/`. Ends the processes of a VM in it first, and moves the data of its
     /// disks back.
-    fn clear(&self, path: &Path) -> Outcome<()> {
+    fn clear(&self, path: &Path) -> CpiResult<()> {
         if let Some(process) = read_json::<ProcessIdentity>(&path.join(vm::PROCESS))? {
             vm::stop(&process)?;
         }
@@ -234,8 +234,8 @@ impl Cloud {
             return;
         }
         // A directory that is not empty, or cannot be removed, stays.
-        for resource in ObjectKind::ALL {
-            let _ = fs::remove_dir(self.root.join(resource.directory()));
+        for kind in ObjectKind::ALL {
+            let _ = fs::remove_dir(self.root.join(kind.directory()));
         }
         let _ = fs::remove_dir(self.staging());
         self.forget_id();
@@ -248,7 +248,7 @@ impl Cloud {
 }
 
 /// Returns the sorted names in a directory, or an empty list if it does not exist.
-pub(super) fn names(path: &Path) -> Outcome<Vec<String>> {
+pub(super) fn names(path: &Path) -> CpiResult<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -303,20 +303,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         assert!(Cloud::open(&root).unwrap().is_none());
-        let store = Cloud::make(&root).unwrap();
+        let cloud = Cloud::make(&root).unwrap();
         let cid = ObjectKind::Disk.new_cid();
-        let staged = store.stage(&cid).unwrap();
-        assert!(!store.has(&cid).unwrap());
-        assert_eq!(store.sweep().unwrap(), 0, "it is locked");
+        let staged = cloud.stage(&cid).unwrap();
+        assert!(!cloud.has(&cid).unwrap());
+        assert_eq!(cloud.sweep().unwrap(), 0, "it is locked");
         drop(staged);
-        assert_eq!(store.sweep().unwrap(), 1);
+        assert_eq!(cloud.sweep().unwrap(), 1);
 
-        let staged = store.stage(&cid).unwrap();
-        let held = store.publish(&cid, staged).unwrap();
-        assert!(store.has(&cid).unwrap());
-        store.discard(&cid, held).unwrap();
-        assert!(!store.has(&cid).unwrap());
-        store.tidy();
+        let staged = cloud.stage(&cid).unwrap();
+        let held = cloud.publish(&cid, staged).unwrap();
+        assert!(cloud.has(&cid).unwrap());
+        cloud.discard(&cid, held).unwrap();
+        assert!(!cloud.has(&cid).unwrap());
+        cloud.tidy();
         assert!(!root.exists());
     }
 
@@ -338,27 +338,27 @@ mod tests {
     #[test]
     fn disks_of_half_made_vms_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Cloud::make(&dir.path().join("cloud")).unwrap();
+        let cloud = Cloud::make(&dir.path().join("cloud")).unwrap();
         let disk = ObjectKind::Disk.new_cid();
-        let staged = store.stage(&disk).unwrap();
-        drop(store.publish(&disk, staged).unwrap());
-        let left = store.staging().join(ObjectKind::Vm.new_cid().as_str());
+        let staged = cloud.stage(&disk).unwrap();
+        drop(cloud.publish(&disk, staged).unwrap());
+        let left = cloud.staging().join(ObjectKind::Vm.new_cid().as_str());
         let device = left.join(vm::DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
-        store.sweep().unwrap();
+        cloud.sweep().unwrap();
         assert!(!left.exists());
-        assert_eq!(fs::read_to_string(store.path(&disk).join("data/counter")).unwrap(), "7");
+        assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
     }
 
     #[test]
     fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Cloud::make(&dir.path().join("cloud")).unwrap();
-        let left = store.staging().join(ObjectKind::Vm.new_cid().as_str());
+        let cloud = Cloud::make(&dir.path().join("cloud")).unwrap();
+        let left = cloud.staging().join(ObjectKind::Vm.new_cid().as_str());
         let device = left.join(vm::DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
-        assert!(store.sweep().is_err());
+        assert!(cloud.sweep().is_err());
         assert!(device.exists());
     }
 }
