@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cpi_under_test::{CpiUnderTest, Versions};
-use super::exchange::{Exchange, ExchangeObserver, ProcessEnd};
+use super::exchange::{Exchange, ExchangeControl, ProcessEnd};
 use super::redacted;
 use super::reply::{self, ReplyBody};
 use base::Result;
@@ -52,9 +52,9 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
 }
 
 /// Calls `info`.
-pub fn info(cpi: &CpiUnderTest, observer: &ExchangeObserver<'_>) -> Result<FinishedCall> {
+pub fn info(cpi: &CpiUnderTest, control: &ExchangeControl<'_>) -> Result<FinishedCall> {
     let request = cpi.request(Method::Info.name(), &[], Versions::default());
-    let exchange = cpi.exchange(request.to_string().as_bytes(), observer)?;
+    let exchange = cpi.exchange(request.to_string().as_bytes(), control)?;
     Ok(finish_call(cpi, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
@@ -64,10 +64,10 @@ pub fn call(
     method: &str,
     arguments: &[Value],
     versions: Versions,
-    observer: &ExchangeObserver<'_>,
+    control: &ExchangeControl<'_>,
 ) -> Result<FinishedCall> {
     let request = cpi.request(method, arguments, versions);
-    let exchange = cpi.exchange(request.to_string().as_bytes(), observer)?;
+    let exchange = cpi.exchange(request.to_string().as_bytes(), control)?;
     Ok(finish_call(cpi, &request, &exchange, method, versions))
 }
 

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::exchange::{self, Exchange, ExchangeObserver};
+use super::exchange::{self, Exchange, ExchangeControl};
 use super::replay::TranscriptPlayer;
 use super::transcript::Recorder;
 use base::Result;
@@ -82,9 +82,9 @@ impl CpiUnderTest {
     }
 
     /// Runs one process of the CPI with `input` on its standard input.
-    pub fn exchange(&self, input: &[u8], observer: &ExchangeObserver<'_>) -> Result<Exchange> {
+    pub fn exchange(&self, input: &[u8], control: &ExchangeControl<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
-            AnswerSource::Program(executable) => exchange::exchange(executable, input, observer)?,
+            AnswerSource::Program(executable) => exchange::exchange(executable, input, control)?,
             AnswerSource::Transcript(player) => player.lock().play(input),
         };
         if let Some(recorder) = &self.recorder {

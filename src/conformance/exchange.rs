@@ -52,11 +52,11 @@ pub enum ProcessEnd {
 }
 
 /// Callbacks for a running process, and its time limit.
-pub struct ExchangeObserver<'a> {
+pub struct ExchangeControl<'a> {
     /// Receives each line of the log.
     pub on_log: &'a (dyn Fn(&str) + Sync),
     /// Returns true to stop waiting.
-    pub give_up: &'a (dyn Fn() -> bool + Sync),
+    pub should_give_up: &'a (dyn Fn() -> bool + Sync),
     /// The time after which the process is killed.
     pub limit: Duration,
 }
@@ -65,7 +65,7 @@ pub struct ExchangeObserver<'a> {
 pub(super) fn exchange(
     executable: &Executable,
     input: &[u8],
-    observer: &ExchangeObserver<'_>,
+    control: &ExchangeControl<'_>,
 ) -> Result<Exchange, CpiError> {
     let started = Instant::now();
     let mut child = Command::new(&executable.program)
@@ -94,12 +94,14 @@ pub(super) fn exchange(
 
     let how_it_ended = loop {
         let waited = end.recv_timeout(POLL_INTERVAL);
-        show_lines(&log, observer.on_log);
+        show_lines(&log, control.on_log);
         match waited {
             Ok(status) => break ended_with(status),
             Err(mpsc::RecvTimeoutError::Disconnected) => break ProcessEnd::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if (observer.give_up)() => break ProcessEnd::Abandoned,
-            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= observer.limit => {
+            Err(mpsc::RecvTimeoutError::Timeout) if (control.should_give_up)() => {
+                break ProcessEnd::Abandoned;
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.limit => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
                     if end.recv_timeout(KILL_GRACE).is_err() {
@@ -119,7 +121,7 @@ pub(super) fn exchange(
         // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
-    show_lines(&log, observer.on_log);
+    show_lines(&log, control.on_log);
     Ok(Exchange {
         input: input.to_vec(),
         stdout: answer.lock().clone(),
@@ -147,7 +149,7 @@ fn pump(
     source: Option<impl Read + Send + 'static>,
     mut take: impl FnMut(&[u8]) + Send + 'static,
 ) -> mpsc::Receiver<()> {
-    let (over, is_over) = mpsc::channel();
+    let (over, end_notice) = mpsc::channel();
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];
         if let Some(mut source) = source {
@@ -157,7 +159,7 @@ fn pump(
         }
         over.send(())
     });
-    is_over
+    end_notice
 }
 
 /// Collects standard output. Keeps one byte more than an answer may have, to detect answers that are too
@@ -220,7 +222,7 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             env_vars: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
-        exchange(&executable, input, &ExchangeObserver { on_log: &|_| {}, give_up: &|| false, limit })
+        exchange(&executable, input, &ExchangeControl { on_log: &|_| {}, should_give_up: &|| false, limit })
             .unwrap()
     }
 

@@ -15,7 +15,7 @@ pub struct Reply {
     /// The content.
     pub content: ReplyBody,
     /// The result of an answer that also has an error. The contract forbids that.
-    pub beside: Option<Value>,
+    pub result_beside_error: Option<Value>,
     /// Problems of the form.
     pub problems: Vec<String>,
     /// Properties of the process that callers expect and the contract does not promise.
@@ -28,14 +28,14 @@ pub enum ReplyBody {
     /// The result of a call that succeeded.
     Result(Value),
     /// The error of a call that failed.
-    Error(Refusal),
+    Error(CpiErrorAnswer),
     /// No usable answer.
     Unusable,
 }
 
 /// An error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct CpiErrorAnswer {
     /// The kind of the error.
     pub kind: CpiErrorKind,
     /// The type as the CPI spelled it.
@@ -46,7 +46,7 @@ pub struct Refusal {
     pub ok_to_retry: bool,
 }
 
-impl Refusal {
+impl CpiErrorAnswer {
     /// Returns the type and the message as text.
     pub fn text(&self) -> String {
         match (self.error_type.as_str(), self.message.trim()) {
@@ -79,9 +79,9 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
         );
     }
     let document = document(&exchange.stdout, &mut problems);
-    let (content, beside) =
+    let (content, result_beside_error) =
         document.map_or((ReplyBody::Unusable, None), |document| content(document, &mut problems));
-    Reply { content, beside, problems, not_promised }
+    Reply { content, result_beside_error, problems, not_promised }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.
@@ -182,13 +182,13 @@ fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Rep
         problems
             .push("`error` lacks `ok_to_retry`, true or false: the director refuses the answer".to_owned());
     }
-    let beside = Some(result).filter(|result| !result.is_null());
-    if beside.is_some() {
+    let result_beside_error = Some(result).filter(|result| !result.is_null());
+    if result_beside_error.is_some() {
         problems.push("the answer has both a result and an error".to_owned());
     }
     let kind = CpiErrorKind::of(&error_type, &message);
     let ok_to_retry = ok_to_retry.unwrap_or_default();
-    (ReplyBody::Error(Refusal { kind, error_type, message, ok_to_retry }), beside)
+    (ReplyBody::Error(CpiErrorAnswer { kind, error_type, message, ok_to_retry }), result_beside_error)
 }
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(answer.problems.len(), 1, "{:?}", answer.problems);
         }
         let answer = reply(r#"{"result": "disk-1", "error": {"type": "X"}, "log": ""}"#);
-        assert_eq!(answer.beside, Some(json!("disk-1")));
+        assert_eq!(answer.result_beside_error, Some(json!("disk-1")));
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(super) struct Entry {
 }
 
 /// Encodes bytes as text, or as base64 if they are not UTF-8.
-fn written(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>) {
+fn encode_bytes(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(redacted::text(redactor, text)), None),
         Err(_) => {
@@ -86,7 +86,7 @@ fn written(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>
     }
 }
 
-fn read_back(text: Option<&String>, base64: Option<&String>) -> Vec<u8> {
+fn decode_bytes(text: Option<&String>, base64: Option<&String>) -> Vec<u8> {
     match (text, base64) {
         (Some(text), _) => text.as_bytes().to_vec(),
         (None, Some(base64)) => STANDARD.decode(base64).unwrap_or_default(),
@@ -100,9 +100,9 @@ impl Entry {
         let request = request.map(|request| redacted::value(redactor, &request));
         let (input, input_base64) = match request {
             Some(_) => (None, None),
-            None => written(redactor, &exchange.input),
+            None => encode_bytes(redactor, &exchange.input),
         };
-        let (answer, answer_base64) = written(redactor, &exchange.stdout);
+        let (answer, answer_base64) = encode_bytes(redactor, &exchange.stdout);
         let mut entry = Entry {
             request,
             input,
@@ -124,12 +124,12 @@ impl Entry {
 
     /// Returns the recorded input if it was not a request.
     pub(super) fn input(&self) -> Vec<u8> {
-        read_back(self.input.as_ref(), self.input_base64.as_ref())
+        decode_bytes(self.input.as_ref(), self.input_base64.as_ref())
     }
 
     /// Returns the bytes of the answer.
     pub(super) fn answer(&self) -> Vec<u8> {
-        read_back(self.answer.as_ref(), self.answer_base64.as_ref())
+        decode_bytes(self.answer.as_ref(), self.answer_base64.as_ref())
     }
 
     /// Returns the recorded process as the answer to `input`.

@@ -150,7 +150,7 @@ impl CheckArgs {
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
-            notes: Some(notes).filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
+            leftover_log: Some(notes).filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
             interrupted: &|| environment.interrupted(),
             interrupted_twice: &|| environment.interrupted_twice(),
         };
@@ -252,7 +252,7 @@ impl CheckArgs {
                 &self.disk_cloud_properties,
                 disk.map(|disk| &disk.cloud_properties),
             )?,
-            at_once: usize::from(session.globals.parallel),
+            parallel_calls: usize::from(session.globals.parallel),
             skip: self.skip.clone(),
         })
     }
@@ -262,14 +262,14 @@ impl CheckArgs {
 fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
     let mut text = String::new();
     if verbose {
-        for check in report.checks.iter().filter(|check| check.result == Verdict::Pass) {
+        for check in report.checks.iter().filter(|check| check.verdict == Verdict::Pass) {
             let remarks = check.reasons.join("; ");
             let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
             text += &format!("pass: {}: {}{remarks}\n", check.group, check.name);
         }
     }
     for verdict in [Verdict::Skip, Verdict::Fail] {
-        let checks: Vec<&Check> = report.checks.iter().filter(|check| check.result == verdict).collect();
+        let checks: Vec<&Check> = report.checks.iter().filter(|check| check.verdict == verdict).collect();
         text += &result_lines(&checks);
     }
     if !text.is_empty() {
@@ -308,7 +308,7 @@ fn result_lines(checks: &[&Check]) -> String {
         for reason in check.plain_reasons() {
             match counts.iter_mut().find(|(counted, ..)| *counted == reason) {
                 Some((.., count)) => *count += 1,
-                None => counts.push((reason, check.verdict(), 1)),
+                None => counts.push((reason, check.verdict_text(), 1)),
             }
         }
     }
@@ -324,7 +324,7 @@ fn result_lines(checks: &[&Check]) -> String {
         if own.is_empty() {
             continue;
         }
-        text += &format!("{}: {}: {}: {}\n", check.verdict(), check.group, check.name, own.join("; "));
+        text += &format!("{}: {}: {}: {}\n", check.verdict_text(), check.group, check.name, own.join("; "));
         if let Some(call) = &check.last_call {
             if !call.request_id.is_empty() {
                 text += &format!("  request {}\n", call.request_id);
@@ -346,7 +346,7 @@ mod tests {
         let check = |name: &str, reasons: &[&str]| Check {
             group: "rpc".to_owned(),
             name: name.to_owned(),
-            result: Verdict::Fail,
+            verdict: Verdict::Fail,
             deviation: Some(Deviation::Violation),
             reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
             last_call: Some(LastCall { request_id: "r1".to_owned(), log: vec!["the log".to_owned()] }),

@@ -12,7 +12,7 @@ use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{PreparedRun, Session};
 use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
-use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeObserver, FinishedCall, Recorder};
+use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
 use base::files::durable::{check_directory, parent};
 use base::files::input;
 use base::{Error, Result};
@@ -214,13 +214,13 @@ impl PreparedCpi {
         &self,
         session: &Session,
         name: &str,
-        ask: impl FnOnce(&CpiUnderTest, &ExchangeObserver<'_>) -> Result<FinishedCall>,
+        ask: impl FnOnce(&CpiUnderTest, &ExchangeControl<'_>) -> Result<FinishedCall>,
     ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
         let environment = &self.run_context.run;
-        let watching = ExchangeObserver {
+        let watching = ExchangeControl {
             on_log: &|line| stage.log_line(line),
-            give_up: &|| environment.interrupted_twice(),
+            should_give_up: &|| environment.interrupted_twice(),
             limit: self.cpi.limit,
         };
         let called = ask(&self.cpi, &watching)?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ledger::{CreatedResource, LedgerKind};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
-use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
+use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, is};
 use engine::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";
@@ -20,20 +20,24 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&
         return;
     }
     let cid = || json!(vm.cid);
-    run.check("delete_vm again", |step| expect_deletion_of_missing(step, vm));
-    run.check("has_vm of a deleted VM", |step| expect_gone(step, vm));
+    run.check("delete_vm again", |check| expect_deletion_of_missing(check, vm));
+    run.check("has_vm of a deleted VM", |check| expect_gone(check, vm));
     let expected = &["VMNotFound"];
-    run.check("reboot_vm of a deleted VM", |step| expect_refusal(step, Method::RebootVm, &[cid()], expected));
-    run.check("set_vm_metadata of a deleted VM", |step| {
-        expect_refusal(step, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
+    run.check("reboot_vm of a deleted VM", |check| {
+        expect_refusal(check, Method::RebootVm, &[cid()], expected)
     });
-    run.check("get_disks of a deleted VM", |step| expect_refusal(step, Method::GetDisks, &[cid()], expected));
-    run.check_of("attach_disk to a deleted VM", disk, "there is no disk", |step, disk| {
-        expect_refusal(step, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
+    run.check("set_vm_metadata of a deleted VM", |check| {
+        expect_refusal(check, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
     });
-    run.check_of("detach_disk from a deleted VM", disk, "there is no disk", |step, disk| {
+    run.check("get_disks of a deleted VM", |check| {
+        expect_refusal(check, Method::GetDisks, &[cid()], expected)
+    });
+    run.check_of("attach_disk to a deleted VM", disk, "there is no disk", |check, disk| {
+        expect_refusal(check, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
+    });
+    run.check_of("detach_disk from a deleted VM", disk, "there is no disk", |check, disk| {
         expect_success_or_not_found(
-            step,
+            check,
             Method::DetachDisk,
             &[cid(), json!(disk.cid)],
             &["VMNotFound", "DiskNotAttached"],
@@ -45,25 +49,25 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&
 pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&CreatedResource>, disk: Option<&CreatedResource>) {
     let Some(disk) = disk else { return };
     let cid = || json!(disk.cid);
-    run.check("delete_disk again", |step| expect_deletion_of_missing(step, disk));
-    run.check("has_disk of a deleted disk", |step| expect_gone(step, disk));
+    run.check("delete_disk again", |check| expect_deletion_of_missing(check, disk));
+    run.check("has_disk of a deleted disk", |check| expect_gone(check, disk));
     let expected = &["DiskNotFound"];
-    run.check_of("attach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
-        expect_refusal(step, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
+    run.check_of("attach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
+        expect_refusal(check, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
     });
-    run.check_of("detach_disk of a deleted disk", vm, "there is no VM", |step, vm| {
+    run.check_of("detach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
-        expect_success_or_not_found(step, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
+        expect_success_or_not_found(check, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });
-    run.check("set_disk_metadata of a deleted disk", |step| {
-        expect_refusal(step, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
+    run.check("set_disk_metadata of a deleted disk", |check| {
+        expect_refusal(check, Method::SetDiskMetadata, &[cid(), json!({"a": "b"})], expected)
     });
-    run.check("snapshot_disk of a deleted disk", |step| {
-        expect_refusal(step, Method::SnapshotDisk, &[cid(), json!({})], expected)
+    run.check("snapshot_disk of a deleted disk", |check| {
+        expect_refusal(check, Method::SnapshotDisk, &[cid(), json!({})], expected)
     });
-    run.check("resize_disk of a deleted disk", |step| {
-        let size = step.settings().disk_size;
-        expect_refusal(step, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
+    run.check("resize_disk of a deleted disk", |check| {
+        let size = check.settings().disk_size;
+        expect_refusal(check, Method::ResizeDisk, &[cid(), json!(size * 2)], expected)
     });
 }
 
@@ -72,10 +76,10 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
     if run.ledger.has(stemcell) {
         return;
     }
-    run.check("delete_stemcell again", |step| expect_deletion_of_missing(step, stemcell));
-    run.check("create_vm from a deleted stemcell", |step| {
-        let arguments = vm_arguments(step, &stemcell.cid, &[]);
-        expect_refusal(step, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
+    run.check("delete_stemcell again", |check| expect_deletion_of_missing(check, stemcell));
+    run.check("create_vm from a deleted stemcell", |check| {
+        let arguments = vm_arguments(check, &stemcell.cid, &[]);
+        expect_refusal(check, Method::CreateVm, &arguments, &["StemcellNotFound", "VMCreationFailed"])
     });
 }
 
@@ -83,68 +87,68 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
 pub(super) fn never_existing(run: &mut Run<'_>) {
     for kind in [LedgerKind::Vm, LedgerKind::Disk] {
         let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
-        if let Some(has) = kind.has() {
-            run.check(&format!("{has} with an unknown CID"), |step| expect_gone(step, &resource));
+        if let Some(has) = kind.existence_method() {
+            run.check(&format!("{has} with an unknown CID"), |check| expect_gone(check, &resource));
         }
-        run.check(&format!("{} with an unknown CID", kind.delete()), |step| {
-            expect_deletion_of_missing(step, &resource)
+        run.check(&format!("{} with an unknown CID", kind.delete_method()), |check| {
+            expect_deletion_of_missing(check, &resource)
         });
     }
 }
 
 /// Expects `false` or the error for a missing resource.
-fn expect_gone(step: &mut Step<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
-    let Some(method) = resource.kind.has() else { return Ok(()) };
-    step.expect_present(method)?;
-    match step.call(method, &[json!(resource.cid)])? {
+fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
+    let Some(method) = resource.kind.existence_method() else { return Ok(()) };
+    check.expect_present(method)?;
+    match check.call(method, &[json!(resource.cid)])? {
         Response::Result(Value::Bool(false)) => Ok(()),
         Response::Result(other) => fail(format!("`{method}` answered {other} and not false")),
         Response::Refused(refusal) if resource.kind.not_found().is_some_and(|kind| is(&refusal, kind)) => {
-            step.note(format!("answered {} and not false", refusal.error_type));
+            check.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
-        Response::Refused(refusal) => step.note_refusal(method, refusal),
+        Response::Refused(refusal) => check.note_refusal(method, refusal),
         Response::Unusable => fail("no answer"),
     }
 }
 
-fn expect_deletion_of_missing(step: &mut Step<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
+fn expect_deletion_of_missing(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
     let expected: Vec<&str> = resource.kind.not_found().into_iter().collect();
-    expect_success_or_not_found(step, resource.kind.delete(), &[json!(resource.cid)], &expected)
+    expect_success_or_not_found(check, resource.kind.delete_method(), &[json!(resource.cid)], &expected)
 }
 
 /// Expects success or the error for a missing resource. The contract does not define the answer to a second
 /// deletion, but callers repeat deletions.
 fn expect_success_or_not_found(
-    step: &mut Step<'_, '_>,
+    check: &mut RunningCheck<'_, '_>,
     method: Method,
     arguments: &[Value],
     expected: &[&str],
 ) -> CheckOutcome {
-    step.expect_present(method)?;
-    step.expect_unpromised();
-    match step.call(method, arguments)? {
+    check.expect_present(method)?;
+    check.expect_unpromised();
+    match check.call(method, arguments)? {
         Response::Result(_) => {
-            step.note("answered success");
+            check.note("answered success");
             Ok(())
         }
-        response => expect_type(step, method, response, expected),
+        response => expect_type(check, method, response, expected),
     }
 }
 
 fn expect_refusal(
-    step: &mut Step<'_, '_>,
+    check: &mut RunningCheck<'_, '_>,
     method: Method,
     arguments: &[Value],
     expected: &[&str],
 ) -> CheckOutcome {
-    step.expect_present(method)?;
-    let response = step.call(method, arguments)?;
-    expect_type(step, method, response, expected)
+    check.expect_present(method)?;
+    let response = check.call(method, arguments)?;
+    expect_type(check, method, response, expected)
 }
 
 fn expect_type(
-    step: &mut Step<'_, '_>,
+    check: &mut RunningCheck<'_, '_>,
     method: Method,
     response: Response,
     expected: &[&str],
@@ -154,7 +158,7 @@ fn expect_type(
     match response {
         Response::Refused(refusal) if expected.iter().any(|kind| is(&refusal, kind)) => Ok(()),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            step.note_refusal(method, refusal)
+            check.note_refusal(method, refusal)
         }
         // A CPI without disk support need not look for the disk.
         Response::Refused(refusal) if is(&refusal, "NotSupported") => {

@@ -61,7 +61,7 @@ fn case(xml: &mut String, check: &Check) {
         all.extend(call.log.iter().cloned());
     }
     let all = escape_xml(&all.join("\n"));
-    let inside = match check.result {
+    let inside = match check.verdict {
         Verdict::Fail => {
             let kind = check.deviation.map_or("", Deviation::name);
             format!("<failure type=\"{kind}\" message=\"{first}\">{all}</failure>")
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn output_of_a_cpi_is_escaped_as_valid_xml() {
-        let check = |result, reason: &str| Check {
+        let check = |verdict, reason: &str| Check {
             group: "contract <v2> & \"more\"".to_owned(),
             name: "a\u{0}b\u{1b}[31m 'c'".to_owned(),
-            result,
-            deviation: (result == Verdict::Fail).then_some(Deviation::NotPromised),
+            verdict,
+            deviation: (verdict == Verdict::Fail).then_some(Deviation::NotPromised),
             reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
-            last_call: (result == Verdict::Fail)
+            last_call: (verdict == Verdict::Fail)
                 .then(|| LastCall { request_id: "r1".to_owned(), log: vec!["<log>".to_owned()] }),
             duration: Duration::from_millis(1500),
         };

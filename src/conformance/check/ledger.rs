@@ -45,7 +45,7 @@ impl LedgerKind {
     }
 
     /// Returns the method that deletes such a resource.
-    pub(super) fn delete(self) -> Method {
+    pub(super) fn delete_method(self) -> Method {
         match self {
             LedgerKind::Snapshot => Method::DeleteSnapshot,
             LedgerKind::Vm => Method::DeleteVm,
@@ -55,7 +55,7 @@ impl LedgerKind {
     }
 
     /// Returns the method that reports existence.
-    pub(super) fn has(self) -> Option<Method> {
+    pub(super) fn existence_method(self) -> Option<Method> {
         match self {
             LedgerKind::Vm => Some(Method::HasVm),
             LedgerKind::Disk => Some(Method::HasDisk),

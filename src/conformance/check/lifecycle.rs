@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::ids;
 use super::ledger::CreatedResource;
 use super::run::Run;
-use super::step::{CheckOutcome, CheckStop, Response, Step, fail, is};
+use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, is};
 use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
@@ -15,11 +15,11 @@ use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 const GROWTH: u64 = 1024;
 
 pub(super) fn check(run: &mut Run<'_>) {
-    let cpi = run.api_version();
+    let api_version = run.api_version();
     let real = run.settings.stemcell.as_ref().map_or(HIGHEST_API_VERSION, |stemcell| stemcell.api_version);
     run.group = "stemcell".to_owned();
-    run.versions = Versions { api: Some(cpi), stemcell: None };
-    let stemcell = create_stemcell(run, cpi);
+    run.versions = Versions { api: Some(api_version), stemcell: None };
+    let stemcell = create_stemcell(run, api_version);
     for contract in [Contract::V2, Contract::V1] {
         run.group = format!("contract {contract}");
         // With an old stemcell, contract v1 applies even to a CPI of version 2.
@@ -27,10 +27,10 @@ pub(super) fn check(run: &mut Run<'_>) {
             Contract::V2 => real.max(2),
             Contract::V1 => 1,
         };
-        run.versions = Versions { api: Some(cpi), stemcell: Some(version) };
+        run.versions = Versions { api: Some(api_version), stemcell: Some(version) };
         let skip_reason = match (run.settings.contract, contract) {
             (Some(only), _) if only != contract => Some("left out (--contract)".to_owned()),
-            (_, Contract::V2) if cpi < 2 => Some(format!("the CPI speaks API version {cpi}")),
+            (_, Contract::V2) if api_version < 2 => Some(format!("the CPI speaks API version {api_version}")),
             _ => None,
         };
         match skip_reason {
@@ -43,32 +43,32 @@ pub(super) fn check(run: &mut Run<'_>) {
         }
     }
     run.group = "stemcell".to_owned();
-    run.versions = Versions { api: Some(cpi), stemcell: Some(real) };
+    run.versions = Versions { api: Some(api_version), stemcell: Some(real) };
     if let Some(stemcell) = &stemcell {
-        run.check("delete_stemcell", |step| step.delete(stemcell));
+        run.check("delete_stemcell", |check| check.delete(stemcell));
         ids::deleted_stemcell(run, stemcell);
     }
     run.group = "rpc".to_owned();
     ids::never_existing(run);
 }
 
-fn create_stemcell(run: &mut Run<'_>, cpi: u32) -> Option<CreatedResource> {
+fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResource> {
     let Some(image) = run.settings.stemcell.clone() else {
         run.check("create_stemcell", |_| Err::<(), _>(CheckStop::Skipped("no stemcell is given".to_owned())));
         return None;
     };
     let mut arguments = vec![json!(image.image), image.cloud_properties];
-    if Method::CreateStemcell.arguments(cpi).count() > arguments.len() {
+    if Method::CreateStemcell.arguments(api_version).count() > arguments.len() {
         arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
     }
-    let (_, made) =
-        run.check_making("create_stemcell", |step| step.answer(Method::CreateStemcell, &arguments).map(drop));
+    let (_, made) = run
+        .check_making("create_stemcell", |check| check.answer(Method::CreateStemcell, &arguments).map(drop));
     made.into_iter().next_back()
 }
 
 /// Returns the arguments of `create_vm`.
-pub(super) fn vm_arguments(step: &Step<'_, '_>, stemcell: &str, disks: &[&str]) -> Vec<Value> {
-    let settings = step.settings();
+pub(super) fn vm_arguments(check: &RunningCheck<'_, '_>, stemcell: &str, disks: &[&str]) -> Vec<Value> {
+    let settings = check.settings();
     vec![
         json!(uuid::Uuid::new_v4().to_string()),
         json!(stemcell),
@@ -101,7 +101,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.reboot(vm.as_ref());
         self.detach(vm_and_disk.as_ref());
         let disk = self.resize(disk);
-        self.at_once(vm.as_ref());
+        self.parallel_calls(vm.as_ref());
         let spare = self.create_spare();
         let present = vm.as_ref().filter(|_| self.lost_in.is_none());
         ids::deleted_disk(self.run, present, spare.as_ref());
@@ -110,7 +110,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         if let Some(vm) = &vm {
             ids::deleted_vm(self.run, vm, disk.as_ref());
         }
-        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |step, disk| step.delete(disk));
+        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |check, disk| check.delete(disk));
     }
 
     /// Runs a check that needs the VM. If the CPI refuses a call in it, asks whether the VM still exists. If
@@ -121,18 +121,18 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm: Option<&CreatedResource>,
         on: Option<&G>,
         skip_reason: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> CheckOutcome,
+        body: impl FnOnce(&mut RunningCheck<'_, 'a>, &G) -> CheckOutcome,
     ) {
         let lost = self.lost();
         let on = on.filter(|_| lost.is_none());
         let mut is_lost = false;
-        self.run.check_of(name, on, lost.as_deref().unwrap_or(skip_reason), |step, on| {
-            let outcome = body(step, on);
-            let Some(vm) = vm.filter(|_| step.was_refused) else { return outcome };
-            match (step.has(vm), outcome) {
+        self.run.check_of(name, on, lost.as_deref().unwrap_or(skip_reason), |check, on| {
+            let outcome = body(check, on);
+            let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
+            match (check.has(vm), outcome) {
                 (Ok(Some(false)), outcome) => {
                     is_lost = true;
-                    step.is_promised = true;
+                    check.is_promised = true;
                     let refused = match outcome {
                         Err(CheckStop::Failed(reason)) => format!("{reason}; "),
                         _ => String::new(),
@@ -155,19 +155,19 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
-        let (_, made) = self.run.check_making("create_vm", |step| {
+        let (_, made) = self.run.check_making("create_vm", |check| {
             let Some(stemcell) = stemcell else {
                 return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
             };
-            let arguments = vm_arguments(step, &stemcell.cid, &[]);
-            step.answer(Method::CreateVm, &arguments).map(drop)
+            let arguments = vm_arguments(check, &stemcell.cid, &[]);
+            check.answer(Method::CreateVm, &arguments).map(drop)
         });
         let vm = made.into_iter().next_back();
-        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |step, vm| expect_existence(step, vm, true));
-        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |step, vm| {
+        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
+        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
-                step.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
+                check.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
             }
             Ok(())
         });
@@ -176,26 +176,26 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
         let (_, made) =
-            self.run.check_making("create_disk", |step| create_disk(step, vm.map(|vm| vm.cid.as_str())));
+            self.run.check_making("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
         let disk = made.into_iter().next_back();
         self.run
-            .check_of("has_disk", disk.as_ref(), NO_DISK, |step, disk| expect_existence(step, disk, true));
+            .check_of("has_disk", disk.as_ref(), NO_DISK, |check, disk| expect_existence(check, disk, true));
         disk
     }
 
     fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first = None;
-        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
-            first = Some(step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
+        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+            first = Some(check.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
-        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
-            match step.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
+        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+            match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 Response::Result(result) => {
-                    let answer = step.reading(Method::AttachDisk, &result)?;
+                    let answer = check.reading(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
-                        step.expect_unpromised();
+                        check.expect_unpromised();
                         return fail(
                             "the second call answers another hint, although the disk is already attached",
                         );
@@ -208,17 +208,17 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 {
                     return fail(format!("refused for a wrong reason: {}", refusal.text()));
                 }
-                Response::Refused(refusal) => step.note(format!("refused: {}", refusal.text())),
+                Response::Refused(refusal) => check.note(format!("refused: {}", refusal.text())),
                 Response::Unusable => return fail("no answer"),
             }
             Ok(())
         });
-        self.check_vm("get_disks", vm, vm_and_disk, NO_VM, |step, (vm, disk)| {
-            expect_attached_disks(step, vm, &[&disk.cid])
+        self.check_vm("get_disks", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+            expect_attached_disks(check, vm, &[&disk.cid])
         });
-        self.check_vm("set_disk_metadata", vm, vm_and_disk.map(|(_, disk)| disk), NO_DISK, |step, disk| {
+        self.check_vm("set_disk_metadata", vm, vm_and_disk.map(|(_, disk)| disk), NO_DISK, |check, disk| {
             for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
-                step.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
+                check.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
             }
             Ok(())
         });
@@ -226,31 +226,32 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost = self.lost();
-        let (_, made) = self.run.check_making("snapshot_disk", |step| match disk {
+        let (_, made) = self.run.check_making("snapshot_disk", |check| match disk {
             _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
-                step.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
+                check.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
             }
             None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
         });
         let snapshot = made.into_iter().next_back();
         let none = "there is no snapshot";
-        self.run.check_of("delete_snapshot", snapshot.as_ref(), none, |step, snapshot| step.delete(snapshot));
+        self.run
+            .check_of("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| check.delete(snapshot));
     }
 
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
-        self.check_vm("reboot_vm", vm, vm, NO_VM, |step, vm| {
-            step.answer(Method::RebootVm, &[json!(vm.cid)])?;
-            match step.has(vm)? {
+        self.check_vm("reboot_vm", vm, vm, NO_VM, |check, vm| {
+            check.answer(Method::RebootVm, &[json!(vm.cid)])?;
+            match check.has(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
             }
         });
         if self.contract == Contract::V1 {
-            self.check_vm("configure_networks", vm, vm, NO_VM, |step, vm| {
-                let networks = json!(step.settings().networks);
-                step.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
+            self.check_vm("configure_networks", vm, vm, NO_VM, |check, vm| {
+                let networks = json!(check.settings().networks);
+                check.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
             });
         }
     }
@@ -258,15 +259,15 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn detach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
-        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM, |step, vm_and_disk| {
-            step.answer(Method::DetachDisk, &arguments(vm_and_disk))?;
-            match expect_attached_disks(step, &vm_and_disk.0, &[]) {
+        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
+            check.answer(Method::DetachDisk, &arguments(vm_and_disk))?;
+            match expect_attached_disks(check, &vm_and_disk.0, &[]) {
                 Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
-        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |step, vm_and_disk| {
-            match step.call(Method::DetachDisk, &arguments(vm_and_disk))? {
+        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
+            match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 Response::Result(_) => Ok(()),
                 Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
@@ -276,7 +277,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     fail(format!("refused for a wrong reason: {}", refusal.text()))
                 }
                 Response::Refused(refusal) => {
-                    step.note(format!("refused: {}", refusal.text()));
+                    check.note(format!("refused: {}", refusal.text()));
                     Ok(())
                 }
                 Response::Unusable => fail("no answer"),
@@ -287,26 +288,26 @@ impl<'a> LifecycleCheck<'_, 'a> {
     /// Returns the disk after the checks, because an update may replace it.
     fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
-        let resize = |step: &mut Step<'_, '_>, disk: &CreatedResource| {
-            step.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
+        let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
+            check.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
         };
         self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
         // A caller that got no answer repeats the call.
-        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK, |step, disk| {
-            step.expect_unpromised();
-            resize(step, disk)
+        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK, |check, disk| {
+            check.expect_unpromised();
+            resize(check, disk)
         });
         let lost = self.lost();
-        let (_, made) = self.run.check_making("update_disk", |step| {
+        let (_, made) = self.run.check_making("update_disk", |check| {
             if let Some(lost) = lost {
                 return Err(CheckStop::Skipped(lost));
             }
             let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
-            let properties = json!(step.settings().disk_cloud_properties);
+            let properties = json!(check.settings().disk_cloud_properties);
             let answer =
-                step.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
+                check.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
             match answer {
-                Answer::Disk(cid) if cid.as_str() != disk.cid => step.remove_if_gone(disk),
+                Answer::Disk(cid) if cid.as_str() != disk.cid => check.remove_if_gone(disk),
                 _ => Ok(()),
             }
         });
@@ -314,20 +315,20 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Makes several calls to the CPI at once, as the director does.
-    fn at_once(&mut self, vm: Option<&CreatedResource>) {
+    fn parallel_calls(&mut self, vm: Option<&CreatedResource>) {
         let lost = self.lost();
         let run = &mut *self.run;
-        let count = run.settings.at_once.max(2);
-        let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |step| {
-            step.expect_present(Method::CreateDisk)?;
-            step.expect_unpromised();
+        let count = run.settings.parallel_calls.max(2);
+        let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |check| {
+            check.expect_present(Method::CreateDisk)?;
+            check.expect_unpromised();
             let present = vm.filter(|_| lost.is_none());
-            let arguments = disk_arguments(step, present.map(|vm| vm.cid.as_str()));
-            for response in step.calls(Method::CreateDisk, &vec![arguments; count])? {
-                expect_success(step, Method::CreateDisk, response)?;
+            let arguments = disk_arguments(check, present.map(|vm| vm.cid.as_str()));
+            for response in check.calls(Method::CreateDisk, &vec![arguments; count])? {
+                expect_success(check, Method::CreateDisk, response)?;
             }
             let cids: std::collections::BTreeSet<&str> =
-                step.made().iter().map(|disk| disk.cid.as_str()).collect();
+                check.made().iter().map(|disk| disk.cid.as_str()).collect();
             if cids.len() < count {
                 return fail(format!("{count} calls made {} disks", cids.len()));
             }
@@ -344,22 +345,22 @@ impl<'a> LifecycleCheck<'_, 'a> {
         };
         let none = "there are no disks";
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_of(&format!("{count} has_disk at once"), some, none, |step, disks| {
-            step.expect_unpromised();
-            expect_all_exist(step, Method::HasDisk, &each(disks))
+        run.check_of(&format!("{count} has_disk at once"), some, none, |check, disks| {
+            check.expect_unpromised();
+            expect_all_exist(check, Method::HasDisk, &each(disks))
         });
         let (present, no_vm) = (vm.filter(|_| lost.is_none()), lost.as_deref().unwrap_or(NO_VM));
-        run.check_of(&format!("{count} has_vm at once"), present, no_vm, |step, vm| {
-            step.expect_unpromised();
-            expect_all_exist(step, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+        run.check_of(&format!("{count} has_vm at once"), present, no_vm, |check, vm| {
+            check.expect_unpromised();
+            expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
-        run.check_of(&format!("{count} delete_disk at once"), some, none, |step, disks| {
-            step.expect_present(Method::DeleteDisk)?;
-            step.expect_unpromised();
-            let response = step.calls(Method::DeleteDisk, &each(disks))?;
+        run.check_of(&format!("{count} delete_disk at once"), some, none, |check, disks| {
+            check.expect_present(Method::DeleteDisk)?;
+            check.expect_unpromised();
+            let response = check.calls(Method::DeleteDisk, &each(disks))?;
             for (response, disk) in response.into_iter().zip(disks) {
-                expect_success(step, Method::DeleteDisk, response)?;
-                step.remove_if_gone(disk)?;
+                expect_success(check, Method::DeleteDisk, response)?;
+                check.remove_if_gone(disk)?;
             }
             Ok(())
         });
@@ -367,19 +368,19 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_spare(&mut self) -> Option<CreatedResource> {
         // A director that has no VM for the disk sends null as the VM's CID.
-        self.run.check("create_disk with null as the VM", |step| {
-            let mut arguments = disk_arguments(step, None);
+        self.run.check("create_disk with null as the VM", |check| {
+            let mut arguments = disk_arguments(check, None);
             arguments.push(Value::Null);
-            step.answer(Method::CreateDisk, &arguments)?;
-            match step.made().last().cloned() {
-                Some(disk) => step.delete(&disk),
+            check.answer(Method::CreateDisk, &arguments)?;
+            match check.made().last().cloned() {
+                Some(disk) => check.delete(&disk),
                 None => Ok(()),
             }
         });
-        let (_, made) = self.run.check_making("create_disk without a VM", |step| create_disk(step, None));
+        let (_, made) = self.run.check_making("create_disk without a VM", |check| create_disk(check, None));
         let spare = made.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
-        self.run.check("delete_disk that was never attached", |step| step.delete(&spare))?;
+        self.run.check("delete_disk that was never attached", |check| check.delete(&spare))?;
         Some(spare)
     }
 
@@ -389,12 +390,12 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm: Option<&CreatedResource>,
         vm_and_disk: Option<&(CreatedResource, CreatedResource)>,
     ) {
-        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |step, vm| {
+        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |check, vm| {
             if let Some((vm, disk)) = vm_and_disk {
-                step.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
+                check.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }
-            step.delete(vm)?;
-            match vm_and_disk.map(|(_, disk)| step.has(disk)).transpose()?.flatten() {
+            check.delete(vm)?;
+            match vm_and_disk.map(|(_, disk)| check.has(disk)).transpose()?.flatten() {
                 Some(false) => fail("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
@@ -402,33 +403,37 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 }
 
-fn disk_arguments(step: &Step<'_, '_>, vm: Option<&str>) -> Vec<Value> {
-    let settings = step.settings();
+fn disk_arguments(check: &RunningCheck<'_, '_>, vm: Option<&str>) -> Vec<Value> {
+    let settings = check.settings();
     let mut arguments = vec![json!(settings.disk_size), json!(settings.disk_cloud_properties)];
     arguments.extend(vm.map(|vm| json!(vm)));
     arguments
 }
 
-fn create_disk(step: &mut Step<'_, '_>, vm: Option<&str>) -> CheckOutcome {
-    let arguments = disk_arguments(step, vm);
-    step.answer(Method::CreateDisk, &arguments).map(drop)
+fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutcome {
+    let arguments = disk_arguments(check, vm);
+    check.answer(Method::CreateDisk, &arguments).map(drop)
 }
 
-fn expect_success(step: &mut Step<'_, '_>, method: Method, response: Response) -> CheckOutcome {
+fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: Response) -> CheckOutcome {
     match response {
-        Response::Result(result) => step.reading(method, &result).map(drop),
-        Response::Refused(refusal) => step.note_refusal(method, refusal),
+        Response::Result(result) => check.reading(method, &result).map(drop),
+        Response::Refused(refusal) => check.note_refusal(method, refusal),
         Response::Unusable => fail(format!("`{method}` gave no usable answer")),
     }
 }
 
-fn expect_all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Value>]) -> CheckOutcome {
-    step.expect_present(method)?;
-    for response in step.calls(method, arguments)? {
+fn expect_all_exist(
+    check: &mut RunningCheck<'_, '_>,
+    method: Method,
+    arguments: &[Vec<Value>],
+) -> CheckOutcome {
+    check.expect_present(method)?;
+    for response in check.calls(method, arguments)? {
         match response {
             Response::Result(Value::Bool(true)) => {}
             Response::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
-            other => expect_success(step, method, other)?,
+            other => expect_success(check, method, other)?,
         }
     }
     Ok(())
@@ -436,20 +441,24 @@ fn expect_all_exist(step: &mut Step<'_, '_>, method: Method, arguments: &[Vec<Va
 
 /// Expects the CPI to report the existence of a resource as `expected`.
 pub(super) fn expect_existence(
-    step: &mut Step<'_, '_>,
+    check: &mut RunningCheck<'_, '_>,
     resource: &CreatedResource,
     expected: bool,
 ) -> CheckOutcome {
-    let Some(method) = resource.kind.has() else { return Ok(()) };
-    match step.answer(method, &[json!(resource.cid)])? {
+    let Some(method) = resource.kind.existence_method() else { return Ok(()) };
+    match check.answer(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == expected => Ok(()),
         _ => fail(format!("`{method}` answered {} and not {expected}", !expected)),
     }
 }
 
 /// Expects exactly these disks to be attached.
-fn expect_attached_disks(step: &mut Step<'_, '_>, vm: &CreatedResource, expected: &[&str]) -> CheckOutcome {
-    let Answer::Disks(found) = step.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
+fn expect_attached_disks(
+    check: &mut RunningCheck<'_, '_>,
+    vm: &CreatedResource,
+    expected: &[&str],
+) -> CheckOutcome {
+    let Answer::Disks(found) = check.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
     if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }

@@ -1,9 +1,9 @@
 //! The conformance run: life-cycle checks under each contract, missing resources, repeated calls, parallel
 //! calls and malformed input. All created resources are deleted at the end, even after failures.
 //!
-//! [`check`] runs it. `run` and `step` implement the run and its checks; `rpc`, `lifecycle` and `ids` are the
-//! checks. `ledger` tracks resources, `leftover_log` keeps them for the next run, `report` and `junit` hold
-//! the results.
+//! [`check`] runs it. `run` and `running_check` implement the run and its checks; `rpc`, `lifecycle` and
+//! `ids` are the checks. `ledger` tracks resources, `leftover_log` keeps them for the next run, `report` and
+//! `junit` hold the results.
 
 mod ids;
 mod junit;
@@ -13,7 +13,7 @@ mod lifecycle;
 mod report;
 mod rpc;
 mod run;
-mod step;
+mod running_check;
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,8 @@ pub struct CheckSettings {
     /// `cloud_properties` of disks.
     pub disk_cloud_properties: Map<String, Value>,
     /// `--parallel`: the number of calls at once.
-    pub at_once: usize,
+    #[serde(rename = "at_once")]
+    pub parallel_calls: usize,
     /// `--skip`: methods to leave out.
     pub skip: Vec<String>,
 }
@@ -72,7 +73,7 @@ pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
     /// The place of the leftover log.
-    pub notes: Option<LeftoverLogLocation<'a>>,
+    pub leftover_log: Option<LeftoverLogLocation<'a>>,
     /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
     /// are deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),

@@ -37,7 +37,8 @@ pub struct Check {
     /// The name: `attach_disk again`.
     pub name: String,
     /// The verdict.
-    pub result: Verdict,
+    #[serde(rename = "result")]
+    pub verdict: Verdict,
     /// The kind of rule that a failed check breaks.
     pub deviation: Option<Deviation>,
     /// The reasons for a failure or a skip, or remarks, one sentence each.
@@ -121,10 +122,10 @@ impl Check {
     }
 
     /// Returns the verdict, with the kind of rule that a failed check breaks.
-    pub fn verdict(&self) -> String {
+    pub fn verdict_text(&self) -> String {
         match self.deviation {
-            Some(deviation) => format!("{}: {}", self.result.name(), deviation.name()),
-            None => self.result.name().to_owned(),
+            Some(deviation) => format!("{}: {}", self.verdict.name(), deviation.name()),
+            None => self.verdict.name().to_owned(),
         }
     }
 }
@@ -205,7 +206,7 @@ impl Report {
 impl Counts {
     /// Counts the checks by verdict.
     pub(super) fn of(checks: &[Check]) -> Counts {
-        let count = |verdict| checks.iter().filter(|check| check.result == verdict).count();
+        let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
         Counts { pass: count(Verdict::Pass), fail: count(Verdict::Fail), skip: count(Verdict::Skip) }
     }
 }

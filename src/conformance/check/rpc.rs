@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::Run;
-use super::step::{CheckOutcome, Response, Step, fail};
+use super::running_check::{CheckOutcome, Response, RunningCheck, fail};
 use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
@@ -21,30 +21,30 @@ pub(super) fn check(run: &mut Run<'_>) {
         ("a list as the request", b"[]"),
         ("a request without a method", br#"{"arguments": [], "context": {"director_uuid": "x"}}"#),
     ] {
-        run.check(name, |step| expect_error(step, input));
+        run.check(name, |check| expect_error(check, input));
     }
     context(run);
-    run.check("arguments missing", |step| {
-        let request = step.request("has_disk", &[]);
-        expect_error(step, &request)
+    run.check("arguments missing", |check| {
+        let request = check.request("has_disk", &[]);
+        expect_error(check, &request)
     });
-    run.check("arguments that are not a list", |step| {
-        let mut request: Value = serde_json::from_slice(&step.request("has_disk", &[])).unwrap_or_default();
+    run.check("arguments that are not a list", |check| {
+        let mut request: Value = serde_json::from_slice(&check.request("has_disk", &[])).unwrap_or_default();
         request["arguments"] = json!("disk-1");
-        expect_error(step, request.to_string().as_bytes())
+        expect_error(check, request.to_string().as_bytes())
     });
-    run.check("calculate_vm_cloud_properties", |step| {
+    run.check("calculate_vm_cloud_properties", |check| {
         let size = json!({"cpu": 1, "ram": 512, "ephemeral_disk_size": 1024});
-        step.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
+        check.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
     });
-    run.check("current_vm_id", |step| match step.call(Method::CurrentVmId, &[])? {
-        Response::Result(result) => step.reading(Method::CurrentVmId, &result).map(drop),
+    run.check("current_vm_id", |check| match check.call(Method::CurrentVmId, &[])? {
+        Response::Result(result) => check.reading(Method::CurrentVmId, &result).map(drop),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            step.note_refusal(Method::CurrentVmId, refusal)
+            check.note_refusal(Method::CurrentVmId, refusal)
         }
         // This machine may be outside the cloud.
         Response::Refused(refusal) => {
-            step.note(format!("refused: {}", refusal.text()));
+            check.note(format!("refused: {}", refusal.text()));
             Ok(())
         }
         Response::Unusable => fail("no answer"),
@@ -54,25 +54,25 @@ pub(super) fn check(run: &mut Run<'_>) {
 /// Calls `info` twice and expects the same answer.
 fn info(run: &mut Run<'_>) {
     let mut first: Option<Info> = None;
-    run.check("info", |step| {
-        match step.call(Method::Info, &[])? {
+    run.check("info", |check| {
+        match check.call(Method::Info, &[])? {
             Response::Result(result) => {
-                let Answer::Info(info) = step.reading(Method::Info, &result)? else { return Ok(()) };
-                step.note(format!("api_version {}", info.api_version));
+                let Answer::Info(info) = check.reading(Method::Info, &result)? else { return Ok(()) };
+                check.note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
-                    step.problem("`info` lacks `stemcell_formats`, by which a director chooses among CPIs");
+                    check.problem("`info` lacks `stemcell_formats`, by which a director chooses among CPIs");
                 }
                 first = Some(info);
             }
             Response::Refused(refusal) => {
-                step.note_refusal::<()>(Method::Info, refusal)?;
+                check.note_refusal::<()>(Method::Info, refusal)?;
             }
             Response::Unusable => return fail("`info` gave no usable answer"),
         }
-        if let Answer::Info(again) = step.answer(Method::Info, &[])?
+        if let Answer::Info(again) = check.answer(Method::Info, &[])?
             && Some(&again) != first.as_ref()
         {
-            step.expect_unpromised();
+            check.expect_unpromised();
             return fail("`info` answered differently the second time");
         }
         Ok(())
@@ -82,9 +82,9 @@ fn info(run: &mut Run<'_>) {
 
 /// Calls an unknown method, as a newer director may.
 fn unknown_method(run: &mut Run<'_>) {
-    run.check("unknown method", |step| {
-        let request = step.request("monopile_no_such_method", &[]);
-        match step.send(&request, None)? {
+    run.check("unknown method", |check| {
+        let request = check.request("monopile_no_such_method", &[]);
+        match check.send(&request, None)? {
             Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
             Response::Refused(refusal) => fail(format!(
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
@@ -102,31 +102,31 @@ fn context(run: &mut Run<'_>) {
         ("info without context", "info", json!([])),
         ("has_disk without context", "has_disk", json!(["monopile-never-was"])),
     ] {
-        run.check(name, |step| {
+        run.check(name, |check| {
             let request = json!({"method": method, "arguments": arguments, "api_version": 1});
-            expect_answer(step, request.to_string().as_bytes())
+            expect_answer(check, request.to_string().as_bytes())
         });
     }
-    run.check("an empty context", |step| {
+    run.check("an empty context", |check| {
         let request = json!({"method": "info", "arguments": [], "context": {}});
-        expect_answer(step, request.to_string().as_bytes())
+        expect_answer(check, request.to_string().as_bytes())
     });
 }
 
 /// Expects any answer. The contract promises nothing about such requests, but every caller waits for an
 /// answer.
-fn expect_answer(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
-    step.expect_unpromised();
-    match step.send(input, None)? {
+fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
+    check.expect_unpromised();
+    match check.send(input, None)? {
         Response::Result(_) | Response::Refused(_) => Ok(()),
         Response::Unusable => fail("no answer"),
     }
 }
 
 /// Like [`expect_answer`], but expects an error.
-fn expect_error(step: &mut Step<'_, '_>, input: &[u8]) -> CheckOutcome {
-    step.expect_unpromised();
-    match step.send(input, None)? {
+fn expect_error(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
+    check.expect_unpromised();
+    match check.send(input, None)? {
         Response::Refused(_) => Ok(()),
         Response::Result(result) => fail(format!("answered {result} and not an error")),
         Response::Unusable => fail("no answer"),

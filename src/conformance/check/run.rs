@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ledger::{CreatedResource, ResourceLedger};
 use super::report::{Check, Counts, Deviation, LastCall, LeftBehind, Report, Verdict, timings};
-use super::step::{CheckOutcome, CheckStop, Step};
+use super::running_check::{CheckOutcome, CheckStop, RunningCheck};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::cpi_under_test::{CpiUnderTest, Versions};
 use base::{Error, Result};
@@ -38,8 +38,8 @@ impl<'a> Run<'a> {
         settings: &'a CheckSettings,
         context: &'a CheckContext<'a>,
     ) -> Result<Self> {
-        let (ledger, earlier) = match &context.notes {
-            Some(notes) => ResourceLedger::on_disk(notes.directory, notes.cpi)?,
+        let (ledger, earlier) = match &context.leftover_log {
+            Some(location) => ResourceLedger::on_disk(location.directory, location.cpi)?,
             None => Default::default(),
         };
         for (method, request_id) in &earlier.unanswered {
@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
         for resource in self.ledger.to_delete() {
             let name = format!("delete {} '{}' of an earlier run", resource.kind.name(), resource.cid);
-            self.check(&name, |step| step.delete_for_good(&resource));
+            self.check(&name, |check| check.delete_for_good(&resource));
         }
         self.group = group;
     }
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
     pub(super) fn check<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
+        body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
     ) -> Option<T> {
         self.check_making(name, body).0
     }
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
     pub(super) fn check_making<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
+        body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
     ) -> (Option<T>, Vec<CreatedResource>) {
         if self.is_over() {
             return (None, Vec::new());
@@ -103,10 +103,10 @@ impl<'a> Run<'a> {
     fn check_always<T>(
         &mut self,
         name: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>) -> CheckOutcome<T>,
+        body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
     ) -> (Option<T>, Vec<CreatedResource>) {
         let stage = self.context.stage.reporter().stage(format!("{}: {name}", self.group));
-        let mut step = Step {
+        let mut check = RunningCheck {
             run: self,
             stage: &stage,
             problems: Vec::new(),
@@ -118,8 +118,17 @@ impl<'a> Run<'a> {
             made: Vec::new(),
             last_call: None,
         };
-        let outcome = body(&mut step);
-        let Step { mut problems, mut not_promised, is_promised, notes, duration, made, last_call, .. } = step;
+        let outcome = body(&mut check);
+        let RunningCheck {
+            mut problems,
+            mut not_promised,
+            is_promised,
+            notes,
+            duration,
+            made,
+            last_call,
+            ..
+        } = check;
         let (value, skipped) = match outcome {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
@@ -138,12 +147,12 @@ impl<'a> Run<'a> {
         };
         let deviation = Deviation::of(&problems, &not_promised);
         problems.append(&mut not_promised);
-        let (result, reasons) = match (deviation, skipped) {
+        let (verdict, reasons) = match (deviation, skipped) {
             (Some(_), _) => (Verdict::Fail, problems),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),
             (None, None) => (Verdict::Pass, notes),
         };
-        match result {
+        match verdict {
             Verdict::Pass => stage.finish(),
             Verdict::Skip => stage.skip(reasons.join("; ")),
             // A dropped stage counts as failed.
@@ -151,20 +160,20 @@ impl<'a> Run<'a> {
         }
         let hide = |reason: &String| self.cpi.redactor.clean_and_redact(reason);
         let reasons = reasons.iter().map(hide).collect();
-        let last_call = last_call.filter(|_| result == Verdict::Fail).map(|call| LastCall {
+        let last_call = last_call.filter(|_| verdict == Verdict::Fail).map(|call| LastCall {
             request_id: call.request_id,
             log: call.log.iter().map(|line| self.cpi.redactor.clean_and_redact_line(line)).collect(),
         });
         self.checks.push(Check {
             group: self.group.clone(),
             name: name.to_owned(),
-            result,
+            verdict,
             deviation,
             reasons,
             last_call,
             duration,
         });
-        (value.filter(|_| result == Verdict::Pass), made)
+        (value.filter(|_| verdict == Verdict::Pass), made)
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
@@ -173,10 +182,10 @@ impl<'a> Run<'a> {
         name: &str,
         resource: Option<&G>,
         skip_reason: &str,
-        body: impl FnOnce(&mut Step<'_, 'a>, &G) -> CheckOutcome,
+        body: impl FnOnce(&mut RunningCheck<'_, 'a>, &G) -> CheckOutcome,
     ) -> bool {
-        self.check(name, |step| match resource {
-            Some(resource) => body(step, resource),
+        self.check(name, |check| match resource {
+            Some(resource) => body(check, resource),
             None => Err(CheckStop::Skipped(skip_reason.to_owned())),
         })
         .is_some()
@@ -201,7 +210,7 @@ impl<'a> Run<'a> {
             }
             let name = format!("{} '{}'", resource.kind.name(), resource.cid);
             let (deleted, _) =
-                self.check_always(&format!("delete {name}"), |step| step.delete_for_good(&resource));
+                self.check_always(&format!("delete {name}"), |check| check.delete_for_good(&resource));
             if deleted.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
                 let why = match self.broken.take() {
@@ -226,7 +235,7 @@ impl<'a> Run<'a> {
             Some(error) => self.checks.push(Check {
                 group: "rpc".to_owned(),
                 name: "run the CPI".to_owned(),
-                result: Verdict::Fail,
+                verdict: Verdict::Fail,
                 deviation: Some(Deviation::Violation),
                 reasons: vec![self.cpi.redactor.clean_and_redact(&error.chain().join(": "))],
                 last_call: None,

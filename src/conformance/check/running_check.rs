@@ -9,8 +9,8 @@ use super::ledger::{CreatedResource, LedgerKind};
 use super::report::LastCall;
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
-use crate::conformance::exchange::{Exchange, ExchangeObserver, ProcessEnd};
-use crate::conformance::reply::{self, Refusal, ReplyBody};
+use crate::conformance::exchange::{Exchange, ExchangeControl, ProcessEnd};
+use crate::conformance::reply::{self, CpiErrorAnswer, ReplyBody};
 use base::events::Stage;
 use base::{Error, Result};
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
@@ -50,13 +50,13 @@ pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
 pub(super) enum Response {
     /// A result of any shape.
     Result(Value),
-    Refused(Refusal),
+    Refused(CpiErrorAnswer),
     /// No usable answer. The problems of the check describe the reason.
     Unusable,
 }
 
 /// A running check.
-pub(super) struct Step<'r, 'a> {
+pub(super) struct RunningCheck<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,
     /// Violations of the contract.
@@ -75,7 +75,7 @@ pub(super) struct Step<'r, 'a> {
     pub(super) last_call: Option<LastCall>,
 }
 
-impl Step<'_, '_> {
+impl RunningCheck<'_, '_> {
     /// Returns the settings of the run.
     pub(super) fn settings(&self) -> &CheckSettings {
         self.run.settings
@@ -222,14 +222,14 @@ impl Step<'_, '_> {
     }
 
     fn enter(&mut self, kind: LedgerKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
-        let result = match (&reply.content, &reply.beside) {
+        let result = match (&reply.content, &reply.result_beside_error) {
             (ReplyBody::Result(result), _) => Some(result),
-            (_, beside) => beside.as_ref(),
+            (_, result_beside_error) => result_beside_error.as_ref(),
         };
         let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
         let id = request_id(&request);
         if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
-            if reply.beside.is_some() {
+            if reply.result_beside_error.is_some() {
                 self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
             }
             self.made.push(resource);
@@ -270,7 +270,7 @@ impl Step<'_, '_> {
     }
 
     /// Fails or skips the check after a refused call.
-    pub(super) fn note_refusal<T>(&mut self, method: Method, refusal: Refusal) -> CheckOutcome<T> {
+    pub(super) fn note_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.absent.push(method);
             return self.expect_present(method).and_then(|()| fail("not implemented"));
@@ -303,7 +303,7 @@ impl Step<'_, '_> {
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
     pub(super) fn has(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
-        let Some(method) = resource.kind.has() else { return Ok(None) };
+        let Some(method) = resource.kind.existence_method() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(there)) => Ok(Some(there)),
             Ok(_) => Ok(None),
@@ -314,7 +314,7 @@ impl Step<'_, '_> {
 
     /// Deletes a resource and checks that it is gone.
     pub(super) fn delete(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        self.answer(resource.kind.delete(), &[json!(resource.cid)])?;
+        self.answer(resource.kind.delete_method(), &[json!(resource.cid)])?;
         self.remove_if_gone(resource)
     }
 
@@ -330,7 +330,7 @@ impl Step<'_, '_> {
     /// Deletes a resource at the end of the run. Accepts answers of any form, because only the absence of the
     /// resource counts.
     pub(super) fn delete_for_good(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        let method = resource.kind.delete();
+        let method = resource.kind.delete_method();
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
         problems.append(&mut self.not_promised);
@@ -339,7 +339,7 @@ impl Step<'_, '_> {
             Response::Refused(refusal) => resource.kind.not_found().is_some_and(|kind| is(refusal, kind)),
             Response::Unusable => false,
         };
-        let there = match resource.kind.has() {
+        let there = match resource.kind.existence_method() {
             Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(resource.cid)])? {
                 Response::Result(Value::Bool(there)) => Some(there),
                 _ => None,
@@ -361,7 +361,7 @@ impl Step<'_, '_> {
 }
 
 /// Returns true if an error has this type, with or without the namespace.
-pub(super) fn is(refusal: &Refusal, error_type: &str) -> bool {
+pub(super) fn is(refusal: &CpiErrorAnswer, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
 }
 
@@ -392,6 +392,8 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Resul
         stage.log_line(line);
     };
     let limit = if ordinary { run.cpi.limit } else { run.cpi.limit.min(REFUSAL_LIMIT) };
-    run.cpi
-        .exchange(input, &ExchangeObserver { on_log: &on_log, give_up: run.context.interrupted_twice, limit })
+    run.cpi.exchange(
+        input,
+        &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, limit },
+    )
 }
