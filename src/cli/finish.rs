@@ -167,7 +167,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         });
     } else {
         let text = base::text::clean(&error.render().to_string()).into_owned();
-        let columns = std::io::stderr().is_terminal().then(ui::columns);
+        let columns = std::io::stderr().is_terminal().then(ui::stdout_columns);
         // Standard error may be closed.
         let _ = match columns {
             Some(columns) if text.lines().all(|line| ui::width(line) <= columns) => error.print(),

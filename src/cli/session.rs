@@ -320,7 +320,7 @@ impl Session {
 
     /// Returns the number of columns of the terminal to which output goes.
     pub(super) fn columns(&self) -> Option<usize> {
-        (self.globals.tty || std::io::stdout().is_terminal()).then(ui::columns)
+        (self.globals.tty || std::io::stdout().is_terminal()).then(ui::stdout_columns)
     }
 
     /// Returns true if the operator can be asked.

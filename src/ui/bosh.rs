@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::renderer::Screen;
-use super::text::Lines;
+use super::renderer::RenderSink;
+use super::text::OutputStreams;
 use base::events::{Event, Outcome, Sink, StageId};
 
 /// The title of a column. In rows its lower-case form is the key.
@@ -34,7 +34,7 @@ pub struct Document {
     content: Arc<Mutex<DocumentContent>>,
     /// True if the command has output of its own. Stages and notes are then left out.
     has_output: bool,
-    lines: Lines,
+    output: OutputStreams,
 }
 
 #[derive(Default)]
@@ -47,8 +47,8 @@ struct DocumentContent {
 }
 
 impl Document {
-    pub(super) fn new(has_output: bool, lines: Lines) -> Self {
-        Document { content: Arc::default(), has_output, lines }
+    pub(super) fn new(has_output: bool, output: OutputStreams) -> Self {
+        Document { content: Arc::default(), has_output, output }
     }
 
     /// Adds a table.
@@ -141,9 +141,9 @@ impl Sink for Document {
     }
 }
 
-impl Screen for Document {
+impl RenderSink for Document {
     fn log_line(&self, line: &str) {
-        self.lines.print_err(line);
+        self.output.print_err(line);
     }
 }
 
@@ -172,7 +172,7 @@ fn key(title: &str) -> String {
 
 impl DocumentContent {
     fn encode(&self) -> String {
-        let mut json = Json::default();
+        let mut json = GoJsonWriter::default();
         json.members(
             [
                 ("Tables", list(&self.tables, Table::value)),
@@ -217,17 +217,17 @@ enum Value {
 
 /// Writes JSON with the indentation and the escapes of Go's `encoding/json`.
 #[derive(Default)]
-struct Json {
+struct GoJsonWriter {
     text: String,
     depth: usize,
 }
 
-impl Json {
+impl GoJsonWriter {
     fn value(&mut self, value: Value) {
         match value {
             Value::Null => self.text.push_str("null"),
             Value::Text(text) => self.string(&text),
-            Value::Items(items) => self.between('[', ']', items, Json::value),
+            Value::Items(items) => self.between('[', ']', items, GoJsonWriter::value),
             Value::Members(members) => self.members(members),
         }
     }
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     fn document(has_output: bool) -> Document {
-        Document::new(has_output, Lines::standard(true))
+        Document::new(has_output, OutputStreams::standard(true))
     }
 
     #[test]

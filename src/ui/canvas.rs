@@ -42,7 +42,7 @@ pub fn can_redraw() -> bool {
 }
 
 /// Returns the number of columns of the terminal on standard output.
-pub fn columns() -> usize {
+pub fn stdout_columns() -> usize {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
         && size.ws_col > 0
@@ -53,7 +53,7 @@ pub fn columns() -> usize {
 }
 
 /// Returns the current numbers of columns and rows of the terminal on standard error.
-pub(super) fn size() -> (u16, u16) {
+pub(super) fn stderr_size() -> (u16, u16) {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
         let or = |given: u16, usual| if given > 0 { given } else { usual };
@@ -82,11 +82,11 @@ fn redrawn(lines: &[String], shown: bool) -> String {
 
 impl TermLike for Canvas {
     fn width(&self) -> u16 {
-        size().0
+        stderr_size().0
     }
 
     fn height(&self) -> u16 {
-        size().1
+        stderr_size().1
     }
 
     // Only `flush` moves the cursor.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::stage_tree::{Running, StageTree};
+use super::stage_tree::{RunningStage, StageTree};
 use super::styled::Styled;
 use super::text::{self, Color};
 use base::events::StageId;
@@ -46,7 +46,7 @@ pub(super) fn lines(
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
     // The outermost stage is the last line, below its children.
     let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
-    let at_work: Vec<&Running> = tree
+    let at_work: Vec<&RunningStage> = tree
         .stages()
         .filter(|(id, _)| !parents.contains(id) && outermost.is_none_or(|(whole, _)| *id != whole))
         .map(|(_, stage)| stage)
@@ -76,7 +76,7 @@ pub(super) fn lines(
     lines.iter().map(|line| line.cut(space.columns(), space.colors, space.ellipsis())).collect()
 }
 
-fn log(stage: &Running, now: Instant) -> Option<&str> {
+fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
     let long = now.duration_since(stage.started) >= DETAILS_AFTER;
     stage.log.as_deref().filter(|log| long && !log.trim().is_empty())
 }
@@ -86,7 +86,7 @@ impl TerminalSpace {
         self.columns >= MIN_BAR_COLUMNS
     }
 
-    fn spinner(self, stage: &Running, now: Instant) -> Styled {
+    fn spinner(self, stage: &RunningStage, now: Instant) -> Styled {
         let signs: Vec<char> = if self.unicode { "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" } else { "|/-\\" }.chars().collect();
         let turn = now.duration_since(stage.started).as_millis() / SPINNER_FRAME_MS % signs.len() as u128;
         let sign = usize::try_from(turn).ok().and_then(|turn| signs.get(turn)).copied().unwrap_or(' ');
@@ -94,7 +94,7 @@ impl TerminalSpace {
     }
 
     /// Returns the elapsed time. On narrow terminals, adds the usual duration.
-    fn clock(self, stage: &Running, now: Instant) -> String {
+    fn clock(self, stage: &RunningStage, now: Instant) -> String {
         let elapsed = text::clock(now.duration_since(stage.started));
         match usual(stage, now).filter(|_| !self.wide()) {
             Some(usual) => format!(" {elapsed}/{} ", text::clock(usual)),
@@ -103,7 +103,7 @@ impl TerminalSpace {
     }
 
     /// Returns the usual duration, only on wide terminals.
-    fn usual(self, stage: &Running, now: Instant) -> Styled {
+    fn usual_duration(self, stage: &RunningStage, now: Instant) -> Styled {
         match usual(stage, now).filter(|_| self.wide()) {
             Some(usual) => {
                 Styled::default().colored(Color::Dim, format!("  usually {}", base::text::duration(usual)))
@@ -136,11 +136,11 @@ impl TerminalSpace {
     }
 
     /// Returns the line of a stage. The time comes first, so that a narrow terminal cuts the details.
-    fn at_work(self, stage: &Running, now: Instant) -> Styled {
+    fn at_work(self, stage: &RunningStage, now: Instant) -> Styled {
         let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));
         let amount = stage.amount(now).map(|amount| Styled::plain(format!("  {amount}"))).unwrap_or_default();
-        let (first, amount) = match stage.part() {
+        let (first, amount) = match stage.done_and_total() {
             Some((done, total)) if self.wide() => (first.joined(self.bar(done, total)), amount),
             Some((done, total)) => {
                 let percent = u128::from(done) * 100 / u128::from(total);
@@ -148,20 +148,22 @@ impl TerminalSpace {
             }
             None => (first, amount),
         };
-        self.named(first, &stage.name, amount.joined(self.usual(stage, now)))
+        self.named(first, &stage.name, amount.joined(self.usual_duration(stage, now)))
     }
 
     /// Returns the line of the whole run.
-    fn whole(self, stage: &Running, step: Option<&CurrentStep>, now: Instant) -> Styled {
+    fn whole(self, stage: &RunningStage, step: Option<&CurrentStep>, now: Instant) -> Styled {
         let first = self.spinner(stage, now).and(self.clock(stage, now));
         let first = first.colored(Color::Bold, stage.name.as_str());
         let step = step.map(|CurrentStep { number, count, what }| format!(" {number}/{count}: {what}"));
-        self.named(first, &step.unwrap_or_default(), self.usual(stage, now))
+        self.named(first, &step.unwrap_or_default(), self.usual_duration(stage, now))
     }
 }
 
-fn usual(stage: &Running, now: Instant) -> Option<Duration> {
-    stage.usual.filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.started) >= DETAILS_AFTER)
+fn usual(stage: &RunningStage, now: Instant) -> Option<Duration> {
+    stage
+        .usual_duration
+        .filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.started) >= DETAILS_AFTER)
 }
 
 #[cfg(test)]

@@ -15,20 +15,20 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct FullScreen {
     terminal: bool,
     /// True for output to a program: each text is one line, and no empty line separates them.
-    lines: bool,
+    one_line_per_text: bool,
     frame: String,
     first: bool,
 }
 
 impl FullScreen {
-    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `lines`, a program reads the output,
-    /// even from a terminal.
-    pub fn open(lines: bool) -> Self {
-        let terminal = !lines && std::io::stdout().is_terminal();
+    /// Opens the alternate screen of a terminal (xterm's `?1049`). With `one_line_per_text`, a program
+    /// reads the output, even from a terminal.
+    pub fn open(one_line_per_text: bool) -> Self {
+        let terminal = !one_line_per_text && std::io::stdout().is_terminal();
         if terminal {
             write("\x1b[?1049h\x1b[?25l");
         }
-        FullScreen { terminal, lines, frame: String::new(), first: true }
+        FullScreen { terminal, one_line_per_text, frame: String::new(), first: true }
     }
 
     /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
@@ -72,7 +72,7 @@ impl FullScreen {
         if self.terminal {
             return write(&fit_frame(&self.frame, size));
         }
-        let between = if self.first || self.lines { "" } else { "\n" };
+        let between = if self.first || self.one_line_per_text { "" } else { "\n" };
         self.first = false;
         write(&format!("{between}{}", self.frame))
     }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::renderer::Screen;
-use super::text::{self, Lines};
+use super::renderer::RenderSink;
+use super::text::{self, OutputStreams};
 use base::events::{Event, Sink};
 
 /// The version of the format. A version may gain fields, so consumers must ignore unknown ones.
@@ -11,7 +11,7 @@ const FORMAT_VERSION: u32 = 1;
 
 /// The JSON renderer.
 pub(super) struct Json {
-    lines: Lines,
+    output: OutputStreams,
 }
 
 #[derive(Serialize)]
@@ -23,8 +23,8 @@ struct Line<'a> {
 }
 
 impl Json {
-    pub(super) fn new(lines: Lines) -> Self {
-        Json { lines }
+    pub(super) fn new(output: OutputStreams) -> Self {
+        Json { output }
     }
 }
 
@@ -33,14 +33,14 @@ impl Sink for Json {
         if let Ok(line) =
             serde_json::to_string(&Line { v: FORMAT_VERSION, time: text::now_milliseconds(), event })
         {
-            self.lines.print_out(&base::text::escape_json(&line));
+            self.output.print_out(&base::text::escape_json(&line));
         }
     }
 }
 
-impl Screen for Json {
+impl RenderSink for Json {
     fn log_line(&self, line: &str) {
-        self.lines.print_err(line);
+        self.output.print_err(line);
     }
 }
 

@@ -15,7 +15,7 @@ mod styled;
 mod summary;
 mod text;
 
-pub use canvas::{can_redraw, columns};
+pub use canvas::{can_redraw, stdout_columns};
 pub use full_screen::FullScreen;
 pub use renderer::{Format, Options, Renderer, renderer};
 pub use styled::{fit, longest_word, width, wrap};

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::canvas;
-use super::renderer::{Options, Screen};
+use super::renderer::{Options, RenderSink};
 use super::stage_tree::StageTree;
 use super::styled::Styled;
 use super::summary;
-use super::text::{self, Color, Lines, paint};
+use super::text::{self, Color, OutputStreams, paint};
 use base::events::{Event, Outcome, RunReport, Sink};
 
 /// A running stage that prints nothing for this long gets a line.
@@ -27,29 +27,31 @@ pub(super) struct Plain {
 
 struct Inner {
     options: Options,
-    lines: Lines,
+    output: OutputStreams,
     state: Mutex<State>,
     /// Wakes the heartbeat thread at the end of the run.
-    over: Condvar,
+    run_ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     tree: StageTree,
-    watched: bool,
-    over: bool,
+    has_heartbeat_thread: bool,
+    run_ended: bool,
 }
 
 impl Plain {
-    pub(super) fn new(options: Options, lines: Lines) -> Self {
-        Plain { inner: Arc::new(Inner { options, lines, state: Mutex::default(), over: Condvar::new() }) }
+    pub(super) fn new(options: Options, output: OutputStreams) -> Self {
+        Plain {
+            inner: Arc::new(Inner { options, output, state: Mutex::default(), run_ended: Condvar::new() }),
+        }
     }
 }
 
 impl Drop for Plain {
     fn drop(&mut self) {
-        self.inner.lock().over = true;
-        self.inner.over.notify_all();
+        self.inner.lock().run_ended = true;
+        self.inner.run_ended.notify_all();
     }
 }
 
@@ -61,13 +63,13 @@ impl Inner {
     /// Prints the line of a stage, unless the command prints no stages and `--verbose` is not set.
     fn stage_line(&self, depth: usize, text: &str) {
         if self.options.prints_stages || self.options.verbose {
-            self.lines.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
+            self.output.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
     }
 
     /// Returns the time at the start of a line.
     fn time(&self) -> String {
-        match self.lines.stdout_reserved {
+        match self.output.stdout_reserved {
             true => String::new(),
             false => format!("{} ", paint(self.options.color, Color::Dim, &base::encoding::now())),
         }
@@ -83,9 +85,9 @@ impl Inner {
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
-                if !state.watched {
-                    state.watched = true;
-                    watch(self);
+                if !state.has_heartbeat_thread {
+                    state.has_heartbeat_thread = true;
+                    start_heartbeat_thread(self);
                 }
             }
             Event::StageProgress { id, done, total, unit } => {
@@ -97,7 +99,7 @@ impl Inner {
                 let line = base::text::clean_line(line);
                 if let Some(stage) = state.tree.get_mut(*id) {
                     if self.options.verbose {
-                        stage.shown = Instant::now();
+                        stage.last_printed = Instant::now();
                         self.stage_line(stage.depth, &format!("  | {line}"));
                     }
                     stage.log = Some(line);
@@ -120,30 +122,30 @@ impl Inner {
             Event::Planned { .. } | Event::StepStarted { .. } => {}
             Event::PlanShown { lines } => {
                 for line in lines {
-                    self.lines.print_out(&format!("{}{}", self.time(), base::text::clean_line(line)));
+                    self.output.print_out(&format!("{}{}", self.time(), base::text::clean_line(line)));
                 }
             }
             Event::State { path } => {
-                self.lines.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
+                self.output.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
             }
             Event::Note { text } => {
-                self.lines.print_out(&self.message(Styled::plain("note:"), text));
+                self.output.print_out(&self.message(Styled::plain("note:"), text));
             }
             Event::Warning { text } => {
                 let label = Styled::default().colored(Color::Yellow, "warning:");
-                self.lines.print_err(&self.message(label, text));
+                self.output.print_err(&self.message(label, text));
             }
             Event::RunFinished { success: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.report(report.as_deref(), *exit_code, *elapsed);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
-                self.lines.print_out(&format!(
+                self.output.print_out(&format!(
                     "{}{label} in {}: {summary}",
                     self.time(),
                     base::text::duration(*elapsed)
                 ));
                 if let Some(log) = log {
-                    self.lines.print_out(&format!("{}log: {}", self.time(), base::text::clean_line(log)));
+                    self.output.print_out(&format!("{}log: {}", self.time(), base::text::clean_line(log)));
                 }
             }
             Event::RunFinished { errors, notes, hints, elapsed, exit_code, report, log, .. } => {
@@ -151,7 +153,7 @@ impl Inner {
                 let lines = text::failure_lines(errors, notes, hints, log.as_deref());
                 let lines: Vec<String> = lines.iter().flat_map(|line| self.fitted(line)).collect();
                 // Programs look for `error:` at the start of a line.
-                self.lines.print_err(&lines.join("\n"));
+                self.output.print_err(&lines.join("\n"));
             }
         }
     }
@@ -169,8 +171,8 @@ impl Inner {
     /// Breaks a line of a message to fit a terminal. Lines for logs stay whole.
     fn fitted(&self, line: &Styled) -> Vec<String> {
         let color = self.options.color;
-        match self.lines.stdout_reserved && std::io::stderr().is_terminal() {
-            true => line.wrapped(canvas::size().0.into(), 4, color),
+        match self.output.stdout_reserved && std::io::stderr().is_terminal() {
+            true => line.wrapped(canvas::stderr_size().0.into(), 4, color),
             false => vec![line.whole(color)],
         }
     }
@@ -180,7 +182,7 @@ impl Inner {
         let in_full = self.options.verbose || elapsed >= summary::LONG_RUN;
         let lines = report.map(|report| summary::lines(report, exit_code, in_full));
         for (line, _) in lines.unwrap_or_default() {
-            self.lines.print_out(&line.whole(self.options.color));
+            self.output.print_out(&line.whole(self.options.color));
         }
     }
 
@@ -188,7 +190,7 @@ impl Inner {
         for stage in state.tree.take_quiet(HEARTBEAT) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
-            if let Some(usual) = stage.usual {
+            if let Some(usual) = stage.usual_duration {
                 line.push_str(&format!(", usually {}", base::text::duration(usual)));
             }
             if let Some(amount) = stage.amount(Instant::now()) {
@@ -197,19 +199,19 @@ impl Inner {
             if let Some(log) = &stage.log {
                 line.push_str(&format!("; last: {log}"));
             }
-            self.lines.print_out(&format!("{}{}{line}", self.time(), "  ".repeat(stage.depth)));
+            self.output.print_out(&format!("{}{}{line}", self.time(), "  ".repeat(stage.depth)));
         }
     }
 }
 
 /// Starts the heartbeat thread, which ends with the renderer. Without a thread there are no heartbeats.
-fn watch(inner: &Arc<Inner>) {
+fn start_heartbeat_thread(inner: &Arc<Inner>) {
     let weak: Weak<Inner> = Arc::downgrade(inner);
     let thread = move || {
         while let Some(inner) = weak.upgrade() {
             let mut state = inner.lock();
-            inner.over.wait_while_for(&mut state, |state| !state.over, HEARTBEAT / 12);
-            if state.over {
+            inner.run_ended.wait_while_for(&mut state, |state| !state.run_ended, HEARTBEAT / 12);
+            if state.run_ended {
                 return;
             }
             inner.print_heartbeats(&mut state);
@@ -224,9 +226,9 @@ impl Sink for Plain {
     }
 }
 
-impl Screen for Plain {
+impl RenderSink for Plain {
     fn log_line(&self, line: &str) {
-        self.inner.lines.print_err(&base::text::clean(line));
+        self.inner.output.print_err(&base::text::clean(line));
     }
 }
 
@@ -239,7 +241,7 @@ mod tests {
     /// Returns the output of a run with two nested stages, without times.
     fn shown(verbose: bool, stdout_reserved: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { stdout_reserved, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { stdout_reserved, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
             color: false,
@@ -249,7 +251,7 @@ mod tests {
             stdout_reserved,
             prints_stages: !stdout_reserved,
         };
-        let reporter = Reporter::new(Arc::new(Plain::new(options, lines)));
+        let reporter = Reporter::new(Arc::new(Plain::new(options, output)));
         let deploying = reporter.stage("deploying");
         let creating = deploying.reporter().stage("creating VM");
         creating.log_line("\x1b[1mRunInstances\x1b[0m\r");
@@ -336,7 +338,7 @@ mod tests {
         stage.advance(3, Some(7), Unit::Items, Instant::now());
         stage.started -= Duration::from_secs(90);
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
             color: false,
@@ -346,11 +348,11 @@ mod tests {
             stdout_reserved: false,
             prints_stages: true,
         };
-        let plain = Plain::new(options, lines);
+        let plain = Plain::new(options, output);
         let mut state = State { tree, ..State::default() };
         plain.inner.print_heartbeats(&mut state);
         assert_eq!(captured.lock().len(), 0, "a line was printed a moment ago");
-        state.tree.get_mut(2).unwrap().shown -= HEARTBEAT;
+        state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT;
         plain.inner.print_heartbeats(&mut state);
         plain.inner.print_heartbeats(&mut state);
         let captured = captured.lock();

@@ -13,22 +13,22 @@ use parking_lot::Mutex;
 
 use super::canvas::{self, Canvas};
 use super::frame::{self, CurrentStep, TerminalSpace};
-use super::renderer::{Options, Screen};
+use super::renderer::{Options, RenderSink};
 use super::stage_tree::StageTree;
 use super::styled::{NO_BREAK_SPACE, Styled};
 use super::summary;
-use super::text::{self, Color, Lines};
+use super::text::{self, Color, OutputStreams};
 use base::events::{Event, Outcome, Sink, StageId};
 
 /// The time between two drawings without an event.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum number of drawings per second.
-const REDRAWN: u8 = 20;
+const MAX_DRAWS_PER_SECOND: u8 = 20;
 
 /// The renderer for terminals.
 pub(super) struct Progress {
     options: Options,
-    lines: Lines,
+    output: OutputStreams,
     live: bool,
     /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
@@ -49,20 +49,20 @@ struct State {
 type KeptLines = Vec<(Styled, usize)>;
 
 impl Progress {
-    pub(super) fn new(options: Options, lines: Lines) -> Self {
+    pub(super) fn new(options: Options, output: OutputStreams) -> Self {
         let live = canvas::can_redraw() && !options.dumb;
         let target = match live {
-            true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), REDRAWN),
+            true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), MAX_DRAWS_PER_SECOND),
             false => ProgressDrawTarget::hidden(),
         };
-        Progress::drawing(options, lines, live, target)
+        Progress::drawing(options, output, live, target)
     }
 
-    fn drawing(options: Options, lines: Lines, live: bool, target: ProgressDrawTarget) -> Self {
+    fn drawing(options: Options, output: OutputStreams, live: bool, target: ProgressDrawTarget) -> Self {
         let state = Arc::<Mutex<State>>::default();
         let shown = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let (columns, rows) = canvas::size();
+            let (columns, rows) = canvas::stderr_size();
             let space = TerminalSpace {
                 columns: columns.into(),
                 rows: rows.into(),
@@ -79,7 +79,7 @@ impl Progress {
         if live {
             bar.enable_steady_tick(TICK_INTERVAL);
         }
-        Progress { options, lines, live, bar, state, order: Mutex::default() }
+        Progress { options, output, live, bar, state, order: Mutex::default() }
     }
 
     fn sign(&self, outcome: Option<&Outcome>) -> Styled {
@@ -102,11 +102,11 @@ impl Progress {
         self.bar.suspend(|| {
             for (line, hang) in kept {
                 let lines = match self.live {
-                    true => line.wrapped(canvas::size().0.into(), *hang, color),
+                    true => line.wrapped(canvas::stderr_size().0.into(), *hang, color),
                     false => vec![line.whole(color)],
                 };
                 for line in lines {
-                    if trouble { self.lines.print_err(&line) } else { self.lines.print_out(&line) }
+                    if trouble { self.output.print_err(&line) } else { self.output.print_out(&line) }
                 }
             }
         });
@@ -275,10 +275,10 @@ impl Sink for Progress {
     }
 }
 
-impl Screen for Progress {
+impl RenderSink for Progress {
     fn log_line(&self, line: &str) {
         let _order = self.order.lock();
-        self.bar.suspend(|| self.lines.print_err(&base::text::clean(line)));
+        self.bar.suspend(|| self.output.print_err(&base::text::clean(line)));
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
     /// Returns the lasting lines of a run with overlapping stages. Tests have no terminal for the live part.
     fn kept(unicode: bool) -> String {
         let captured = Arc::<Mutex<Vec<String>>>::default();
-        let lines = Lines { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
+        let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Progress,
             color: false,
@@ -301,7 +301,7 @@ mod tests {
             stdout_reserved: false,
             prints_stages: true,
         };
-        let progress = Progress::drawing(options, lines, true, ProgressDrawTarget::hidden());
+        let progress = Progress::drawing(options, output, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));
         reporter.stage("validating").finish();
         let left = reporter.stage("compiling");

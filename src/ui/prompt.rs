@@ -49,7 +49,7 @@ pub fn confirm(question: &str) -> Result<bool> {
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
     // dialoguer would repeat a question of several lines, so it gets only the last one.
-    let lines = super::wrap(&question, super::columns().saturating_sub(ANSWER_COLUMNS));
+    let lines = super::wrap(&question, super::stdout_columns().saturating_sub(ANSWER_COLUMNS));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     ask("asking for confirmation", interrupted, || {
         if !before.is_empty() {

@@ -6,7 +6,7 @@ use super::bosh::Document;
 use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
-use super::text::Lines;
+use super::text::OutputStreams;
 use base::events::AnnouncedStep;
 use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep};
 use base::redact::Redactor;
@@ -45,15 +45,15 @@ pub struct Options {
 }
 
 /// A sink that also prints log lines without disturbing the live part.
-pub(super) trait Screen: Sink {
+pub(super) trait RenderSink: Sink {
     /// Prints a log line on standard error.
     fn log_line(&self, line: &str);
 }
 
-/// A renderer with its redactor. Cheap to clone; clones share the screen.
+/// A renderer with its redactor. Cheap to clone; clones share the sink.
 #[derive(Clone)]
 pub struct Renderer {
-    screen: Arc<dyn Screen>,
+    sink: Arc<dyn RenderSink>,
     document: Option<Document>,
     redactor: Redactor,
 }
@@ -71,27 +71,27 @@ impl Renderer {
 
     /// Prints a redacted log line.
     pub fn log_line(&self, line: &str) {
-        self.screen.log_line(&self.redactor.clean_and_redact(line));
+        self.sink.log_line(&self.redactor.clean_and_redact(line));
     }
 }
 
 impl Sink for Renderer {
     fn emit(&self, event: &Event) {
-        self.screen.emit(&redact_event(event, &self.redactor));
+        self.sink.emit(&redact_event(event, &self.redactor));
     }
 }
 
 /// Creates the renderer of this format. It redacts the texts of events before it renders them.
 pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
-    let lines = Lines::standard(options.stdout_reserved);
+    let output = OutputStreams::standard(options.stdout_reserved);
     let mut document = None;
-    let screen: Arc<dyn Screen> = match options.format {
-        Format::Plain => Arc::new(Plain::new(options, lines)),
-        Format::Progress => Arc::new(Progress::new(options, lines)),
-        Format::Json => Arc::new(Json::new(lines)),
-        Format::Bosh => Arc::new(document.insert(Document::new(options.stdout_reserved, lines)).clone()),
+    let sink: Arc<dyn RenderSink> = match options.format {
+        Format::Plain => Arc::new(Plain::new(options, output)),
+        Format::Progress => Arc::new(Progress::new(options, output)),
+        Format::Json => Arc::new(Json::new(output)),
+        Format::Bosh => Arc::new(document.insert(Document::new(options.stdout_reserved, output)).clone()),
     };
-    Renderer { screen, document, redactor }
+    Renderer { sink, document, redactor }
 }
 
 /// Cleans and redacts every text of an event, before it is rendered. If a secret is the word `event`,

@@ -13,7 +13,7 @@ const SAMPLING: Duration = Duration::from_millis(200);
 
 /// A running stage.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningStage {
     pub(super) name: String,
     /// The number of enclosing stages.
     pub(super) depth: usize,
@@ -22,7 +22,7 @@ pub(super) struct Running {
     /// True after its first child began.
     pub(super) has_children: bool,
     pub(super) started: Instant,
-    pub(super) usual: Option<Duration>,
+    pub(super) usual_duration: Option<Duration>,
     /// The amount done, the total and the unit.
     progress: Option<(u64, Option<u64>, Unit)>,
     /// Times and amounts within the window, and the last one before it.
@@ -30,10 +30,10 @@ pub(super) struct Running {
     /// The newest log line.
     pub(super) log: Option<String>,
     /// The time of the last printed line about the stage.
-    pub(super) shown: Instant,
+    pub(super) last_printed: Instant,
 }
 
-impl Running {
+impl RunningStage {
     /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
@@ -60,7 +60,7 @@ impl Running {
     }
 
     /// Returns the amount done and the total, if both are known.
-    pub(super) fn part(&self) -> Option<(u64, u64)> {
+    pub(super) fn done_and_total(&self) -> Option<(u64, u64)> {
         let (done, total, _) = self.progress?;
         total.filter(|total| *total > 0).map(|total| (done.min(total), total))
     }
@@ -92,7 +92,7 @@ impl Running {
 /// All running stages.
 #[derive(Debug, Default)]
 pub(super) struct StageTree {
-    stages: BTreeMap<StageId, Running>,
+    stages: BTreeMap<StageId, RunningStage>,
 }
 
 impl StageTree {
@@ -103,7 +103,7 @@ impl StageTree {
         parent: Option<StageId>,
         name: &str,
         usual: Option<Duration>,
-    ) -> &Running {
+    ) -> &RunningStage {
         let depth = match parent.and_then(|parent| self.stages.get_mut(&parent)) {
             Some(parent) => {
                 parent.has_children = true;
@@ -112,50 +112,50 @@ impl StageTree {
             None => 0,
         };
         let now = Instant::now();
-        let running = Running {
+        let running = RunningStage {
             name: base::text::clean_line(name),
             depth,
             parent,
             has_children: false,
             started: now,
-            usual,
+            usual_duration: usual,
             progress: None,
             samples: VecDeque::new(),
             log: None,
-            shown: now,
+            last_printed: now,
         };
         self.stages.entry(id).insert_entry(running).into_mut()
     }
 
     /// Returns a running stage, if it exists.
-    pub(super) fn get(&self, id: StageId) -> Option<&Running> {
+    pub(super) fn get(&self, id: StageId) -> Option<&RunningStage> {
         self.stages.get(&id)
     }
 
     /// Returns a running stage for changes, if it exists.
-    pub(super) fn get_mut(&mut self, id: StageId) -> Option<&mut Running> {
+    pub(super) fn get_mut(&mut self, id: StageId) -> Option<&mut RunningStage> {
         self.stages.get_mut(&id)
     }
 
     /// Removes a stage at its end.
-    pub(super) fn finish(&mut self, id: StageId) -> Option<Running> {
+    pub(super) fn finish(&mut self, id: StageId) -> Option<RunningStage> {
         self.stages.remove(&id)
     }
 
     /// Returns all stages in the order of their starts.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (StageId, &Running)> {
+    pub(super) fn stages(&self) -> impl Iterator<Item = (StageId, &RunningStage)> {
         self.stages.iter().map(|(id, stage)| (*id, stage))
     }
 
     /// Returns the innermost stages that have printed nothing for `quiet`, and marks them as shown.
-    pub(super) fn take_quiet(&mut self, quiet: Duration) -> Vec<&Running> {
+    pub(super) fn take_quiet(&mut self, quiet: Duration) -> Vec<&RunningStage> {
         let parents: Vec<StageId> = self.stages.values().filter_map(|stage| stage.parent).collect();
         let now = Instant::now();
         self.stages
             .iter_mut()
-            .filter(|(id, stage)| !parents.contains(id) && now.duration_since(stage.shown) >= quiet)
+            .filter(|(id, stage)| !parents.contains(id) && now.duration_since(stage.last_printed) >= quiet)
             .map(|(_, stage)| {
-                stage.shown = now;
+                stage.last_printed = now;
                 &*stage
             })
             .collect()
@@ -195,6 +195,6 @@ mod tests {
         }
         assert_eq!(stage.amount(at(50)).unwrap(), "68.5 MiB, 0 B/s");
         stage.advance(60 << 20, Some(100 << 20), Unit::Bytes, at(51));
-        assert_eq!((stage.bytes(), stage.part()), (Some(60 << 20), Some((60 << 20, 100 << 20))));
+        assert_eq!((stage.bytes(), stage.done_and_total()), (Some(60 << 20), Some((60 << 20, 100 << 20))));
     }
 }

@@ -10,11 +10,11 @@ use base::events::{FinishedStage, RunReport, StartedStep};
 /// Runs that take at least this long get the full summary.
 pub(super) const LONG_RUN: Duration = Duration::from_secs(60);
 /// The most stages to list: the longest ones.
-const STAGES: usize = 12;
+const MAX_STAGES: usize = 12;
 /// The minimum duration of a listed stage.
-const SHORT: Duration = Duration::from_millis(100);
+const MIN_LISTED_DURATION: Duration = Duration::from_millis(100);
 /// The width of a duration in columns.
-const TIME: usize = 13;
+const DURATION_COLUMNS: usize = 13;
 
 /// A line with the indentation of its continuation lines.
 type Line = (Styled, usize);
@@ -45,7 +45,7 @@ fn heading(text: &str) -> Line {
 /// Returns a numbered line for each step of the plan that began, and one for the number of others.
 fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&done_or_not(step))));
+        let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&step_text(step))));
         (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
     });
     let left = match report.steps_left {
@@ -73,7 +73,7 @@ const VERBS: [(&str, &str); 12] = [
 ];
 
 /// Describes a step, in the past tense if it is done.
-fn done_or_not(step: &StartedStep) -> String {
+fn step_text(step: &StartedStep) -> String {
     if step.done && step.was_gone {
         let resource =
             step.what.strip_prefix("Delete ").or_else(|| step.what.strip_prefix("Stop the jobs on "));
@@ -92,14 +92,17 @@ fn stages(stages: &[FinishedStage], undone: &str) -> Vec<Line> {
     let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
     by_length.sort_by_key(|at| std::cmp::Reverse(elapsed(at)));
-    let long = by_length.iter().take_while(|at| elapsed(at) >= SHORT).count();
-    let short = by_length.split_off(long.min(STAGES));
+    let long = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
+    let short = by_length.split_off(long.min(MAX_STAGES));
     let shown = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
     let mut lines: Vec<Line> = shown.map(|stage| line(stage, undone)).collect();
     if !short.is_empty() {
         let took = base::text::duration(short.iter().map(elapsed).sum());
         let stages = if short.len() == 1 { "stage" } else { "stages" };
-        lines.push((Styled::plain(format!("{took:>TIME$}    {} other {stages}", short.len())), TIME + 6));
+        lines.push((
+            Styled::plain(format!("{took:>DURATION_COLUMNS$}    {} other {stages}", short.len())),
+            DURATION_COLUMNS + 6,
+        ));
     }
     lines
 }
@@ -108,8 +111,8 @@ fn line(stage: &FinishedStage, undone: &str) -> Line {
     let indent = 2 * (stage.depth + 1);
     let took = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
-    let line = Styled::plain(format!("{took:>TIME$}{}{name}", " ".repeat(indent)));
-    let line = match stage.usual.filter(|usual| *usual >= SHORT) {
+    let line = Styled::plain(format!("{took:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
+    let line = match stage.usual.filter(|usual| *usual >= MIN_LISTED_DURATION) {
         Some(usual) => {
             let usual = format!("(usually {})", base::text::duration(usual))
                 .replace(' ', &NO_BREAK_SPACE.to_string());
@@ -122,7 +125,7 @@ fn line(stage: &FinishedStage, undone: &str) -> Line {
         "skipped" => line.and(" ").colored(Color::Dim, "(skipped)"),
         _ => line.and(" ").colored(Color::Red, undone),
     };
-    (line, TIME + indent + 2)
+    (line, DURATION_COLUMNS + indent + 2)
 }
 
 #[cfg(test)]

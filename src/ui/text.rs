@@ -71,10 +71,10 @@ pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m"))
 }
 
-/// The lines on standard output and standard error, each flushed. Write failures are ignored, because the run
-/// matters more than its display.
+/// Writes lines to standard output and standard error, and flushes each. Write failures are ignored, because
+/// the run matters more than its display.
 #[derive(Debug, Clone)]
-pub(super) struct Lines {
+pub(super) struct OutputStreams {
     /// True if all lines go to standard error.
     pub(super) stdout_reserved: bool,
     /// The output of tests: `out` or `err`, and the line.
@@ -82,10 +82,10 @@ pub(super) struct Lines {
     pub(super) captured: Option<std::sync::Arc<parking_lot::Mutex<Vec<String>>>>,
 }
 
-impl Lines {
-    /// Creates lines for the streams of the process.
+impl OutputStreams {
+    /// Returns the streams of the process.
     pub(super) fn standard(stdout_reserved: bool) -> Self {
-        Lines {
+        OutputStreams {
             stdout_reserved,
             #[cfg(test)]
             captured: None,

@@ -216,7 +216,7 @@ impl Output {
         let numbers = |column: usize| rows.iter().all(|row| row[column].is_number());
         let limit = match usize::try_from(self.max_width) {
             Ok(width) if width > 0 => Some(width),
-            _ => self.fit_width.then(ui::columns),
+            _ => self.fit_width.then(ui::stdout_columns),
         };
         let grid = Grid {
             header: header.iter().map(String::as_str).collect(),
