@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::release::{Job, Package, Release};
-use super::{Identity, Source, stemcell};
+use super::{ArtifactIdentity, Source, stemcell};
 use base::Result;
 
 /// The content of a release, with jobs and packages sorted by name.
@@ -130,7 +130,7 @@ pub struct StemcellReport {
 impl StemcellReport {
     /// Reads the `stemcell.MF` of `source`. `identity` must be that of the same source. It supplies the
     /// digest.
-    pub fn new(source: &Source, identity: &Identity) -> Result<Self> {
+    pub fn new(source: &Source, identity: &ArtifactIdentity) -> Result<Self> {
         let description = stemcell::describe(source)?;
         let text = |key: &str, otherwise: &str| {
             description.cloud_properties.get(key).and_then(Value::as_str).unwrap_or(otherwise).to_owned()

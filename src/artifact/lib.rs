@@ -2,7 +2,7 @@
 //!
 //! Entry points, in the order of use:
 //!
-//! 1. [`Location::parse`] reads the `url` of a manifest.
+//! 1. [`ArtifactUrl::parse`] reads the `url` of a manifest.
 //! 2. [`Fetcher::obtain`] turns it into a [`Source`], a file or directory on this machine. It downloads into
 //!    the [`Cache`] if necessary.
 //! 3. [`Cache::identify`] returns the name, version and digest. It does not read a file again that has not
@@ -11,10 +11,10 @@
 //!
 //! ```no_run
 //! # fn f(reporter: &base::events::Reporter, work: &std::path::Path) -> base::Result<()> {
-//! use artifact::{Cache, Digest, Fetcher, ArtifactKind, Location, release};
+//! use artifact::{Cache, Digest, Fetcher, ArtifactKind, ArtifactUrl, release};
 //! let cache = Cache::open(&work.join("cache"))?;
 //! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
-//! let location = Location::parse("https://example.com/hello.tgz", work, None)?;
+//! let location = ArtifactUrl::parse("https://example.com/hello.tgz", work, None)?;
 //! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
 //! let what = "release 'hello'";
 //! let source = fetcher.obtain(&location, Some(&expected), what, reporter)?;
@@ -58,7 +58,7 @@ pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest};
 pub use fetch::client;
 pub use fetch::{Fetcher, InterruptCheck, relay};
-pub use location::{Identity, Location, Source, Stamp};
+pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;
 pub use url::HttpUrl;
@@ -67,7 +67,7 @@ pub use url::HttpUrl;
 pub(crate) mod testing {
     use std::sync::Arc;
 
-    use super::{ArtifactKind, Cache, Identity, Source};
+    use super::{ArtifactIdentity, ArtifactKind, Cache, Source};
     use base::Result;
     use base::events::{Event, Reporter, Sink, Stage};
 
@@ -78,7 +78,7 @@ pub(crate) mod testing {
     }
 
     /// Identifies a source with an empty cache.
-    pub(crate) fn identify(kind: ArtifactKind, source: &Source) -> Result<Identity> {
+    pub(crate) fn identify(kind: ArtifactKind, source: &Source) -> Result<ArtifactIdentity> {
         let directory = tempfile::tempdir().unwrap();
         let reporter = Reporter::new(Arc::new(Silent));
         Cache::open(directory.path())?.identify(kind, source, None, "it", &reporter)

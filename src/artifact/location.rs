@@ -13,23 +13,23 @@ use base::{Error, Result};
 
 /// The parsed `url` of a stemcell or release. Displays without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
+pub enum ArtifactUrl {
     /// A tarball, or a directory in source form, on this machine.
     Local(PathBuf),
     /// A tarball to download.
     Http(HttpUrl),
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for ArtifactUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Location::Local(path) => write!(f, "{}", path.display()),
-            Location::Http(url) => url.fmt(f),
+            ArtifactUrl::Local(path) => write!(f, "{}", path.display()),
+            ArtifactUrl::Http(url) => url.fmt(f),
         }
     }
 }
 
-impl Location {
+impl ArtifactUrl {
     /// Parses the `url` of a manifest in the directory `manifest_dir`, an absolute path.
     ///
     /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
@@ -38,7 +38,7 @@ impl Location {
         let url = url.trim();
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         let path = match scheme.as_deref() {
-            Some("http" | "https") => return Ok(Location::Http(HttpUrl::new(url))),
+            Some("http" | "https") => return Ok(ArtifactUrl::Http(HttpUrl::new(url))),
             Some("file") => &url["file://".len()..],
             Some(other) => {
                 return Err(Error::invalid(format!(
@@ -62,14 +62,14 @@ impl Location {
             // `join` keeps an absolute path as it is.
             (None, path, _) => manifest_dir.join(path),
         };
-        Ok(Location::Local(path))
+        Ok(ArtifactUrl::Local(path))
     }
 
     /// Returns the parts that must be redacted.
     pub fn secrets(&self) -> Vec<String> {
         match self {
-            Location::Local(_) => Vec::new(),
-            Location::Http(url) => url.secrets(),
+            ArtifactUrl::Local(_) => Vec::new(),
+            ArtifactUrl::Http(url) => url.secrets(),
         }
     }
 }
@@ -158,7 +158,7 @@ impl Stamp {
 
 /// Name, version and digest of an artifact, found without unpacking it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ArtifactIdentity {
     /// The name in `release.MF` or `stemcell.MF`.
     pub name: String,
     /// The version there, or the one computed for a directory in source form.
@@ -169,9 +169,9 @@ pub struct Identity {
     pub stamp: Option<Stamp>,
 }
 
-impl Identity {
+impl ArtifactIdentity {
     /// Returns true if name, version and digest are the same. Stamps are not compared.
-    pub fn same_content(&self, other: &Identity) -> bool {
+    pub fn same_content(&self, other: &ArtifactIdentity) -> bool {
         (&self.name, &self.version, &self.digest) == (&other.name, &other.version, &other.digest)
     }
 }
@@ -180,8 +180,8 @@ impl Identity {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Location> {
-        Location::parse(url, Path::new("/m"), Some(Path::new("/home/u")))
+    fn parse(url: &str) -> Result<ArtifactUrl> {
+        ArtifactUrl::parse(url, Path::new("/m"), Some(Path::new("/home/u")))
     }
 
     #[test]
@@ -197,9 +197,9 @@ mod tests {
             ("b.tgz", "/m/b.tgz"),
             ("/a/b.tgz", "/a/b.tgz"),
         ] {
-            assert_eq!(parse(url).unwrap(), Location::Local(path.into()), "{url}");
+            assert_eq!(parse(url).unwrap(), ArtifactUrl::Local(path.into()), "{url}");
         }
-        assert!(Location::parse("file://~/x", Path::new("/m"), None).is_err());
+        assert!(ArtifactUrl::parse("file://~/x", Path::new("/m"), None).is_err());
         assert!(parse("file://").is_err());
         assert!(parse("").is_err());
         let error = parse("s3://bucket/x").unwrap_err();

@@ -14,6 +14,7 @@ pub mod exit_code;
 pub mod files;
 pub mod redact;
 pub mod secret;
+pub mod signals;
 pub mod task_graph;
 pub mod text;
 pub mod timing;

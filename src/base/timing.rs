@@ -28,13 +28,13 @@ const OWN_WORK: usize = ACTIVITIES;
 /// The stopwatch of one run. Cheap to clone; clones share it.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    ledger: Arc<Mutex<ActivityTotals>>,
+    totals: Arc<Mutex<ActivityTotals>>,
 }
 
 #[derive(Debug)]
 struct ActivityTotals {
     /// The time up to which `spent` is complete.
-    settled: Instant,
+    added_until: Instant,
     /// Number of threads in each activity.
     active: [u32; ACTIVITIES],
     spent: [Duration; ACTIVITIES + 1],
@@ -96,20 +96,20 @@ pub struct ActivityTimer<'c> {
 impl Clock {
     /// Starts a clock.
     pub fn start() -> Self {
-        let ledger = ActivityTotals {
-            settled: Instant::now(),
+        let totals = ActivityTotals {
+            added_until: Instant::now(),
             active: [0; ACTIVITIES],
             spent: [Duration::ZERO; ACTIVITIES + 1],
             counts: Counts::default(),
         };
-        Clock { ledger: Arc::new(Mutex::new(ledger)) }
+        Clock { totals: Arc::new(Mutex::new(totals)) }
     }
 
     /// Starts an activity, which lasts until the result is dropped.
     pub fn measure(&self, activity: Activity) -> ActivityTimer<'_> {
-        let mut ledger = self.lock();
-        ledger.settle(Instant::now());
-        ledger.active[activity as usize] += 1;
+        let mut totals = self.lock();
+        totals.add_elapsed(Instant::now());
+        totals.active[activity as usize] += 1;
         ActivityTimer { clock: self, activity }
     }
 
@@ -126,31 +126,31 @@ impl Clock {
 
     /// Returns the durations up to now.
     pub fn timings(&self) -> Timings {
-        let mut ledger = self.lock();
-        ledger.settle(Instant::now());
-        let [cpi, agent, agent_task, waiting, own] = ledger.spent;
-        let total = ledger.spent.iter().sum();
-        Timings { total, cpi, agent, agent_task, waiting, own, counts: ledger.counts }
+        let mut totals = self.lock();
+        totals.add_elapsed(Instant::now());
+        let [cpi, agent, agent_task, waiting, own] = totals.spent;
+        let total = totals.spent.iter().sum();
+        Timings { total, cpi, agent, agent_task, waiting, own, counts: totals.counts }
     }
 
     fn lock(&self) -> MutexGuard<'_, ActivityTotals> {
-        self.ledger.lock()
+        self.totals.lock()
     }
 }
 
 impl ActivityTotals {
-    fn settle(&mut self, now: Instant) {
+    fn add_elapsed(&mut self, now: Instant) {
         let current = self.active.iter().position(|threads| *threads > 0).unwrap_or(OWN_WORK);
-        self.spent[current] += now.saturating_duration_since(self.settled);
-        self.settled = now;
+        self.spent[current] += now.saturating_duration_since(self.added_until);
+        self.added_until = now;
     }
 }
 
 impl Drop for ActivityTimer<'_> {
     fn drop(&mut self) {
-        let mut ledger = self.clock.lock();
-        ledger.settle(Instant::now());
-        let threads = &mut ledger.active[self.activity as usize];
+        let mut totals = self.clock.lock();
+        totals.add_elapsed(Instant::now());
+        let threads = &mut totals.active[self.activity as usize];
         *threads = threads.saturating_sub(1);
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{paths, reference};
 use base::files::durable::{create_private, create_private_directory};
-use base::files::{Locked, scratch};
+use base::files::{UnlockOnDrop, scratch};
 use base::{Error, Result, files};
 
 const PREFIX: &str = "monopile-";
@@ -24,7 +24,7 @@ pub(super) struct Scratch {
     directory: tempfile::TempDir,
     stays: bool,
     /// Held until the end of the run.
-    _lock: Locked,
+    _lock: UnlockOnDrop,
 }
 
 impl Scratch {
@@ -47,7 +47,7 @@ impl Scratch {
             .tempdir_in(base)
             .map_err(failed)?;
         let new_lock = directory.path().join(NEW_LOCK);
-        let lock = Locked::from(create_private(&new_lock).map_err(failed)?);
+        let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(failed)?);
         match lock.try_lock() {
             // The name is new, so the lock is free. Without support for locks, no directory is swept either.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
@@ -105,7 +105,7 @@ fn sweep(base: &Path) {
 }
 
 fn is_abandoned(directory: &Path) -> bool {
-    let Ok(lock) = File::open(directory.join(LOCK)).map(Locked::from) else { return false };
+    let Ok(lock) = File::open(directory.join(LOCK)).map(UnlockOnDrop::from) else { return false };
     lock.try_lock().is_ok() && !scratch::is_claimed(directory)
 }
 
@@ -154,7 +154,7 @@ mod tests {
         std::fs::create_dir(&foreign).unwrap();
         let in_use = left(base.path());
         let answer = base.path().join("answer");
-        let cpi = Locked::from(File::create(&answer).unwrap());
+        let cpi = UnlockOnDrop::from(File::create(&answer).unwrap());
         cpi.lock().unwrap();
         scratch::claim(&in_use, &[&answer]).unwrap();
         let old = left(base.path());

@@ -2,31 +2,28 @@
 //! is recorded before the process ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ui::prompt;
 use base::Result;
 use base::events::Reporter;
+use base::signals::SignalCounter;
 
-/// Starts counting. The low byte holds the count, and the next byte holds the number of the first signal. The
-/// reporter prints the effect of each signal.
+/// Starts counting. The reporter prints the effect of each signal.
 #[cfg(unix)]
-pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
+pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
     let mut signals = signal_hook::iterator::Signals::new(watched()).map_err(not_installed)?;
-    let counted = Arc::new(AtomicUsize::new(0));
-    base::files::input::end_at_signals(Arc::clone(&counted));
-    let (count, reporter) = (Arc::clone(&counted), reporter.cloned());
+    let counter = SignalCounter::default();
+    base::files::input::end_at_signals(counter.clone());
+    let (counted, reporter) = (counter.clone(), reporter.cloned());
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for signal in signals.forever() {
-                let before = count.load(Ordering::SeqCst);
-                let (times, first) = (before & 0xff, before >> 8);
-                let first = if times == 0 { usize::try_from(signal).unwrap_or(0) } else { first };
-                count.store((first << 8) | (times + 1).min(0xff), Ordering::SeqCst);
+                let before = counted.count(u8::try_from(signal).unwrap_or(0));
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
-                match times {
+                match before {
                     0 => reporter.warn(format!(
                         "{} received: waiting for the call in flight; a second signal stops the wait",
                         name(signal)
@@ -37,7 +34,7 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
             }
         })
         .map_err(|error| base::Error::io("starting the signal thread", error))?;
-    Ok(counted)
+    Ok(counter)
 }
 
 /// Counts signals during `work`, for commands without a run. Before and after it, a signal ends this process.
@@ -73,8 +70,8 @@ fn not_installed(error: std::io::Error) -> base::Error {
 
 /// Does nothing: other systems end the process, and the journal covers that.
 #[cfg(not(unix))]
-pub(super) fn count(_: Option<&Reporter>) -> Result<Arc<AtomicUsize>> {
-    Ok(Arc::new(AtomicUsize::new(0)))
+pub(super) fn count(_: Option<&Reporter>) -> Result<SignalCounter> {
+    Ok(SignalCounter::default())
 }
 
 /// Only does the work, see [`count`].

@@ -15,7 +15,7 @@ use time::macros::format_description;
 
 use crate::state::Storage;
 use base::events::AnnouncedStep;
-use base::files::Locked;
+use base::files::UnlockOnDrop;
 use base::files::durable::{Replacement, newest_first, sweep_temporaries};
 use base::{Error, Result, encoding};
 
@@ -125,7 +125,7 @@ pub struct RunningRecord {
     path: PathBuf,
     record: RecordFile,
     /// The locked record. The end of the process releases the lock.
-    held: Locked,
+    held: UnlockOnDrop,
 }
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
@@ -170,7 +170,7 @@ impl RunningRecord {
 }
 
 /// Writes a record. The returned guard holds the lock on it.
-fn write_record(path: &Path, record: &RecordFile) -> Result<Locked> {
+fn write_record(path: &Path, record: &RecordFile) -> Result<UnlockOnDrop> {
     let bytes = text(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
@@ -179,7 +179,7 @@ fn write_record(path: &Path, record: &RecordFile) -> Result<Locked> {
         replacement.put_in_place()
     };
     replace()
-        .map(Locked::from)
+        .map(UnlockOnDrop::from)
         .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
 }
 

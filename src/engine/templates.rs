@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::run_context::{RunContext, signals};
+use crate::run_context::RunContext;
 
 use base::error::nearest;
 use base::{Error, ErrorKind, Result};
@@ -33,8 +33,8 @@ fn context_error(error: ContextError) -> Error {
 
 /// Creates the renderer of a mode for a run. A signal interrupts the start of Ruby and each rendering.
 pub(crate) fn renderer_of(run: &RunContext, mode: Mode) -> Result<ModeRenderer> {
-    let signals = Arc::clone(&run.signals);
-    let interrupted = Arc::new(move || signals::number(&signals));
+    let signals = run.signals.clone();
+    let interrupted = Arc::new(move || signals.first());
     ModeRenderer::interruptible(mode, &run.env_vars, interrupted).map_err(not_started)
 }
 

@@ -9,7 +9,7 @@
 
 mod cloud_config;
 pub mod cpi_config;
-mod deploy_digest;
+mod deploy_text;
 pub mod deployment;
 mod files;
 mod inputs;
@@ -27,7 +27,7 @@ pub mod vars_store;
 
 pub use cloud_config::CloudConfig;
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
-pub use deploy_digest::deploy_digest;
+pub use deploy_text::deploy_text;
 pub use deployment::Deployment;
 pub use files::read as read_text;
 pub use inputs::{EnvFileVariables, Inputs};

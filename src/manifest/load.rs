@@ -457,7 +457,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
         if inputs.discard_generated {
             return Ok(Some(store.detached()));
         }
-        store.sealed_at_last().map(Some)
+        store.reencrypted().map(Some)
     };
     if let Some(path) = &inputs.vars_store {
         return open(path);

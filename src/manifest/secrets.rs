@@ -1,7 +1,7 @@
 //! Decides which values are secret. No other module adds secrets of a manifest to the redactor.
 //!
 //! Always secret are:
-//! - values under keys and of variables that are named like secrets ([`Naming`]), except paths of keys,
+//! - values under keys and of variables that are named like secrets ([`NameClass`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and passwords that were generated;
 //! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
@@ -20,7 +20,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use base::encoding::percent_decode;
-use base::redact::{Naming, Redactor};
+use base::redact::{NameClass, Redactor};
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node};
@@ -50,14 +50,14 @@ pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
     let mut found = SecretTexts::new(redactor);
     for document in &known.documents {
         names_on_record(document, &mut found.visible);
-        found.walk(document, Naming::Plain, true);
+        found.walk(document, NameClass::Plain, true);
     }
     for (name, value) in &known.variables {
-        let own = if known.passwords.contains(name) { Naming::Secret } else { Naming::Plain };
+        let own = if known.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
         let naming = own.max(found.names.naming(name));
         found.walk(value, naming, false);
     }
-    known.outputs.iter().for_each(|value| found.walk(value, Naming::Requested, false));
+    known.outputs.iter().for_each(|value| found.walk(value, NameClass::Requested, false));
     found.add_to_redactor(redactor);
     known.urls.iter().for_each(|url| redactor.keep_visible(url));
     let mut texts = BTreeSet::new();
@@ -92,7 +92,7 @@ pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Red
 pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
     let mut found = SecretTexts::new(redactor);
-    found.walk(&node, Naming::Plain, false);
+    found.walk(&node, NameClass::Plain, false);
     found.add_to_redactor(redactor);
 }
 
@@ -104,7 +104,7 @@ pub fn register_url_secrets(url: &str, redactor: &Redactor) {
 /// A cache of the classes of key names, because the same few keys repeat throughout a manifest.
 struct NamingCache<'n> {
     redactor: Redactor,
-    known: HashMap<&'n str, Naming, RandomState>,
+    known: HashMap<&'n str, NameClass, RandomState>,
 }
 
 impl<'n> NamingCache<'n> {
@@ -112,12 +112,12 @@ impl<'n> NamingCache<'n> {
         NamingCache { redactor: redactor.clone(), known: HashMap::default() }
     }
 
-    fn naming(&mut self, name: &'n str) -> Naming {
+    fn naming(&mut self, name: &'n str) -> NameClass {
         *self.known.entry(name).or_insert_with(|| self.redactor.naming(name))
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.
-    fn below(&mut self, above: Naming, key: &'n Node) -> Naming {
+    fn below(&mut self, above: NameClass, key: &'n Node) -> NameClass {
         key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(above)
     }
 }
@@ -141,16 +141,16 @@ impl<'n> SecretTexts<'n> {
     }
 
     /// Adds the texts of a node. Only the texts of a document can stay visible, not those of a variable.
-    fn walk(&mut self, node: &'n Node, naming: Naming, is_document: bool) {
-        let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > Naming::Plain);
+    fn walk(&mut self, node: &'n Node, naming: NameClass, is_document: bool) {
+        let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > NameClass::Plain);
         match &node.data {
             Data::String(text) => {
                 self.secret.extend(credentials(text));
                 let secret = match naming {
-                    Naming::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
-                    Naming::Key => !is_public(text) && !is_path(text),
-                    Naming::Secret => !is_public(text),
-                    Naming::Requested => true,
+                    NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
+                    NameClass::Key => !is_public(text) && !is_path(text),
+                    NameClass::Secret => !is_public(text),
+                    NameClass::Requested => true,
                 };
                 // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
@@ -158,9 +158,9 @@ impl<'n> SecretTexts<'n> {
                 }
                 let text = text.trim();
                 let is_visible = match naming {
-                    Naming::Plain => text.chars().nth(SHORTEST - 1).is_none(),
-                    Naming::Key => is_path(text),
-                    Naming::Secret | Naming::Requested => false,
+                    NameClass::Plain => text.chars().nth(SHORTEST - 1).is_none(),
+                    NameClass::Key => is_path(text),
+                    NameClass::Secret | NameClass::Requested => false,
                 };
                 if is_document && is_visible {
                     self.visible.insert(text);
@@ -180,8 +180,8 @@ impl<'n> SecretTexts<'n> {
         }
     }
 
-    fn number(&mut self, number: Option<String>, naming: Naming) {
-        self.secret.extend(number.filter(|number| naming == Naming::Requested || !is_place(number)));
+    fn number(&mut self, number: Option<String>, naming: NameClass) {
+        self.secret.extend(number.filter(|number| naming == NameClass::Requested || !is_place(number)));
     }
 
     fn add(&mut self, text: &str) {
@@ -324,7 +324,7 @@ fn is_path(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod corpus;
+mod corpus_tests;
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 use crate::node_kind::kind_with_article;
 use base::files::input::check_signals;
-use base::redact::{Naming, Redactor};
+use base::redact::{NameClass, Redactor};
 use base::text::shell_word;
 use base::{Error, ErrorKind, Result};
 use yaml::{Data, Node};
@@ -392,7 +392,7 @@ impl Log {
         let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
         environment
             .iter()
-            .filter(|(name, value)| redactor.naming(name) > Naming::Plain && !is_path(value))
+            .filter(|(name, value)| redactor.naming(name) > NameClass::Plain && !is_path(value))
             .for_each(|(_, value)| redactor.add(value));
         let text = String::from_utf8_lossy(&self.bytes);
         // A line without its start may have the end of a secret, which is not found.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Cache;
 use super::digests::{DigestEntry, NameAndVersion};
 use crate::digest::{Algorithm, Digest};
-use crate::{Identity, Source, Stamp, Stemcell, release, source_form, stemcell};
+use crate::{ArtifactIdentity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use base::events::{Reporter, Unit};
 use base::{Error, Result};
 
@@ -45,7 +45,7 @@ impl Cache {
         expected: Option<&Digest>,
         what: &str,
         reporter: &Reporter,
-    ) -> Result<Identity> {
+    ) -> Result<ArtifactIdentity> {
         if source.is_dir {
             source.refuse_digest(kind.name(), expected)?;
             let what = source.describe(kind.name());
@@ -88,7 +88,7 @@ impl Cache {
             self.store(&DigestEntry { artifact, ..known.clone() });
         }
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
-        Ok(Identity { name, version, digest, stamp: Some(stamp) })
+        Ok(ArtifactIdentity { name, version, digest, stamp: Some(stamp) })
     }
 
     /// Returns true if [`Cache::identify`] would have to read a large tarball.

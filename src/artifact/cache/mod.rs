@@ -20,7 +20,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::digest::{Algorithm, Digest};
-use base::files::Locked;
+use base::files::UnlockOnDrop;
 use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
@@ -36,7 +36,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
-    _lock: Option<Locked>,
+    _lock: Option<UnlockOnDrop>,
 }
 
 impl Cache {
@@ -62,7 +62,7 @@ impl Cache {
     }
 }
 
-fn open_lock(root: &Path) -> Result<Locked> {
+fn open_lock(root: &Path) -> Result<UnlockOnDrop> {
     let path = root.join(LOCK);
     File::options()
         .read(true)
@@ -71,13 +71,13 @@ fn open_lock(root: &Path) -> Result<Locked> {
         .truncate(false)
         .mode(0o600)
         .open(&path)
-        .map(Locked::from)
+        .map(UnlockOnDrop::from)
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
         .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))
 }
 
 /// Takes the exclusive lock of the cache. Fails if another run uses the cache.
-fn lock_exclusively(root: &Path) -> Result<Locked> {
+fn lock_exclusively(root: &Path) -> Result<UnlockOnDrop> {
     let lock = open_lock(root)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::tarballs::{JobTarball, ReleaseTarball, sha1, sha256, sha512};
-use crate::{Identity, Source};
+use crate::{ArtifactIdentity, Source};
 use base::ErrorKind;
 use base::events::{Event, Reporter, Sink};
 
@@ -14,7 +14,7 @@ impl Sink for Silent {
     fn emit(&self, _event: &Event) {}
 }
 
-fn identify(cache: &Cache, path: &Path, expected: Option<&str>) -> Result<Identity> {
+fn identify(cache: &Cache, path: &Path, expected: Option<&str>) -> Result<ArtifactIdentity> {
     let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
     let reporter = Reporter::new(Arc::new(Silent));
     cache.identify(ArtifactKind::Release, &Source::local(path)?, expected.as_ref(), "release 'x'", &reporter)

@@ -58,7 +58,7 @@ struct CompletedBody {
 }
 
 /// Creates the HTTP client for downloads, with connections from `dialer`.
-pub(super) fn agent(dialer: ProxyDialer) -> ureq::Agent {
+pub(super) fn http_client(dialer: ProxyDialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
     let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
     ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver)

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::cache::Cache;
 use super::digest::{Algorithm, Digest};
 use super::url::HttpUrl;
-use super::{Location, Source};
+use super::{ArtifactUrl, Source};
 use base::events::{Reporter, Stage};
 use base::{Error, Result};
 use connection::ProxyDialer;
@@ -88,14 +88,14 @@ impl<'c> Fetcher<'c> {
     /// artifact.
     pub fn obtain(
         &self,
-        location: &Location,
+        location: &ArtifactUrl,
         expected: Option<&Digest>,
         what: &str,
         reporter: &Reporter,
     ) -> Result<Source> {
         match location {
-            Location::Local(path) => Source::local(path),
-            Location::Http(url) => Source::downloaded(&self.download(url, expected, what, reporter)?, url),
+            ArtifactUrl::Local(path) => Source::local(path),
+            ArtifactUrl::Http(url) => Source::downloaded(&self.download(url, expected, what, reporter)?, url),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'c> Fetcher<'c> {
             stage.log_line(format!("'{}' is damaged; downloading it again", path.display()));
             self.cache.discard(&path);
         }
-        let agent = self.agent.get_or_init(|| download::agent(self.dialer.clone()));
+        let agent = self.agent.get_or_init(|| download::http_client(self.dialer.clone()));
         let download = Download { agent, url, expected, stage: &stage, interrupted: &self.interrupted };
         let digest = download.run(&file, &body)?;
         let path = self.cache.adopt(&body, &digest, &url.to_string())?;

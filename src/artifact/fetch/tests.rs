@@ -44,7 +44,7 @@ impl World {
     ) -> Result<Source> {
         let cache = Cache::open(&self.root())?;
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupted))?;
-        let location = Location::parse(url, self.directory.path(), None)?;
+        let location = ArtifactUrl::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
         fetcher.obtain(&location, expected.as_ref(), "release 'x'", &reporter)

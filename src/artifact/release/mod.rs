@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::digest::{Algorithm, Digest};
-use super::{Identity, Stamp};
+use super::{ArtifactIdentity, Stamp};
 use base::{Error, Result};
 
 pub(super) use load::name_and_version;
@@ -132,8 +132,8 @@ impl Job {
 
 impl Release {
     /// Returns its identity, for comparison with the identities that other runs recorded.
-    pub fn identity(&self) -> Identity {
-        Identity {
+    pub fn identity(&self) -> ArtifactIdentity {
+        ArtifactIdentity {
             name: self.name.clone(),
             version: self.version.clone(),
             digest: self.digest.only(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{FileSet, fingerprint, glob, list, pack};
-use crate::Identity;
+use crate::ArtifactIdentity;
 use crate::archive::Input;
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, FinalConfig, JobSpec, PackageSpec};
@@ -35,9 +35,9 @@ pub(crate) struct BuiltRelease {
 }
 
 /// Returns the name, version and digest of the content, without packing.
-pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
+pub(crate) fn identify(dir: &Path, what: &str) -> Result<ArtifactIdentity> {
     let tree = SourceTree::read(dir, what)?;
-    Ok(Identity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
+    Ok(ArtifactIdentity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
 }
 
 /// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.

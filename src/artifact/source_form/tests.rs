@@ -6,7 +6,7 @@ use crate::ArtifactKind;
 use crate::archive::{Options, unpack_file};
 use crate::tarballs::sha1;
 use crate::testing::{identify, stage};
-use crate::{Algorithm, Digest, Identity, Release, Source, release, stemcell};
+use crate::{Algorithm, ArtifactIdentity, Digest, Release, Source, release, stemcell};
 use base::{ErrorKind, Result};
 
 /// A release directory.
@@ -73,7 +73,7 @@ impl Dir {
         self.open_in("work").unwrap()
     }
 
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> ArtifactIdentity {
         identify(ArtifactKind::Release, &self.source()).unwrap()
     }
 

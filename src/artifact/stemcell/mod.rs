@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, MAX_DOCUMENT, StemcellManifest};
-use crate::{Identity, Source, Stamp};
+use crate::{ArtifactIdentity, Source, Stamp};
 use base::events::{Stage, Unit};
 use base::{Error, Result};
 
@@ -53,8 +53,8 @@ pub struct Stemcell {
 
 impl Stemcell {
     /// Returns its identity, for comparison with the identities that other runs recorded.
-    pub fn identity(&self) -> Identity {
-        Identity {
+    pub fn identity(&self) -> ArtifactIdentity {
+        ArtifactIdentity {
             name: self.name.clone(),
             version: self.version.clone(),
             digest: self.digest.only(Algorithm::Sha256).unwrap_or_else(|| self.digest.clone()),

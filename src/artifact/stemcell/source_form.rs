@@ -5,17 +5,17 @@ use std::fs;
 use std::path::Path;
 
 use super::{IMAGE, MANIFEST, read_manifest};
-use crate::Identity;
+use crate::ArtifactIdentity;
 use crate::archive::{self, Input};
 use crate::digest::Digest;
 use crate::source_form::files::{FileSet, fingerprint};
 use base::{Error, Result};
 
 /// Returns the name and version, and the digest of the manifest and the image.
-pub(crate) fn identify(dir: &Path, what: &str) -> Result<Identity> {
+pub(crate) fn identify(dir: &Path, what: &str) -> Result<ArtifactIdentity> {
     let manifest = read_manifest(&dir.join(MANIFEST), what)?;
     let digest = content(dir, what)?;
-    Ok(Identity { name: manifest.name, version: manifest.version, digest, stamp: None })
+    Ok(ArtifactIdentity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
 /// Creates the directory `out` with `stemcell.MF` and `image`. Returns the digest of the content.

@@ -8,22 +8,22 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::signals::SignalCounter;
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
 pub const FILE_LIMIT: u64 = 64 << 20;
 
-/// The signals of this process: the low byte is their count, the next byte the number of the first one.
-static SIGNALS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+/// The signals of this process.
+static SIGNALS: OnceLock<SignalCounter> = OnceLock::new();
 
-/// Lets signals end the reading of files, and programs that print variables. The low byte of `signals` is
-/// their count, the next byte the first signal. Only the first call in a process has an effect.
-pub fn end_at_signals(signals: Arc<AtomicUsize>) {
+/// Lets signals end the reading of files, and programs that print variables. Only the first call in a process
+/// has an effect.
+pub fn end_at_signals(signals: SignalCounter) {
     let _ = SIGNALS.set(signals);
 }
 
@@ -115,12 +115,10 @@ fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
 /// Returns an error if a signal came. Returns none before [`end_at_signals`]: a signal then ends the process
 /// itself.
 pub fn check_signals() -> Result<()> {
-    let signals = SIGNALS.get().map_or(0, |signals| signals.load(Ordering::SeqCst));
-    if signals & 0xff == 0 {
-        return Ok(());
+    match SIGNALS.get().and_then(SignalCounter::first) {
+        None => Ok(()),
+        Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted")),
     }
-    let signal = u8::try_from(signals >> 8 & 0xff).unwrap_or_default();
-    Err(Error::new(ErrorKind::Interrupted(signal), "interrupted"))
 }
 
 #[cfg(test)]

@@ -8,15 +8,15 @@ use std::ops::{Deref, DerefMut};
 /// Closing the file is not enough. The lock ends when all duplicates of the descriptor are closed, and a
 /// child process may have one, even if another thread starts it.
 #[derive(Debug)]
-pub struct Locked(File);
+pub struct UnlockOnDrop(File);
 
-impl From<File> for Locked {
+impl From<File> for UnlockOnDrop {
     fn from(file: File) -> Self {
-        Locked(file)
+        UnlockOnDrop(file)
     }
 }
 
-impl Deref for Locked {
+impl Deref for UnlockOnDrop {
     type Target = File;
 
     fn deref(&self) -> &File {
@@ -24,13 +24,13 @@ impl Deref for Locked {
     }
 }
 
-impl DerefMut for Locked {
+impl DerefMut for UnlockOnDrop {
     fn deref_mut(&mut self) -> &mut File {
         &mut self.0
     }
 }
 
-impl Drop for Locked {
+impl Drop for UnlockOnDrop {
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
             tracing::debug!(%error, "cannot release a file lock");
@@ -46,7 +46,7 @@ mod tests {
     fn drop_unlocks_even_if_a_duplicate_is_open() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
-        let locked = Locked::from(File::create(&path).unwrap());
+        let locked = UnlockOnDrop::from(File::create(&path).unwrap());
         locked.try_lock().unwrap();
         let elsewhere = locked.try_clone().unwrap();
         assert!(File::open(&path).unwrap().try_lock().is_err());

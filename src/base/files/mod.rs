@@ -11,5 +11,5 @@ pub mod scratch;
 
 pub use directory_id::{ID_FILE, directory_id};
 pub use json::{JsonLayout, read_json, write_json};
-pub use locked::Locked;
+pub use locked::UnlockOnDrop;
 pub use remove_tree::remove_tree;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::durable::create_private_directory;
 use super::input;
-use super::locked::Locked;
+use super::locked::UnlockOnDrop;
 
 /// The directory of claims in a scratch directory.
 const CLAIMS: &str = ".claims";
@@ -49,7 +49,7 @@ pub fn is_claimed(scratch: &Path) -> bool {
 
 fn is_locked(path: &Path) -> bool {
     File::open(path)
-        .map(Locked::from)
+        .map(UnlockOnDrop::from)
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
@@ -62,7 +62,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert!(!is_claimed(directory.path()));
         let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
-        let answer = Locked::from(File::create(&before).unwrap());
+        let answer = UnlockOnDrop::from(File::create(&before).unwrap());
         answer.lock().unwrap();
         claim(directory.path(), &[&before, &after]).unwrap();
         assert!(is_claimed(directory.path()));

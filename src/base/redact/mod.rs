@@ -13,7 +13,7 @@
 //! Paths and addresses that the operator gave stay whole ([`Redactor::keep_visible`]).
 
 #[cfg(test)]
-mod combined;
+mod combined_tests;
 mod index;
 mod naming;
 mod search;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use index::Index;
-pub use naming::Naming;
+pub use naming::NameClass;
 use search::Forms;
 
 use crate::text::clean;
@@ -56,7 +56,7 @@ struct Secrets {
     forms: Forms,
     /// Texts inside which precautions are not replaced.
     kept: Index,
-    /// Names that the operator declared secret, normalized by [`naming::normal`].
+    /// Names that the operator declared secret, normalized by [`naming::normalized`].
     names: BTreeSet<String>,
 }
 
@@ -98,15 +98,15 @@ impl Redactor {
 
     /// Declares the values of all variables and keys with this name secret.
     pub fn add_name(&self, name: &str) {
-        let name = naming::normal(name);
+        let name = naming::normalized(name);
         self.shared.write().names.insert(name);
     }
 
     /// Returns the class of the name of a variable or key.
-    pub fn naming(&self, name: &str) -> Naming {
-        let name = naming::normal(name);
+    pub fn naming(&self, name: &str) -> NameClass {
+        let name = naming::normalized(name);
         let asked = self.shared.read().names.contains(&name);
-        if asked { Naming::Requested } else { naming::classify(&name) }
+        if asked { NameClass::Requested } else { naming::classify(&name) }
     }
 
     /// Replaces every secret in `text` with `<redacted>`.

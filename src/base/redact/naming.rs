@@ -2,7 +2,7 @@
 
 /// The class of a name, which determines whether its value is secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Naming {
+pub enum NameClass {
     /// The name does not suggest a secret.
     #[default]
     Plain,
@@ -15,13 +15,13 @@ pub enum Naming {
 }
 
 /// Parts of the names of secrets.
-const SECRETS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "credential"];
+const SECRET_PARTS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "credential"];
 /// Parts of the names of keys and of equally secret values.
-const KEYS: [&str; 6] = ["private_key", "privatekey", "access_key", "accesskey", "api_key", "apikey"];
+const KEY_PARTS: [&str; 6] = ["private_key", "privatekey", "access_key", "accesskey", "api_key", "apikey"];
 /// Parts of the names of public keys.
-const PUBLIC: [&str; 5] = ["public", "pubkey", "authorized", "known", "host_key"];
+const PUBLIC_KEY_PARTS: [&str; 5] = ["public", "pubkey", "authorized", "known", "host_key"];
 /// Last words of names that describe a secret without containing it: `token_url`, `key_name`.
-const ABOUT: &[&str] = &[
+const DESCRIPTIVE_LAST_WORDS: &[&str] = &[
     "algorithm",
     "bits",
     "count",
@@ -59,34 +59,34 @@ const ABOUT: &[&str] = &[
 
 /// Converts a name to lower case with words separated by `_`: `accessKey` and `Access-Key` become
 /// `access_key`.
-pub(super) fn normal(name: &str) -> String {
-    let mut normal = String::with_capacity(name.len() + 4);
-    let mut small = false;
+pub(super) fn normalized(name: &str) -> String {
+    let mut normalized = String::with_capacity(name.len() + 4);
+    let mut was_lowercase = false;
     for character in name.chars() {
-        if small && character.is_uppercase() {
-            normal.push('_');
+        if was_lowercase && character.is_uppercase() {
+            normalized.push('_');
         }
-        small = character.is_lowercase();
+        was_lowercase = character.is_lowercase();
         match character {
-            '-' | '.' | ' ' => normal.push('_'),
-            other => normal.extend(other.to_lowercase()),
+            '-' | '.' | ' ' => normalized.push('_'),
+            other => normalized.extend(other.to_lowercase()),
         }
     }
-    normal
+    normalized
 }
 
 /// Classifies a normalized name.
-pub(super) fn classify(name: &str) -> Naming {
+pub(super) fn classify(name: &str) -> NameClass {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last = name.rsplit('_').next().unwrap_or(name);
-    if ABOUT.contains(&last) {
-        return Naming::Plain;
+    if DESCRIPTIVE_LAST_WORDS.contains(&last) {
+        return NameClass::Plain;
     }
-    if has(&SECRETS) {
-        return Naming::Secret;
+    if has(&SECRET_PARTS) {
+        return NameClass::Secret;
     }
-    let key = matches!(last, "key" | "keys") || has(&KEYS);
-    if key && !has(&PUBLIC) { Naming::Key } else { Naming::Plain }
+    let key = matches!(last, "key" | "keys") || has(&KEY_PARTS);
+    if key && !has(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn tells_secret_names_from_names_about_secrets() {
-        let naming = |name: &str| classify(&normal(name));
+        let naming = |name: &str| classify(&normalized(name));
         for name in [
             "password",
             "admin_password",
@@ -107,12 +107,12 @@ mod tests {
             "secret_access_key",
             "session_token",
         ] {
-            assert_eq!(naming(name), Naming::Secret, "{name}");
+            assert_eq!(naming(name), NameClass::Secret, "{name}");
         }
         for name in
             ["key", "keys", "private_key", "apiKey", "APIKEY", "access_key_id", "tls.key", "Private-Key"]
         {
-            assert_eq!(naming(name), Naming::Key, "{name}");
+            assert_eq!(naming(name), NameClass::Key, "{name}");
         }
         for name in [
             "default_key_name",
@@ -130,10 +130,12 @@ mod tests {
             "ssh_host_key",
             "",
         ] {
-            assert_eq!(naming(name), Naming::Plain, "{name}");
+            assert_eq!(naming(name), NameClass::Plain, "{name}");
         }
         assert!(
-            Naming::Plain < Naming::Key && Naming::Key < Naming::Secret && Naming::Secret < Naming::Requested
+            NameClass::Plain < NameClass::Key
+                && NameClass::Key < NameClass::Secret
+                && NameClass::Secret < NameClass::Requested
         );
     }
 }

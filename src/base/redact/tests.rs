@@ -181,11 +181,11 @@ fn exempted_paths_do_not_reveal_secrets() {
 #[test]
 fn names_added_by_the_operator_mark_secrets() {
     let redactor = Redactor::default();
-    assert_eq!(redactor.naming("region"), Naming::Plain);
+    assert_eq!(redactor.naming("region"), NameClass::Plain);
     redactor.add_name("Region");
-    assert_eq!(redactor.naming("region"), Naming::Requested);
-    assert_eq!(redactor.naming("regions"), Naming::Plain);
-    assert_eq!(redactor.naming("admin_password"), Naming::Secret);
+    assert_eq!(redactor.naming("region"), NameClass::Requested);
+    assert_eq!(redactor.naming("regions"), NameClass::Plain);
+    assert_eq!(redactor.naming("admin_password"), NameClass::Secret);
 }
 
 #[test]

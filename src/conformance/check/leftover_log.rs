@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::CreatedResource;
-use base::files::Locked;
+use base::files::UnlockOnDrop;
 use base::{Error, Result};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ enum Line {
 /// The leftover log of one run.
 #[derive(Debug)]
 pub(super) struct LeftoverLog {
-    file: Locked,
+    file: UnlockOnDrop,
     path: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl LeftoverLog {
         let mut read = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let Ok(file) = File::open(&path).map(Locked::from) else { continue };
+            let Ok(file) = File::open(&path).map(UnlockOnDrop::from) else { continue };
             // A running check holds the lock of its leftover log.
             if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier) {
                 read.push((path, file));
@@ -58,7 +58,7 @@ impl LeftoverLog {
         }
         let path = directory.join(format!("{}.jsonl", uuid::Uuid::new_v4()));
         let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        let file = Locked::from(file.map_err(failed)?);
+        let file = UnlockOnDrop::from(file.map_err(failed)?);
         file.lock().map_err(failed)?;
         let mut leftover_log = LeftoverLog { file, path };
         leftover_log.line(&Line::Begun { cpi: cpi.to_owned() })?;

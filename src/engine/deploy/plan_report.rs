@@ -109,7 +109,7 @@ struct PlanInputs {
     #[serde(default)]
     #[serde(rename = "place")]
     state_name: String,
-    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
     manifest: String,
     /// The digests of stemcell and releases.
     artifacts: Vec<String>,

@@ -12,7 +12,7 @@ use crate::registry::tunnel::Tunnel;
 use crate::registry::{Background, RegistryServer as Server, loopback, serve};
 use crate::run_context::{RunContext, signals};
 use crate::state::{Change, State};
-use artifact::Location;
+use artifact::ArtifactUrl;
 use base::events::Stage;
 use base::files::input;
 use base::secret::Secret;
@@ -143,7 +143,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
             let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
             let home = home.map(|(_, home)| Path::new(home));
             let directory = manifest.parent().unwrap_or(Path::new("."));
-            let Location::Local(path) = Location::parse(path, directory, home)? else {
+            let ArtifactUrl::Local(path) = ArtifactUrl::parse(path, directory, home)? else {
                 return Err(Error::invalid(format!(
                     "`{KEY}` must be a private key or the path of one, not a URL"
                 )));

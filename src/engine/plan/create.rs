@@ -8,7 +8,7 @@ use super::{DATA_IS_ON_NEW_DISK, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
     DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
 };
-use artifact::Identity;
+use artifact::ArtifactIdentity;
 use base::{Error, Result};
 use manifest::cpi_label;
 use manifest::deployment::DiskSpec;
@@ -16,16 +16,16 @@ use manifest::deployment::DiskSpec;
 /// The parts of the manifest and its artifacts that a plan depends on.
 #[derive(Debug, Clone)]
 pub struct Desired<'a> {
-    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
     pub manifest_sha: &'a str,
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [Leaf],
     /// The description of the VM.
     pub vm_spec: &'a VmProperties,
     /// The stemcell that the manifest names.
-    pub stemcell: &'a Identity,
+    pub stemcell: &'a ArtifactIdentity,
     /// The releases, in the order of the manifest.
-    pub releases: &'a [Identity],
+    pub releases: &'a [ArtifactIdentity],
     /// The persistent disk, if any.
     pub disk: Option<&'a DiskSpec>,
     /// The name of the CPI for the VM, disk and stemcell; `None` for the default CPI.

@@ -3,7 +3,7 @@
 use super::create::{Desired, PlanOptions};
 use super::difference::differences;
 use crate::state::{IdentityMatch, State, VmPropertiesPart};
-use artifact::Identity;
+use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
 /// A reason to deploy.
@@ -99,7 +99,7 @@ pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
     format!("it is not uploaded{destination}")
 }
 
-fn new_content(what: &str, identity: &Identity) -> String {
+fn new_content(what: &str, identity: &ArtifactIdentity) -> String {
     format!("{what} {} has new content under the same version", describe(identity))
 }
 
@@ -147,7 +147,7 @@ pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String
 }
 
 /// Returns the first reason why the releases differ from the deployed ones.
-fn release_changes(state: &State, desired: &[Identity]) -> Option<String> {
+fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String> {
     let deployed: Vec<_> = state.current_releases().collect();
     for release in desired {
         let known = deployed.iter().find(|known| known.name == release.name);
@@ -169,6 +169,6 @@ fn release_changes(state: &State, desired: &[Identity]) -> Option<String> {
 }
 
 /// Returns the name and version of an artifact as text.
-pub(super) fn describe(identity: &Identity) -> String {
+pub(super) fn describe(identity: &ArtifactIdentity) -> String {
     format!("{}/{}", identity.name, identity.version)
 }

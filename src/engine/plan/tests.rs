@@ -8,7 +8,7 @@ use crate::state::{
     Change, DiskRecord, Handle, Leaves, ReleaseRecord, ReplacedOn, Resource, SnapshotRecord, State,
     StemcellRecord, VmProperties, VmPropertiesDigests, VmRecord,
 };
-use artifact::{Digest, Identity};
+use artifact::{ArtifactIdentity, Digest};
 use manifest::deployment::DiskSpec;
 
 const SHA: &str = "0123";
@@ -17,8 +17,8 @@ fn digest(fill: char) -> Digest {
     fill.to_string().repeat(40).parse().unwrap()
 }
 
-fn identity(name: &str, version: &str, fill: char) -> Identity {
-    Identity { name: name.into(), version: version.into(), digest: digest(fill), stamp: None }
+fn identity(name: &str, version: &str, fill: char) -> ArtifactIdentity {
+    ArtifactIdentity { name: name.into(), version: version.into(), digest: digest(fill), stamp: None }
 }
 
 fn spec(size: u64) -> DiskSpec {
@@ -112,8 +112,8 @@ fn deployed() -> State {
 
 struct Case {
     sha: &'static str,
-    stemcell: Identity,
-    releases: Vec<Identity>,
+    stemcell: ArtifactIdentity,
+    releases: Vec<ArtifactIdentity>,
     disk: Option<DiskSpec>,
     leaves: Vec<Leaf>,
     vm_spec: VmProperties,

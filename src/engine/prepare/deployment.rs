@@ -13,7 +13,7 @@ use crate::plan::{Desired, Leaf};
 use crate::protocol::DiskHint;
 use crate::run_context::RunContext;
 use crate::state::{Credentials, State, VmProperties};
-use artifact::{Identity, Release, Stemcell, release};
+use artifact::{ArtifactIdentity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
@@ -245,7 +245,7 @@ fn without_ca(cert: &mut Value) {
 
 /// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
 pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> String {
-    hex::encode(Sha512::digest(manifest::deploy_digest(loaded)))
+    hex::encode(Sha512::digest(manifest::deploy_text(loaded)))
 }
 
 /// Checks that the stemcell is the one that the manifest describes.
@@ -293,11 +293,11 @@ fn open_release(run: &RunContext, wanted: &ObtainedArtifact, stage: &Stage) -> R
 }
 
 impl PreparedDeployment {
-    pub(crate) fn stemcell_identity(&self) -> &Identity {
+    pub(crate) fn stemcell_identity(&self) -> &ArtifactIdentity {
         &self.stemcell.identity
     }
 
-    pub(crate) fn release_identities(&self) -> Vec<Identity> {
+    pub(crate) fn release_identities(&self) -> Vec<ArtifactIdentity> {
         self.releases.iter().map(|release| release.identity.clone()).collect()
     }
 
@@ -314,7 +314,7 @@ impl PreparedDeployment {
     }
 
     /// Returns the desired state for a plan.
-    pub(crate) fn desired<'p>(&'p self, releases: &'p [Identity]) -> Desired<'p> {
+    pub(crate) fn desired<'p>(&'p self, releases: &'p [ArtifactIdentity]) -> Desired<'p> {
         Desired {
             manifest_sha: &self.manifest_sha,
             leaves: &self.leaves,

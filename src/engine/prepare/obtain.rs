@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 
 use crate::run_context::{RunContext, signals};
 use crate::state::State;
-use artifact::{ArtifactKind, Cache, Digest, Fetcher, Identity, Location, Source, Stemcell, stemcell};
+use artifact::{
+    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, Source, Stemcell, stemcell,
+};
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
 use manifest::deployment::{ArtifactRef, ReleaseRef};
@@ -18,7 +20,7 @@ use manifest::deployment::{ArtifactRef, ReleaseRef};
 pub(crate) struct ObtainedArtifact {
     pub(crate) source: Source,
     pub(crate) expected: Option<Digest>,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ArtifactIdentity,
     /// The stemcell, if it is already unpacked.
     pub(crate) unpacked: Option<Stemcell>,
 }
@@ -141,7 +143,7 @@ impl<'m> WantedArtifact<'m> {
         let ObtainContext { run: environment, cache, fetcher, directory, stage } = context;
         let home = environment.env_vars.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
-        let location = Location::parse(&self.artifact.url, directory, home)?;
+        let location = ArtifactUrl::parse(&self.artifact.url, directory, home)?;
         for secret in location.secrets() {
             environment.redactor.add(&secret);
         }

@@ -16,7 +16,7 @@ use crate::agent::{
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
 use crate::state::State;
-use artifact::Identity;
+use artifact::ArtifactIdentity;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
@@ -129,7 +129,7 @@ impl Untracked {
         run: &RunContext,
         endpoint: &AgentEndpoint,
         inputs: &Inputs,
-        stemcell: &Identity,
+        stemcell: &ArtifactIdentity,
     ) -> Error {
         let regardless = "to create a VM regardless, pass --ignore-untracked-vm";
         let (address, state) = (endpoint.address(), &run.paths.state);
@@ -181,7 +181,7 @@ fn import(
     inputs: &Inputs,
     vm: Option<&str>,
     disks: &[DiskCid],
-    stemcell: &Identity,
+    stemcell: &ArtifactIdentity,
 ) -> String {
     let mut command = format!("monopile state import {}", quote(&inputs.manifest.to_string_lossy()));
     let mut add = |flag: &str, value: &str| {

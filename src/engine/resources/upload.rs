@@ -10,7 +10,7 @@ use crate::effects::{Executor, ParallelEffect, deletion};
 use crate::prepare::obtain;
 use crate::run_context::RunContext;
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Store};
-use artifact::{self, Identity};
+use artifact::{self, ArtifactIdentity};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::deployment::ArtifactRef;
@@ -153,7 +153,7 @@ fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
 }
 
 /// Returns true if a CPI has this stemcell. Fails if it has another one with the same name and version.
-fn is_there(state: &State, identity: &Identity, cpi: Option<&str>) -> Result<bool> {
+fn is_there(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) -> Result<bool> {
     if state.stemcell_at(cpi, identity).is_some() {
         return Ok(true);
     }
@@ -181,7 +181,7 @@ fn keep(run: &RunContext, store: &mut Store, name: &str, version: &str, cpi: Opt
     Ok(())
 }
 
-fn check_identity(wanted: Option<&(String, String)>, identity: &Identity) -> Result<()> {
+fn check_identity(wanted: Option<&(String, String)>, identity: &ArtifactIdentity) -> Result<()> {
     match wanted {
         Some((name, version)) if *name != identity.name || *version != identity.version => {
             Err(Error::invalid(format!(

@@ -8,11 +8,12 @@ pub(crate) mod signals;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::state::Storage;
 use base::Result;
+use base::signals::SignalCounter;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
 
@@ -52,9 +53,8 @@ pub struct RunContext {
     pub confirm: Option<Confirm>,
     /// The redactor with the secrets of this run.
     pub redactor: Redactor,
-    /// SIGINT, SIGTERM and SIGHUP received so far. The low byte counts them, the next byte is the number of
-    /// the first one.
-    pub signals: Arc<AtomicUsize>,
+    /// SIGINT, SIGTERM and SIGHUP received so far.
+    pub signals: SignalCounter,
     /// The environment of external programs (CPIs, packaging scripts).
     pub env_vars: Vec<(String, String)>,
     /// `--parallel`: the number of parallel downloads, uploads or compilations.
@@ -77,9 +77,9 @@ pub struct RunContext {
 }
 
 /// Returns a function that fails if one of these signals arrived.
-pub fn interrupt_check(signals: &Arc<AtomicUsize>) -> artifact::InterruptCheck {
-    let signals = Arc::clone(signals);
-    Arc::new(move || signals::check_number(signals::number(&signals)))
+pub fn interrupt_check(signals: &SignalCounter) -> artifact::InterruptCheck {
+    let signals = signals.clone();
+    Arc::new(move || signals::check_signal(signals.first()))
 }
 
 impl RunContext {
@@ -90,12 +90,12 @@ impl RunContext {
 
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
     pub fn end_by_sigpipe(&self) {
-        const SIGPIPE: usize = 13;
-        self.signals.store((SIGPIPE << 8) | 1, std::sync::atomic::Ordering::SeqCst);
+        const SIGPIPE: u8 = 13;
+        self.signals.restart_with(SIGPIPE);
     }
 
     /// Returns true if a second signal arrived, so the run must not wait any longer.
     pub fn interrupted_twice(&self) -> bool {
-        signals::interrupted_twice(self).is_some()
+        self.signals.first_of_several().is_some()
     }
 }

@@ -1,6 +1,5 @@
 //! Signals of a run: the first one asks it to stop at the next safe place, the second one to stop waiting.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::RunContext;
@@ -8,29 +7,22 @@ use base::{Error, ErrorKind, Result};
 
 /// Returns the number of the first signal of the run, if any.
 pub(crate) fn first(run: &RunContext) -> Option<u8> {
-    number(&run.signals)
-}
-
-/// Returns the first signal, if any. The low byte of `signals` is the count of signals, the next byte the
-/// first one.
-pub(crate) fn number(signals: &AtomicUsize) -> Option<u8> {
-    let word = signals.load(Ordering::SeqCst);
-    (word & 0xff > 0).then(|| u8::try_from((word >> 8) & 0xff).unwrap_or(u8::MAX))
+    run.signals.first()
 }
 
 /// Returns the number of the first signal, if a second one followed.
 pub(crate) fn interrupted_twice(run: &RunContext) -> Option<u8> {
-    (run.signals.load(Ordering::SeqCst) & 0xff > 1).then(|| first(run)).flatten()
+    run.signals.first_of_several()
 }
 
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(run: &RunContext) -> Result<()> {
     run.paths.state.check_lock()?;
-    check_number(first(run))
+    check_signal(first(run))
 }
 
 /// Fails if there is a signal.
-pub(super) fn check_number(signal: Option<u8>) -> Result<()> {
+pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
     match signal {
         None => Ok(()),
         Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")

@@ -139,7 +139,7 @@ pub enum Change {
     MetadataSet(Box<VmProperties>),
     /// A deploy succeeded.
     Deployed {
-        /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`).
+        /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
         manifest_sha: String,
         /// The releases that it used.
         releases: Vec<ReleaseRecord>,

@@ -81,7 +81,7 @@ pub struct State {
     /// The ids of the release records in use.
     #[serde(default, deserialize_with = "null_is_default")]
     pub current_release_ids: Vec<String>,
-    /// SHA-512, hex, of the deploy text (`manifest::deploy_digest`) of the last successful deploy. Empty
+    /// SHA-512, hex, of the deploy text (`manifest::deploy_text`) of the last successful deploy. Empty
     /// while a deploy runs.
     #[serde(default)]
     pub current_manifest_sha: String,

@@ -1,7 +1,7 @@
 //! Compares records with the artifacts of a manifest.
 
 use super::file::{ReleaseRecord, State, StemcellRecord};
-use artifact::Identity;
+use artifact::ArtifactIdentity;
 
 /// The result of comparing a record with an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum IdentityMatch {
 impl IdentityMatch {
     /// Compares a record with an artifact. A record without a digest, as other tools write it, matches by
     /// name and version.
-    fn of(name: &str, version: &str, digest: Option<&str>, identity: &Identity) -> Self {
+    fn of(name: &str, version: &str, digest: Option<&str>, identity: &ArtifactIdentity) -> Self {
         match digest {
             _ if name != identity.name || version != identity.version => IdentityMatch::Other,
             Some(digest) if digest != identity.digest.to_string() => IdentityMatch::OtherContent,
@@ -28,14 +28,14 @@ impl IdentityMatch {
 
 impl StemcellRecord {
     /// Compares the record with an artifact.
-    pub fn compare(&self, identity: &Identity) -> IdentityMatch {
+    pub fn compare(&self, identity: &ArtifactIdentity) -> IdentityMatch {
         IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
     }
 }
 
 impl ReleaseRecord {
     /// Compares the record with an artifact.
-    pub fn compare(&self, identity: &Identity) -> IdentityMatch {
+    pub fn compare(&self, identity: &ArtifactIdentity) -> IdentityMatch {
         IdentityMatch::of(&self.name, &self.version, self.digest.as_deref(), identity)
     }
 }
@@ -43,13 +43,13 @@ impl ReleaseRecord {
 impl State {
     /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older record
     /// while the VM is made from it.
-    pub fn stemcell_at(&self, cpi: Option<&str>, identity: &Identity) -> Option<&StemcellRecord> {
+    pub fn stemcell_at(&self, cpi: Option<&str>, identity: &ArtifactIdentity) -> Option<&StemcellRecord> {
         let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
         at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)
     }
 
     /// Returns true if a CPI has another stemcell under the same name and version.
-    pub fn has_other_content_at(&self, cpi: Option<&str>, identity: &Identity) -> bool {
+    pub fn has_other_content_at(&self, cpi: Option<&str>, identity: &ArtifactIdentity) -> bool {
         let mut at_cpi = self.stemcells.iter().filter(|known| known.cpi.as_deref() == cpi);
         at_cpi.any(|known| known.compare(identity) == IdentityMatch::OtherContent)
     }

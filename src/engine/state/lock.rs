@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::storage::Lease;
-use base::files::Locked;
+use base::files::UnlockOnDrop;
 use base::files::durable::give_file_to_owner_of;
 use base::{Error, ErrorKind, Result};
 
@@ -90,7 +90,7 @@ impl StateLock {
 /// The lock of a state file, held until dropped.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    _file: Locked,
+    _file: UnlockOnDrop,
     held: HeldLockFile,
 }
 
@@ -145,7 +145,7 @@ impl FileLock {
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = options.open(&path).map_err(failed)?;
             give_file_to_owner_of(&file, state).map_err(failed)?;
-            let mut file = Locked::from(file);
+            let mut file = UnlockOnDrop::from(file);
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

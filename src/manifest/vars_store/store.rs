@@ -8,7 +8,7 @@ use super::previous;
 use crate::files;
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
-use base::files::Locked;
+use base::files::UnlockOnDrop;
 use base::files::durable::{Replacement, check_directory, parent, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
@@ -23,7 +23,7 @@ pub struct VarsStore {
     values: Mapping,
     exists: bool,
     changed: bool,
-    lock: Option<Locked>,
+    lock: Option<UnlockOnDrop>,
     /// True if [`Self::lock`] created the file.
     made_for_lock: bool,
     /// True if nothing is written to the file.
@@ -170,7 +170,7 @@ impl VarsStore {
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = Locked::from(options.open(&self.path).map_err(failed)?);
+            let file = UnlockOnDrop::from(options.open(&self.path).map_err(failed)?);
             file.lock().map_err(failed)?;
             // The previous holder of the lock may have replaced the file that this run waited for.
             if same_file(&file, &self.path).map_err(failed)? {
@@ -197,7 +197,7 @@ impl VarsStore {
     }
 
     /// Encrypts the file for the current recipients, unless it already is.
-    pub fn sealed_at_last(mut self) -> Result<Self> {
+    pub fn reencrypted(mut self) -> Result<Self> {
         if self.exists && self.encryption.encrypts() && self.stored_form != StoredForm::CurrentRecipients {
             self.lock()?;
             self.changed = true;
@@ -240,7 +240,7 @@ impl VarsStore {
         }
         let kept = new.put_in_place().map_err(failed)?;
         if self.lock.is_some() {
-            self.lock = Some(Locked::from(kept));
+            self.lock = Some(UnlockOnDrop::from(kept));
         }
         self.changed = false;
         self.stored_form =

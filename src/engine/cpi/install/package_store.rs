@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::StopCondition;
 use super::needed::NeededPackage;
 use base::events::Stage;
-use base::files::{JsonLayout, Locked, read_json, write_json};
+use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
 use base::{Error, Result, files};
 
 /// The number of digits of a key that name an entry. Paths of packages end up in `#!` lines, which must be
@@ -54,7 +54,7 @@ pub(super) struct PackageSlot {
 /// A lock on a slot or a directory, until it is dropped.
 #[derive(Debug)]
 pub(super) struct PackageLock {
-    file: Locked,
+    file: UnlockOnDrop,
 }
 
 impl CpiPackageStore {
@@ -239,7 +239,7 @@ impl PackageLock {
     ) -> Result<PackageLock> {
         let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
         let file = File::options().create(true).read(true).append(true).mode(0o600).open(path);
-        let file = Locked::from(file.map_err(failed)?);
+        let file = UnlockOnDrop::from(file.map_err(failed)?);
         let mut reported = false;
         loop {
             match attempt(&file) {

@@ -10,7 +10,7 @@ use crate::protocol::BuiltinCpi;
 use crate::run_context::RunContext;
 use crate::state::CurrentLocation;
 use base::files::directory_id;
-use base::redact::Naming;
+use base::redact::NameClass;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
@@ -81,7 +81,7 @@ pub(super) fn local_root(run: &RunContext, properties: &Map<String, Value>) -> P
 
 /// Collects the scalars below a property with their paths, except those that are named like secrets.
 fn leaves(run: &RunContext, key: &str, path: &str, value: &Value, found: &mut Vec<(String, String)>) {
-    if run.redactor.naming(key) != Naming::Plain {
+    if run.redactor.naming(key) != NameClass::Plain {
         return;
     }
     match value {

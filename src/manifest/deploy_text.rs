@@ -13,7 +13,7 @@ const WITH_CLOUD_PROPERTIES: [&str; 6] =
     ["disk_pools", "disk_types", "networks", "resource_pools", "vm_extensions", "vm_types"];
 
 /// Returns the text whose digest the state records.
-pub fn deploy_digest(loaded: &LoadedManifest) -> String {
+pub fn deploy_text(loaded: &LoadedManifest) -> String {
     let mut root = loaded.root.clone();
     let cpi = loaded.az().ok().flatten().and_then(|az| az.cpi);
     for section in WITH_CLOUD_PROPERTIES {
@@ -95,7 +95,7 @@ mod tests {
             values: Vec::new(),
             previous_mbus: Vec::new(),
         };
-        deploy_digest(&loaded)
+        deploy_text(&loaded)
     }
 
     const GROUP: &str = "instance_groups: [{name: g, azs: [z1]}]\n";

@@ -1,0 +1,59 @@
+//! Counts the signals that this process received.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The number of signals so far, and the first one. Cheap to clone; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct SignalCounter {
+    /// The low byte is the number of signals, up to 255. The next byte is the first signal.
+    packed: Arc<AtomicUsize>,
+}
+
+impl SignalCounter {
+    /// Counts a signal, and returns the number of signals before it.
+    pub fn count(&self, signal: u8) -> usize {
+        let before = self.packed.load(Ordering::SeqCst);
+        let (number, first) = (before & 0xff, before >> 8);
+        let first = if number == 0 { usize::from(signal) } else { first };
+        self.packed.store((first << 8) | (number + 1).min(0xff), Ordering::SeqCst);
+        number
+    }
+
+    /// Forgets earlier signals, and counts this one as the first.
+    pub fn restart_with(&self, signal: u8) {
+        self.packed.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
+    }
+
+    /// Returns the first signal, if any.
+    pub fn first(&self) -> Option<u8> {
+        let packed = self.packed.load(Ordering::SeqCst);
+        (packed & 0xff > 0).then(|| u8::try_from(packed >> 8).unwrap_or(u8::MAX))
+    }
+
+    /// Returns the first signal, if a second one followed.
+    pub fn first_of_several(&self) -> Option<u8> {
+        (self.packed.load(Ordering::SeqCst) & 0xff > 1).then(|| self.first()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_signal_is_kept_and_others_are_counted() {
+        let signals = SignalCounter::default();
+        assert_eq!((signals.first(), signals.first_of_several()), (None, None));
+        assert_eq!(signals.clone().count(2), 0);
+        assert_eq!((signals.first(), signals.first_of_several()), (Some(2), None));
+        assert_eq!(signals.count(15), 1);
+        assert_eq!((signals.first(), signals.first_of_several()), (Some(2), Some(2)));
+        for _ in 0..300 {
+            signals.count(15);
+        }
+        assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
+        signals.restart_with(13);
+        assert_eq!((signals.first(), signals.first_of_several()), (Some(13), None));
+    }
+}
