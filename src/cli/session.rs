@@ -283,7 +283,7 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         let shared = shared.with_interruption(interrupted);
-        Storage::settings(&shared, encryption, calls(&shared.identity())?)
+        Storage::in_bucket(&shared, encryption, calls(&shared.identity())?)
     }
 
     /// Excludes a path of this run, and its file name, from redaction.

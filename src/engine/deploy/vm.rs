@@ -113,7 +113,7 @@ pub(super) fn create(
         cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
-        spec_digests: Some(VmPropertiesDigests::of(&run.prepared.vm_spec)),
+        property_digests: Some(VmPropertiesDigests::of(&run.prepared.vm_spec)),
         ready: false,
     };
     // The CPI does not know disks of other CPIs.

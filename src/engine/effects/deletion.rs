@@ -148,7 +148,7 @@ impl Deletion<'_> {
         }
         let mut others = executor.cpis().others(self.resource.cpi());
         // If a CPI has its own record for this CID, the CID names another resource there.
-        others.retain(|other| !executor.state().records(&self.resource.at_cpi(other.as_deref())));
+        others.retain(|other| !executor.state().has_on_record(&self.resource.at_cpi(other.as_deref())));
         others
     }
 

@@ -85,7 +85,7 @@ impl<'a> Executor<'a> {
 
     /// Returns the journal's document in which the registry keeps the settings of the VM's agent.
     pub(crate) fn registry(&self) -> Document {
-        self.store.journal().registry()
+        self.store.journal().registry_document()
     }
 
     /// Makes a call to the CPI on record. Announces the call first, and then records its outcome. Fails if
@@ -244,15 +244,15 @@ fn announce_and_make(
         for step in call_rules::PREPARATIONS {
             match step {
                 Preparation::Announce => lock_store(store).journal().announce(&open, &intent)?,
-                Preparation::PrepareAnswer => answer_file = Some(open.answer_file()),
+                Preparation::PrepareAnswer => answer_file = Some(open.create_answer_file()),
                 Preparation::ConfirmLock => {
                     // The store is not locked during a request.
                     let storage = lock_store(store).storage().clone();
-                    storage.confirm_lock()?;
+                    storage.confirm_lock_with_server()?;
                 }
             }
         }
-        let answer_file = answer_file.unwrap_or_else(|| open.answer_file());
+        let answer_file = answer_file.unwrap_or_else(|| open.create_answer_file());
         let mut made = run_announced_call(connection, &call, &open, answer_file, stage).and_then(|answer| {
             let changes = effect.changes(&answer);
             let unusable = |problem| CpiError::no_answer(call.method, &call.request_id, problem);
@@ -281,7 +281,7 @@ fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_
     }
     let location = connection.location()?;
     let is_known = state.location(cpi).is_some_and(|known| known.matches(&location));
-    Ok(CpiLocation::of(cpi, &location).filter(|_| !is_known).map(Change::PlaceUsed))
+    Ok(CpiLocation::of(cpi, &location).filter(|_| !is_known).map(Change::LocationRecorded))
 }
 
 fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {

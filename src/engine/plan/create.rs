@@ -91,9 +91,9 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
 
 /// Plans an in-place update: the VM stays, and its jobs are deployed again.
 fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
-    let spec_digests = state.vm().and_then(|vm| vm.spec_digests.as_ref());
-    if spec_digests.is_some_and(|spec_digests| {
-        spec_digests.differences(desired.vm_spec).contains(&VmPropertiesPart::Tags)
+    let property_digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
+    if property_digests.is_some_and(|property_digests| {
+        property_digests.differences(desired.vm_spec).contains(&VmPropertiesPart::Tags)
     }) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }

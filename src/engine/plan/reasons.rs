@@ -117,7 +117,7 @@ fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
 
 /// Returns a reason for each part of the VM, except its tags, that has changed since its creation.
 fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
-    let Some(spec_digests) = state.vm().and_then(|vm| vm.spec_digests.as_ref()) else {
+    let Some(property_digests) = state.vm().and_then(|vm| vm.property_digests.as_ref()) else {
         return vec!["the state does not record how the VM was created".to_owned()];
     };
     let reason = |part| match part {
@@ -132,7 +132,7 @@ fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
         VmPropertiesPart::PersistentDisk => Some("the manifest has no persistent disk any more"),
         VmPropertiesPart::Tags => None,
     };
-    spec_digests.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
+    property_digests.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
 }
 
 /// Returns the reason why the persistent disk on record must change, if it must.

@@ -79,7 +79,7 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        spec_digests: Some(VmPropertiesDigests::of(&vm_spec())),
+        property_digests: Some(VmPropertiesDigests::of(&vm_spec())),
         ready: true,
     };
     let release = ReleaseRecord {
@@ -284,7 +284,7 @@ fn changed_vm_properties_recreate_the_vm() {
 #[test]
 fn vm_with_unknown_properties_is_replaced_on_any_change() {
     let mut state = deployed();
-    state.monopile.vm.as_mut().unwrap().spec_digests = None;
+    state.monopile.vm.as_mut().unwrap().property_digests = None;
     assert!(Case::default().plan(&state).is_empty());
     let plan = other_port().plan(&state);
     assert_eq!(plan.steps[0].reason, "the state does not record how the VM was created");
@@ -342,7 +342,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         cpi: None,
         instance: "bosh/0".into(),
         ssh_host_key: None,
-        spec_digests: None,
+        property_digests: None,
         ready: false,
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
@@ -373,7 +373,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            spec_digests: Some(VmPropertiesDigests::of(&vm_spec())),
+            property_digests: Some(VmPropertiesDigests::of(&vm_spec())),
             ready: false,
         }))
     };

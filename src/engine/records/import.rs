@@ -121,7 +121,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
                 cpi: handle.cpi.clone(),
                 instance,
                 ssh_host_key: None,
-                spec_digests: None,
+                property_digests: None,
                 ready: false,
             })
         });

@@ -20,7 +20,7 @@ pub enum OpenCallStatus {
 /// Returns the status of an open call. Takes no lock, so it may change.
 pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) -> Result<OpenCallStatus> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
-    let outcome = match call.answer().map_err(failed)? {
+    let outcome = match call.progress().map_err(failed)? {
         CallProgress::Pending => return Ok(OpenCallStatus::Running),
         CallProgress::NeverStarted => Outcome::NeverStarted,
         CallProgress::Elsewhere => Outcome::Unknown,

@@ -211,7 +211,7 @@ fn wait_for_call(
     let mut announced = false;
     let started = Instant::now();
     wait_for_answer(
-        || match call.answer().map_err(failed)? {
+        || match call.progress().map_err(failed)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
             CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
             CallProgress::Elsewhere => Ok(Some(WaitResult::Lost)),
@@ -258,7 +258,7 @@ fn open_registry(
     announced: bool,
 ) -> Option<CallRegistry> {
     let endpoint = intent.registry.clone()?;
-    match CallRegistry::start_again(endpoint, store.journal().registry()) {
+    match CallRegistry::start_again(endpoint, store.journal().registry_document()) {
         Ok(registry) => Some(registry),
         Err(error) => {
             if !announced {

@@ -103,13 +103,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::of(&Storage::from(dir.path().join("state.json").as_path()));
         let path = dir.path().join("state.json.journal/registry.json");
-        let content = RegistryContent::of(journal.registry());
+        let content = RegistryContent::of(journal.registry_document());
         assert_eq!(content.get("vm").unwrap(), None);
         assert_eq!(content.put("vm", "{}".into()).unwrap(), StoreOutcome::New);
         assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), StoreOutcome::Replaced);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        let again = RegistryContent::of(journal.registry());
+        let again = RegistryContent::of(journal.registry_document());
         assert_eq!(again.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
         again.delete("vm").unwrap();
         again.delete("vm").unwrap();

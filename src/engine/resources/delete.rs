@@ -95,7 +95,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             executor.commit(Change::VmDeleted(vm.clone()))?;
             return Err(no_vm(&vm.cid, cpi));
         }
-        if executor.state().records(resource) {
+        if executor.state().has_on_record(resource) {
             left.push(resource.handle().to_string());
         }
     }
@@ -157,8 +157,8 @@ fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     executor.commit(Change::VmOrphaned {
         vm: vm.clone(),
-        cpi_message: "requested on the command line".to_owned(),
-        failed_at: base::encoding::now(),
+        reason: "requested on the command line".to_owned(),
+        began_at: base::encoding::now(),
     })
 }
 

@@ -116,7 +116,7 @@ impl CallFiles {
     }
 
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
-    pub(super) fn answer_file(&self) -> io::Result<File> {
+    pub(super) fn create_answer_file(&self) -> io::Result<File> {
         let file = create_private(&self.prepared_path())?;
         give_file_to_owner_of(&file, &self.directory)?;
         file.lock()?;

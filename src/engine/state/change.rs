@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::credentials::Credentials;
-use super::file::{
+use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
+use super::location::CpiLocation;
+use super::records::{
     AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, ReplacedOn, SnapshotRecord, State, StemcellRecord,
     Suspect, Undeleted, VmRecord,
 };
-use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
-use super::location::CpiLocation;
 use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
 
@@ -91,9 +91,9 @@ pub enum Change {
         /// Its handle.
         vm: VmHandle,
         /// The reason for its deletion.
-        cpi_message: String,
+        reason: String,
         /// The time at which the deletion began, RFC 3339 UTC.
-        failed_at: String,
+        began_at: String,
     },
     /// A deletion failed. The record stays and is marked; a VM that the CPI does not find is no longer the
     /// current one.
@@ -129,8 +129,8 @@ pub enum Change {
     CredentialsChosen(Credentials),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
-    /// A CPI created a resource in this place.
-    PlaceUsed(CpiLocation),
+    /// A CPI created a resource in this location.
+    LocationRecorded(CpiLocation),
     /// The VM's agent began a long task, or the run that waited for the task saw its end.
     AgentTask(Option<AgentTask>),
     /// An update of the VM in place failed.
@@ -321,20 +321,20 @@ impl State {
                 self.unmark(&handle.into());
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
-            Change::VmOrphaned { vm, cpi_message, failed_at } => {
+            Change::VmOrphaned { vm, reason, began_at } => {
                 let resource = Resource::Vm(vm);
-                if !self.records(&resource) {
+                if !self.has_on_record(&resource) {
                     self.monopile.undeleted.push(Undeleted {
                         resource,
-                        cpi_message,
-                        failed_at,
+                        cpi_message: reason,
+                        failed_at: began_at,
                         not_found: false,
                     });
                 }
             }
             Change::DeletionFailed(undeleted) => {
                 let resource = &undeleted.resource;
-                if !self.records(resource) {
+                if !self.has_on_record(resource) {
                     return Err(not_recorded_error(resource));
                 }
                 if self.vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) {
@@ -361,7 +361,7 @@ impl State {
                 self.monopile.suspects.retain(|known| known.request_id != request_id);
             }
             Change::Forgotten(resource) => {
-                if !self.records(&resource) {
+                if !self.has_on_record(&resource) {
                     return Err(not_recorded_error(&resource));
                 }
                 let used = match &resource {
@@ -401,7 +401,7 @@ impl State {
                     vm.ready = true;
                 }
             }
-            Change::PlaceUsed(location) => {
+            Change::LocationRecorded(location) => {
                 self.monopile.locations.retain(|known| known.cpi != location.cpi);
                 self.monopile.locations.push(location);
             }
@@ -409,7 +409,7 @@ impl State {
             Change::UpdateFailed => self.monopile.update_failed.clone_from(&self.current_vm_cid),
             Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.spec_digests = Some(VmPropertiesDigests::of(&spec));
+                    vm.property_digests = Some(VmPropertiesDigests::of(&spec));
                 }
             }
             Change::Deployed { manifest_sha, releases, manifest, credentials, durations } => {
@@ -501,7 +501,7 @@ impl State {
     fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejected> {
         for resource in self.resources().filter(|resource| resource.cpi() == from) {
             let same = resource.at_cpi(Some(to));
-            if !matches!(same, Resource::Stemcell(_)) && self.records(&same) {
+            if !matches!(same, Resource::Stemcell(_)) && self.has_on_record(&same) {
                 return Err(Rejected::SameName(same));
             }
         }

@@ -12,7 +12,7 @@ fn vm(cid: &str) -> Change {
         cpi: None,
         instance: "bosh/0".into(),
         ssh_host_key: None,
-        spec_digests: None,
+        property_digests: None,
         ready: false,
     }))
 }
@@ -190,8 +190,8 @@ fn chosen_disk_is_used_by_the_next_deploy() {
 #[test]
 fn orphaned_vm_stays_on_record_until_it_is_deleted() {
     let orphan = |cid: &str| {
-        let (said, since) = (String::new(), String::new());
-        Change::VmOrphaned { vm: handle(cid), cpi_message: said, failed_at: since }
+        let (reason, began_at) = (String::new(), String::new());
+        Change::VmOrphaned { vm: handle(cid), reason, began_at }
     };
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
@@ -312,7 +312,10 @@ fn same_cid_of_two_cpis_is_two_resources() {
     ];
     for resource in same {
         state.apply(Change::deleted(resource.clone())).unwrap();
-        assert!(state.records(&resource.at_cpi(Some("a"))) && !state.records(&resource), "{resource}");
+        assert!(
+            state.has_on_record(&resource.at_cpi(Some("a"))) && !state.has_on_record(&resource),
+            "{resource}"
+        );
     }
     assert_eq!(State::parse(&state.to_bytes().unwrap()).unwrap(), state);
     let of_a = VmHandle::new("same".parse().unwrap(), Some("a"));

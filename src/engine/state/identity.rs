@@ -1,6 +1,6 @@
 //! Compares records with the artifacts of a manifest.
 
-use super::file::{ReleaseRecord, State, StemcellRecord};
+use super::records::{ReleaseRecord, State, StemcellRecord};
 use artifact::ArtifactIdentity;
 
 /// The result of comparing a record with an artifact.

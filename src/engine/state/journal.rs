@@ -111,11 +111,11 @@ impl Journal {
     /// Announces a call. The announcement is durable when this returns.
     pub fn announce<E: Serialize>(&self, call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let failed =
-            |error| Error::io(format!("announcing a call in '{}'", self.storage.name(JOURNAL)), error);
+            |error| Error::io(format!("announcing a call in '{}'", self.storage.location_of(JOURNAL)), error);
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
-        self.storage.verify_lock()?;
+        self.storage.verify_server_locks()?;
         if self.storage.answers_outside_journal() {
             call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
@@ -128,16 +128,16 @@ impl Journal {
     }
 
     /// Returns the document with the content of the VM's registry. It may not exist.
-    pub fn registry(&self) -> Document {
+    pub fn registry_document(&self) -> Document {
         self.storage.document(&format!("{JOURNAL}/{REGISTRY}"))
     }
 
     /// Removes the content of the registry. Called when no VM can ask for it.
     pub(super) fn forget_registry(&self) -> io::Result<()> {
         if self.names()?.iter().any(|name| name == REGISTRY) {
-            self.registry().remove()?;
+            self.registry_document().remove()?;
             // Succeeds only if the folder is empty.
-            self.storage.tidy(JOURNAL);
+            self.storage.remove_if_empty(JOURNAL);
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Journal {
             }
         }
         // Succeeds only if the folder is empty.
-        self.storage.tidy(JOURNAL);
+        self.storage.remove_if_empty(JOURNAL);
         if self.storage.answers_outside_journal() {
             calls::sweep(self.storage.calls(), &is_open)?;
         }
@@ -170,7 +170,7 @@ impl Journal {
     /// Returns the calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         let failed =
-            |error| Error::io(format!("reading the journal '{}'", self.storage.name(JOURNAL)), error);
+            |error| Error::io(format!("reading the journal '{}'", self.storage.location_of(JOURNAL)), error);
         let mut calls = Vec::new();
         for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
             if !calls::has_kind(Path::new(&name), INTENT_KIND) {
@@ -182,7 +182,7 @@ impl Journal {
             let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
                 Error::invalid(format!(
                     "'{}' is not a valid record of a CPI call",
-                    self.storage.name(&document)
+                    self.storage.location_of(&document)
                 ))
                 .with_source(error)
                 .with_note("the call may have created something")
@@ -202,11 +202,11 @@ impl Journal {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::environment(format!(
                 "the journal '{}' still has open calls, so the state is kept",
-                self.storage.name(JOURNAL)
+                self.storage.location_of(JOURNAL)
             )));
         }
         self.storage.remove_folder(JOURNAL).map_err(|error| {
-            Error::io(format!("removing the journal '{}'", self.storage.name(JOURNAL)), error)
+            Error::io(format!("removing the journal '{}'", self.storage.location_of(JOURNAL)), error)
         })
     }
 }
@@ -217,8 +217,8 @@ impl OpenCall {
     /// The caller must give this very file to the process as standard output, so that the lock lives as long
     /// as the process. The process must rename it from [`OpenCall::prepared_path`] to
     /// [`OpenCall::answer_path`].
-    pub fn answer_file(&self) -> io::Result<File> {
-        self.files.answer_file()
+    pub fn create_answer_file(&self) -> io::Result<File> {
+        self.files.create_answer_file()
     }
 
     /// Returns the path of the answer file until the process runs.
@@ -242,9 +242,9 @@ impl OpenCall {
     }
 
     /// Returns the progress of the process, as far as this machine or the journal shows it.
-    pub fn answer(&self) -> io::Result<CallProgress> {
+    pub fn progress(&self) -> io::Result<CallProgress> {
         if self.storage.answers_outside_journal() && !self.files.is_known() {
-            return self.answer_elsewhere();
+            return self.progress_elsewhere();
         }
         Ok(match self.files.progress()? {
             ProcessProgress::NeverStarted => CallProgress::NeverStarted,
@@ -254,7 +254,7 @@ impl OpenCall {
     }
 
     /// Reads from the journal what another machine recorded about the call.
-    fn answer_elsewhere(&self) -> io::Result<CallProgress> {
+    fn progress_elsewhere(&self) -> io::Result<CallProgress> {
         let answer = self.storage.read(&self.document(ANSWER_KIND))?;
         let published = match &answer {
             Some(_) => Some(Published::Answer),
@@ -305,7 +305,7 @@ impl OpenCall {
         }
         self.files.forget();
         // Succeeds only after the last open call.
-        self.storage.tidy(JOURNAL);
+        self.storage.remove_if_empty(JOURNAL);
         Ok(())
     }
 }
@@ -346,25 +346,25 @@ mod tests {
     fn call_counts_as_made_after_the_answer_file_rename() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, call) = call(directory.path());
-        assert!(matches!(call.answer().unwrap(), CallProgress::NeverStarted), "announced only");
-        let file = call.answer_file().unwrap();
+        assert!(matches!(call.progress().unwrap(), CallProgress::NeverStarted), "announced only");
+        let file = call.create_answer_file().unwrap();
         assert!(
-            matches!(call.answer().unwrap(), CallProgress::Pending),
+            matches!(call.progress().unwrap(), CallProgress::Pending),
             "another process is about to start it"
         );
         drop(file);
         eventually("killed before it started", || {
-            matches!(call.answer().unwrap(), CallProgress::NeverStarted)
+            matches!(call.progress().unwrap(), CallProgress::NeverStarted)
         });
 
         fs::rename(call.prepared_path(), call.answer_path()).unwrap();
         let running = File::open(call.answer_path()).unwrap();
         running.lock().unwrap();
-        assert!(matches!(call.answer().unwrap(), CallProgress::Pending));
+        assert!(matches!(call.progress().unwrap(), CallProgress::Pending));
         fs::write(call.answer_path(), "half").unwrap();
         assert_eq!(call.answer_so_far().unwrap(), b"half");
         drop(running);
-        let ended = || matches!(call.answer().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
+        let ended = || matches!(call.progress().unwrap(), CallProgress::Ended(bytes) if bytes == b"half");
         eventually("it has ended", ended);
 
         assert_eq!(journal.open_calls::<serde_json::Value>().unwrap().len(), 1);
@@ -377,7 +377,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (_, call) = call(directory.path());
         File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
-        let CallProgress::Ended(bytes) = call.answer().unwrap() else { panic!("it has ended") };
+        let CallProgress::Ended(bytes) = call.progress().unwrap() else { panic!("it has ended") };
         assert_eq!(bytes.len() as u64, crate::cpi::ANSWER_LIMIT + 1);
     }
 

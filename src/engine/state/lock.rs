@@ -65,7 +65,7 @@ fn user() -> String {
 
 /// Decides whether to try again while another run has the lock. Gets the error that names the holder; returns
 /// `Ok` to try again, or the error to give up.
-pub type HeldLockHandler<'w> = dyn FnMut(Error) -> Result<()> + 'w;
+pub type LockConflictHandler<'w> = dyn FnMut(Error) -> Result<()> + 'w;
 
 /// The lock, held until dropped.
 #[derive(Debug)]
@@ -129,12 +129,12 @@ impl HeldLockFile {
 
 impl FileLock {
     /// Takes the lock at `path`, and gives the file the owner of `state`. While another run holds it, calls
-    /// `held` with the error that names the holder, and tries again if `held` returns `Ok`.
+    /// `on_conflict` with the error that names the holder, and tries again if `on_conflict` returns `Ok`.
     pub(super) fn take(
         path: &Path,
         state: &Path,
         holder: &Holder,
-        held: &mut HeldLockHandler<'_>,
+        on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let path = path.to_owned();
         let failed = |error| {
@@ -149,7 +149,7 @@ impl FileLock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    held(in_use_by(&path, &mut file))?;
+                    on_conflict(in_use_by(&path, &mut file))?;
                     continue;
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),

@@ -10,12 +10,12 @@ mod calls;
 mod change;
 mod credentials;
 mod durations;
-mod file;
 mod handle;
 mod identity;
 mod journal;
 mod location;
 mod lock;
+mod records;
 mod salted;
 mod storage;
 mod store;
@@ -26,15 +26,15 @@ mod wait;
 pub use change::{Change, Rejected};
 pub use credentials::Credentials;
 pub use durations::Durations;
-pub use file::{
-    AbsentMethod, AgentTask, DiskRecord, Extension, FORMAT_VERSION, ReleaseRecord, ReplacedOn,
-    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmRecord,
-};
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
 pub use location::{CpiLocation, CurrentLocation};
-pub use lock::{HeldLockHandler, Holder};
+pub use lock::{Holder, LockConflictHandler};
+pub use records::{
+    AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, ReplacedOn,
+    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmRecord,
+};
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
     BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings, BucketUrl, COMPANION_FILES, Document, Storage, run_keeper,

@@ -1,9 +1,9 @@
 //! The store: the locked state, and the only way to write it.
 
 use super::change::Change;
-use super::file::State;
 use super::journal::Journal;
-use super::lock::{HeldLockHandler, Holder, StateLock};
+use super::lock::{Holder, LockConflictHandler, StateLock};
+use super::records::State;
 use super::storage::{BACKUP, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
@@ -18,7 +18,7 @@ pub struct Store {
     exists: bool,
     /// True if this run need not keep a version before it writes, because it already kept one or created the
     /// state.
-    kept: bool,
+    version_kept: bool,
     lock: StateLock,
 }
 
@@ -28,21 +28,26 @@ impl Store {
         Self::open_waiting(storage, holder, &mut Err)
     }
 
-    /// Like [`Store::open`], but while another run holds the state, `held` decides whether to try again.
-    pub fn open_waiting(storage: &Storage, holder: &Holder, held: &mut HeldLockHandler<'_>) -> Result<Self> {
+    /// Like [`Store::open`], but while another run holds the state, `on_conflict` decides whether to try
+    /// again.
+    pub fn open_waiting(
+        storage: &Storage,
+        holder: &Holder,
+        on_conflict: &mut LockConflictHandler<'_>,
+    ) -> Result<Self> {
         let storage = storage.resolved()?;
-        let lock = storage.lock(holder, held)?;
+        let lock = storage.lock(holder, on_conflict)?;
         let read = State::read_with_form(&storage)?;
         let exists = read.is_some();
-        storage.reencrypt(read.as_ref().map(|(_, kept)| *kept))?;
+        storage.reencrypt(read.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
-        let settled = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
+        let no_call_is_open = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
             Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
-        let store = Store { storage, state, journal, exists, kept: false, lock };
+        let store = Store { storage, state, journal, exists, version_kept: false, lock };
         // An open `create_vm` may have created a VM that needs the registry.
-        if settled && store.state.vm_cid().is_none() {
+        if no_call_is_open && store.state.vm_cid().is_none() {
             store.forget_registry()?;
         }
         Ok(store)
@@ -56,22 +61,22 @@ impl Store {
     pub fn restore(
         storage: &Storage,
         holder: &Holder,
-        held: &mut HeldLockHandler<'_>,
+        on_conflict: &mut LockConflictHandler<'_>,
         version: &str,
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
         let storage = storage.resolved()?;
-        let lock = storage.lock(holder, held)?;
-        let kept = storage
+        let lock = storage.lock(holder, on_conflict)?;
+        let stored_form = storage
             .stored_form()
             .map_err(|error| Error::io(format!("reading the state '{storage}'"), error))?;
-        storage.reencrypt(kept)?;
-        let kept = versions::versions(&storage)?;
-        let names: Vec<&str> = kept.iter().map(|kept| kept.name.as_str()).collect();
+        storage.reencrypt(stored_form)?;
+        let versions = versions::versions(&storage)?;
+        let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
         let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known})");
         let wanted =
-            kept.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
+            versions.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
         let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
         let (exists, present) = match State::read(&storage) {
@@ -82,7 +87,7 @@ impl Store {
         agree(present.as_ref(), &wanted)?;
         let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
-        let mut store = Store { storage, state, journal, exists, kept: false, lock };
+        let mut store = Store { storage, state, journal, exists, version_kept: false, lock };
         store.commit(Change::Replaced(Box::new(wanted)))
     }
 
@@ -131,7 +136,7 @@ impl Store {
     fn forget_registry(&self) -> Result<()> {
         self.journal
             .forget_registry()
-            .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry()), error))
+            .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry_document()), error))
     }
 
     /// Writes a state that does not exist yet, so that the director id is on record before a CPI sees it.
@@ -146,10 +151,10 @@ impl Store {
         self.storage.check_lock()?;
         let bytes = next.to_bytes()?;
         let what = || format!("writing the state '{}' failed", self.storage);
-        if self.exists && !self.kept {
+        if self.exists && !self.version_kept {
             // A version is kept only once per run, because a run writes often.
             self.keep_version().context(what)?;
-            self.kept = true;
+            self.version_kept = true;
         }
         if self.exists {
             self.storage
@@ -170,7 +175,7 @@ impl Store {
         self.state = next;
         self.exists = true;
         // A state that this run created has no earlier version.
-        self.kept = true;
+        self.version_kept = true;
         Ok(())
     }
 
@@ -186,9 +191,9 @@ impl Store {
             .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.storage), error))?;
         let backup = self.storage.keeps_backup().then_some(BACKUP);
         for document in backup.into_iter().chain([""]) {
-            self.storage
-                .remove(document)
-                .map_err(|error| Error::io(format!("removing '{}'", self.storage.name(document)), error))?;
+            self.storage.remove(document).map_err(|error| {
+                Error::io(format!("removing '{}'", self.storage.location_of(document)), error)
+            })?;
         }
         Ok(())
     }
@@ -207,7 +212,7 @@ mod tests {
     }
 
     fn backup_path(path: &Path) -> PathBuf {
-        at(path).name(BACKUP).into()
+        at(path).location_of(BACKUP).into()
     }
 
     fn holder() -> Holder {
@@ -366,7 +371,7 @@ mod tests {
             registry: None,
             holder: None,
         };
-        let file = PathBuf::from(store.journal().registry().to_string());
+        let file = PathBuf::from(store.journal().registry_document().to_string());
         let call = store.journal().call(&intent.request_id);
         store.journal().announce(&call, &intent).unwrap();
         fs::write(&file, "{}").unwrap();
@@ -381,7 +386,7 @@ mod tests {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            spec_digests: None,
+            property_digests: None,
             ready: false,
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();

@@ -1,7 +1,7 @@
 //! Groups suspects that look alike, so that repeated failures of one call are shown once.
 
-use super::file::Suspect;
 use super::handle::in_iaas;
+use super::records::Suspect;
 
 /// Suspects of one kind at one CPI. They differ at most in the id of the VM's agent, the answer of the CPI
 /// and the time of the call. Oldest first, never empty.

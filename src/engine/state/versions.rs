@@ -4,7 +4,7 @@
 use std::io;
 use std::time::SystemTime;
 
-use super::file::State;
+use super::records::State;
 use super::storage::{BACKUP, Storage, VERSIONS};
 use base::{Error, Result};
 
@@ -36,7 +36,7 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
         if let Some(found) = storage.read(&document).map_err(failed)? {
-            let (location, written) = (storage.name(&document), found.written);
+            let (location, written) = (storage.location_of(&document), found.written);
             versions.push(Version { name, location, written, state: State::parse(&found.bytes) });
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let number = newest + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
     storage.write(&document(number), &found.bytes)?;
-    storage.date(&document(number), found.written);
+    storage.set_written_time(&document(number), found.written);
     for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
         storage.remove(&document(*old))?;
     }

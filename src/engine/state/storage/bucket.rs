@@ -12,48 +12,48 @@ use std::time::SystemTime;
 use object_store::UpdateVersion;
 use parking_lot::Mutex;
 
+use super::bucket_client::{BucketClient, WriteCondition, WriteOutcome};
 use super::lease::{HeldLease, Lease};
-use super::objects::{Objects, WriteCondition, WriteOutcome};
 use super::settings::BucketSettings;
-use crate::state::lock::{HeldLockHandler, Holder};
+use crate::state::lock::{Holder, LockConflictHandler};
 use base::Result;
 use base::encryption::Encryption;
 
 /// The documents of one state in a bucket, with their last known versions.
 #[derive(Debug)]
-pub(super) struct Bucket {
-    objects: Arc<Objects>,
+pub(super) struct BucketDocuments {
+    client: Arc<BucketClient>,
     /// The version of each document as last read or written.
     known: Mutex<HashMap<String, UpdateVersion>>,
-    /// The tenure of the lease that this run took.
-    tenure: Mutex<Option<Arc<HeldLease>>>,
+    /// The lease that this run took.
+    held_lease: Mutex<Option<Arc<HeldLease>>>,
 }
 
-impl Bucket {
+impl BucketDocuments {
     /// Creates the access to the objects of a state. Makes no request.
     pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
-        let objects = Arc::new(Objects::open(settings)?);
-        Ok(Bucket { objects, known: Mutex::default(), tenure: Mutex::default() })
+        let client = Arc::new(BucketClient::open(settings)?);
+        Ok(BucketDocuments { client, known: Mutex::default(), held_lease: Mutex::default() })
     }
 
     /// Returns the URL of a document.
     pub(super) fn url(&self, document: &str) -> String {
-        self.objects.url(document)
+        self.client.url(document)
     }
 
     /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
-        let found = self.objects.get(document)?;
+        let found = self.client.get(document)?;
         self.remember_version(document, found.as_ref().map(|object| object.version.clone()));
         Ok(found.map(|object| (object.bytes, object.written)))
     }
 
     /// Writes a document. Fails if it is not the version that was last read or written.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
-        self.objects.interruption.begin_writing();
+        self.client.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
         let over = known.map_or(WriteCondition::Nothing, WriteCondition::This);
-        match self.objects.put(document, bytes, &over)? {
+        match self.client.put(document, bytes, &over)? {
             WriteOutcome::Done(version) => {
                 self.remember_version(document, Some(version));
                 Ok(())
@@ -64,9 +64,9 @@ impl Bucket {
 
     /// Removes a document. Fails if it is not the version that was last read or written.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
-        self.objects.interruption.begin_writing();
+        self.client.interruption.begin_writing();
         let known = self.known.lock().get(document).cloned();
-        if !self.objects.delete(document, known.as_ref())? {
+        if !self.client.delete(document, known.as_ref())? {
             return Err(self.changed(document));
         }
         self.remember_version(document, None);
@@ -82,7 +82,7 @@ impl Bucket {
 
     /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
-        self.objects.list(folder)
+        self.client.list(folder)
     }
 
     fn remember_version(&self, document: &str, version: Option<UpdateVersion>) {
@@ -93,16 +93,16 @@ impl Bucket {
         };
     }
 
-    /// Takes the lease. While another run holds it, calls `held` with the error that names the holder.
+    /// Takes the lease. While another run holds it, calls `on_conflict` with the error that names the holder.
     pub(super) fn take_lease(
         &self,
         holder: &Holder,
         calls: &Path,
         encryption: &Encryption,
-        held: &mut HeldLockHandler<'_>,
+        on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Lease> {
-        let lease = Lease::take(&self.objects, holder, calls, encryption, held)?;
-        *self.tenure() = Some(Arc::clone(lease.held_lease()));
+        let lease = Lease::take(&self.client, holder, calls, encryption, on_conflict)?;
+        *self.held_lease() = Some(Arc::clone(lease.held_lease()));
         // Versions read before may have been replaced under another holder of the lease.
         self.known.lock().clear();
         Ok(lease)
@@ -121,35 +121,35 @@ impl Bucket {
 
     /// Fails if this run took the lease and has lost it.
     pub(super) fn check_lease(&self) -> Result<()> {
-        match &*self.tenure() {
-            Some(tenure) => tenure.check(),
+        match &*self.held_lease() {
+            Some(held_lease) => held_lease.check(),
             None => Ok(()),
         }
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer.
     pub(super) fn set_prompting(&self, is_prompting: bool) {
-        if let Some(tenure) = &*self.tenure() {
-            tenure.set_prompting(is_prompting);
+        if let Some(held_lease) = &*self.held_lease() {
+            held_lease.set_prompting(is_prompting);
         }
     }
 
-    /// Like [`Bucket::check_lease`], but also asks the server.
+    /// Like [`BucketDocuments::check_lease`], but also asks the server.
     pub(super) fn confirm_lease(&self) -> Result<()> {
         // The mutex is not held during the request.
-        let tenure = self.tenure().clone();
-        tenure.map_or(Ok(()), |tenure| tenure.confirm())
+        let held_lease = self.held_lease().clone();
+        held_lease.map_or(Ok(()), |held_lease| held_lease.confirm())
     }
 
     /// Checks that the server respects conditional writes.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
-        match &*self.tenure() {
-            Some(tenure) => tenure.verify_conditional_writes(),
+        match &*self.held_lease() {
+            Some(held_lease) => held_lease.verify_conditional_writes(),
             None => Ok(()),
         }
     }
 
-    fn tenure(&self) -> parking_lot::MutexGuard<'_, Option<Arc<HeldLease>>> {
-        self.tenure.lock()
+    fn held_lease(&self) -> parking_lot::MutexGuard<'_, Option<Arc<HeldLease>>> {
+        self.held_lease.lock()
     }
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::bucket_client::{BucketClient, WriteCondition};
 use super::lease::Lease;
-use super::objects::{Objects, WriteCondition};
 use super::settings::BucketSettings;
 use crate::state::calls::{self, CallFiles, ProcessProgress, WatchedCall};
 use crate::state::wait::wait_for_answer;
@@ -30,7 +30,7 @@ const RETRY_PERIOD: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-impl Objects {
+impl BucketClient {
     /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Retries errors such as a denied access
     /// only for the length of the lease, within which they may pass.
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -66,7 +66,7 @@ struct Instructions {
 pub(super) struct Keeper {
     child: Child,
     /// Standard input of the keeper. The kernel closes it when this process ends, even by SIGKILL.
-    order: ChildStdin,
+    run_pipe: ChildStdin,
 }
 
 impl Keeper {
@@ -85,7 +85,7 @@ impl Keeper {
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
-        let Some(mut order) = child.stdin.take() else {
+        let Some(mut run_pipe) = child.stdin.take() else {
             return Err(failed(std::io::Error::other("it has no standard input")));
         };
         let instructions = Instructions {
@@ -96,20 +96,20 @@ impl Keeper {
         };
         let mut line = serde_json::to_vec(&instructions).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
-        order.write_all(&line).map_err(failed)?;
-        Ok(Keeper { child, order })
+        run_pipe.write_all(&line).map_err(failed)?;
+        Ok(Keeper { child, run_pipe })
     }
 
     /// Ends the keeper of a run that leaves no calls to it.
     pub(super) fn stop(mut self) {
-        let _ = self.order.write_all(DONE);
-        drop(self.order);
+        let _ = self.run_pipe.write_all(DONE);
+        drop(self.run_pipe);
         let _ = self.child.wait();
     }
 
     /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call is pending.
     pub(super) fn hand_over(mut self, calls: &Path) {
-        drop(self.order);
+        drop(self.run_pipe);
         let pending = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Pending));
         if calls::announced(calls).iter().any(pending) {
             return;
@@ -129,21 +129,22 @@ pub fn run_keeper() -> Result<()> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line).map_err(failed)?;
-    let order: Instructions = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
+    let instructions: Instructions = serde_json::from_slice(&line).map_err(|error| failed(error.into()))?;
     let mut rest = Vec::new();
     let _ = input.read_to_end(&mut rest);
     if rest == DONE {
         return Ok(());
     }
     // The files are opened first, because they may be removed soon after the run was killed.
-    let calls: Vec<_> = calls::announced(&order.calls).into_iter().map(CallFiles::watch).collect();
-    let objects = Arc::new(Objects::open(&order.settings)?);
-    let lease = objects
-        .retry(|| Lease::inherit(&objects, order.owner, &order.calls))
-        .map_err(|error| Error::io(format!("continuing the lease of '{}'", objects.url("")), error))?;
+    let calls: Vec<_> = calls::announced(&instructions.calls).into_iter().map(CallFiles::watch).collect();
+    let client = Arc::new(BucketClient::open(&instructions.settings)?);
+    let lease = client
+        .retry(|| Lease::inherit(&client, instructions.owner, &instructions.calls))
+        .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url("")), error))?;
     let mut kept = Ok(());
     for call in calls {
-        let published = call.map_err(failed).and_then(|call| publish(&objects, &order.encryption, &call));
+        let published =
+            call.map_err(failed).and_then(|call| publish(&client, &instructions.encryption, &call));
         kept = kept.and(published);
     }
     match &kept {
@@ -155,7 +156,7 @@ pub fn run_keeper() -> Result<()> {
 }
 
 /// Waits for the outcome of a call and copies it into the bucket.
-fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) -> Result<()> {
+fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall) -> Result<()> {
     let call = watched.files();
     let failed = |error| Error::io(format!("keeping the answer to call {}", call.request_id()), error);
     let (kind, bytes) = wait_for_answer(
@@ -177,15 +178,15 @@ fn publish(objects: &Objects, encryption: &Encryption, watched: &WatchedCall) ->
     )?;
     let bytes = encryption.encrypt(&bytes).map_err(failed)?;
     let document = |kind| calls::document(call.request_id(), kind);
-    objects
+    client
         .retry(|| {
             // Another run may have settled the call meanwhile, and the answer would then stay forever. The
             // note that a call was never made may arrive before its announcement.
-            if kind == calls::ANSWER_KIND && objects.get(&document(calls::INTENT_KIND))?.is_none() {
+            if kind == calls::ANSWER_KIND && client.get(&document(calls::INTENT_KIND))?.is_none() {
                 return Ok(());
             }
             // A conflict is fine: an existing document has the same content.
-            objects.put(&document(kind), &bytes, &WriteCondition::Nothing).map(drop)
+            client.put(&document(kind), &bytes, &WriteCondition::Nothing).map(drop)
         })
         .map_err(failed)?;
     call.remove_announcement();

@@ -20,10 +20,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::LOCK;
+use super::bucket_client::{BucketClient, Object, WriteCondition, WriteOutcome};
 use super::http::Interruption;
 use super::keeper::Keeper;
-use super::objects::{Object, Objects, WriteCondition, WriteOutcome};
-use crate::state::lock::{HeldLockHandler, Holder, in_use};
+use crate::state::lock::{Holder, LockConflictHandler, in_use};
 use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
 use base::{Error, ErrorKind, Result, encoding};
@@ -68,7 +68,7 @@ pub(in crate::state) struct Lease {
 /// The state of a lease that this process holds or held.
 #[derive(Debug)]
 pub(super) struct HeldLease {
-    objects: Arc<Objects>,
+    client: Arc<BucketClient>,
     calls: PathBuf,
     encryption: Encryption,
     state: Mutex<HeldLeaseState>,
@@ -94,26 +94,26 @@ struct HeldLeaseState {
 
 impl Lease {
     /// Takes the lease once no other run holds a valid one, and starts to renew it in the background. While
-    /// another run holds it, calls `held` with the error that names the holder, and tries again if `held`
+    /// another run holds it, calls `on_conflict` with the error that names the holder, and tries again if it
     /// returns `Ok`.
     pub(super) fn take(
-        objects: &Arc<Objects>,
+        client: &Arc<BucketClient>,
         holder: &Holder,
         calls: &Path,
         encryption: &Encryption,
-        held: &mut HeldLockHandler<'_>,
+        on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
-        let failed = |error| Error::io(format!("locking '{}'", objects.url("")), error);
-        let mut content = LeaseContent::new(holder, objects.settings.lease);
+        let failed = |error| Error::io(format!("locking '{}'", client.url("")), error);
+        let mut content = LeaseContent::new(holder, client.settings.lease);
         let mut looked = false;
         loop {
-            let present = if looked { objects.get(LOCK).map_err(failed)? } else { None };
+            let present = if looked { client.get(LOCK).map_err(failed)? } else { None };
             looked = true;
             let condition = match &present {
                 None => WriteCondition::Nothing,
-                Some(object) => match remaining(object, objects.settings.lease) {
+                Some(object) => match remaining(object, client.settings.lease) {
                     Some(left) => {
-                        held(in_use_by(objects, object, left))?;
+                        on_conflict(in_use_by(client, object, left))?;
                         continue;
                     }
                     None => WriteCondition::This(object.version.clone()),
@@ -123,7 +123,7 @@ impl Lease {
             content.date();
             content.is_unfenced = call_rules::must_fence(present.is_some());
             let WriteOutcome::Done(version) =
-                objects.put(LOCK, &content.bytes(), &condition).map_err(failed)?
+                client.put(LOCK, &content.bytes(), &condition).map_err(failed)?
             else {
                 continue;
             };
@@ -142,7 +142,7 @@ impl Lease {
                 prompting_since: None,
                 ended: false,
             };
-            let held_lease = Arc::new(HeldLease::new(objects, calls, encryption, state));
+            let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
             let renewing = Some(held_lease.renew_in_background().map_err(failed)?);
             let lease = Lease { held_lease, renewing, taken_over };
             lease.held_lease.start_keeper()?;
@@ -152,10 +152,10 @@ impl Lease {
 
     /// Continues the lease of a run that has ended. Returns `None` if the lease no longer belongs to that
     /// run.
-    pub(super) fn inherit(objects: &Arc<Objects>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
+    pub(super) fn inherit(client: &Arc<BucketClient>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
         // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
-        let Some(object) = objects.get(LOCK)? else { return Ok(None) };
+        let Some(object) = client.get(LOCK)? else { return Ok(None) };
         let content = serde_json::from_slice::<LeaseContent>(&object.bytes)
             .ok()
             .filter(|content| content.owner == owner);
@@ -170,7 +170,7 @@ impl Lease {
             prompting_since: None,
             ended: false,
         };
-        let held_lease = Arc::new(HeldLease::new(objects, calls, encryption, state));
+        let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
         // The first attempt may conflict with a last renewal by the run itself.
         let _ = held_lease.renew() || held_lease.renew();
         let renewing = Some(held_lease.renew_in_background()?);
@@ -191,7 +191,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let held_lease = &self.held_lease;
-        held_lease.objects.interruption.begin_cleaning_up();
+        held_lease.client.interruption.begin_cleaning_up();
         held_lease.state().ended = true;
         held_lease.ended_signal.notify_all();
         if let Some(renewing) = self.renewing.take() {
@@ -207,7 +207,7 @@ impl Drop for Lease {
                 let may_give_back = call_rules::may_give_back(held_lease.state().content.is_unfenced);
                 let ours = held_lease.state().lost.is_none() && held_lease.is_valid() && may_give_back;
                 let version = held_lease.state().version.clone();
-                if ours && let Err(error) = held_lease.objects.delete(LOCK, Some(&version)) {
+                if ours && let Err(error) = held_lease.client.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
@@ -217,9 +217,9 @@ impl Drop for Lease {
 }
 
 impl HeldLease {
-    fn new(objects: &Arc<Objects>, calls: &Path, encryption: &Encryption, state: HeldLeaseState) -> Self {
+    fn new(client: &Arc<BucketClient>, calls: &Path, encryption: &Encryption, state: HeldLeaseState) -> Self {
         HeldLease {
-            objects: Arc::clone(objects),
+            client: Arc::clone(client),
             calls: calls.to_owned(),
             encryption: encryption.clone(),
             state: Mutex::new(state),
@@ -251,7 +251,7 @@ impl HeldLease {
             None if good => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
         };
-        let url = self.objects.url("");
+        let url = self.client.url("");
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
             .with_note("this run stops here; everything that it did is in the state or the journal")
             .with_hint(
@@ -263,9 +263,9 @@ impl HeldLease {
     /// sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
-        let present = self.objects.get(LOCK).map_err(|error| {
+        let present = self.client.get(LOCK).map_err(|error| {
             Error::io(
-                format!("looking whether this run still has the lease on '{}'", self.objects.url("")),
+                format!("looking whether this run still has the lease on '{}'", self.client.url("")),
                 error,
             )
         })?;
@@ -279,7 +279,7 @@ impl HeldLease {
     /// Starts the keeper, which takes over if this process is killed. The keeper gives the lease back when
     /// the outcome of all announced calls is known.
     fn start_keeper(&self) -> Result<()> {
-        let shared = &self.objects.settings;
+        let shared = &self.client.settings;
         let Some(executable) = &shared.executable else { return Ok(()) };
         let owner = self.state().content.owner;
         let started = Keeper::start(executable, shared, owner, &self.calls, &self.encryption)?;
@@ -296,7 +296,7 @@ impl HeldLease {
         if *proven {
             return Ok(());
         }
-        let url = self.objects.url(LOCK);
+        let url = self.client.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
         for (write_condition, condition) in
             [(WriteCondition::Nothing, "If-None-Match"), (WriteCondition::This(never), "If-Match")]
@@ -305,7 +305,7 @@ impl HeldLease {
                 expires: "when the server ignores conditions".to_owned(),
                 ..self.state().content.clone()
             };
-            let written = self.objects.put(LOCK, &content.bytes(), &write_condition);
+            let written = self.client.put(LOCK, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
                 written.map_err(|error| Error::io(format!("trying '{url}'"), error))?
             {
@@ -364,7 +364,7 @@ impl HeldLease {
         let timeout = base::text::duration(lasts * PROMPT_LEASES);
         self.state().lost =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
-        if let Err(error) = self.objects.delete(LOCK, Some(&version)) {
+        if let Err(error) = self.client.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
         }
     }
@@ -378,7 +378,7 @@ impl HeldLease {
             (state.content.clone(), state.version.clone())
         };
         let started = uptime();
-        match self.objects.put(LOCK, &content.bytes(), &WriteCondition::This(version)) {
+        match self.client.put(LOCK, &content.bytes(), &WriteCondition::This(version)) {
             Ok(WriteOutcome::Done(version)) => {
                 let mut state = self.state();
                 state.version = version;
@@ -387,7 +387,7 @@ impl HeldLease {
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
-                let Ok(present) = self.objects.get(LOCK) else { return false };
+                let Ok(present) = self.client.get(LOCK) else { return false };
                 let held = held_by(content.owner, present.as_ref());
                 let mut state = self.state();
                 match (held, present) {
@@ -453,9 +453,9 @@ fn remaining(object: &Object, usual: Duration) -> Option<Duration> {
     lasts.checked_sub(age).filter(|left| !left.is_zero())
 }
 
-fn in_use_by(objects: &Objects, object: &Object, left: Duration) -> Error {
+fn in_use_by(client: &BucketClient, object: &Object, left: Duration) -> Error {
     let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
-    let lock = objects.url(LOCK);
+    let lock = client.url(LOCK);
     in_use(
         holder.as_ref(),
         format!(

@@ -16,11 +16,11 @@
 
 mod address;
 mod bucket;
+mod bucket_client;
 mod directory;
 mod http;
 mod keeper;
 mod lease;
-mod objects;
 mod settings;
 
 use std::io;
@@ -34,10 +34,10 @@ pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
 
 use super::call_rules;
-use super::lock::{FileLock, HeldLockFile, HeldLockHandler, Holder, StateLock};
+use super::lock::{FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock};
 use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
-use bucket::Bucket;
+use bucket::BucketDocuments;
 use directory::Directory;
 
 /// The storage of one state: a directory or a bucket. Cheap to clone.
@@ -50,7 +50,7 @@ struct Inner {
     /// The directory to which CPI processes write their answers.
     calls: PathBuf,
     /// True if that directory is not the journal, so other machines cannot see the answers.
-    apart: bool,
+    answers_outside_journal: bool,
     encryption: Encryption,
     /// The lock file that this run holds, if the state is in a directory.
     held: OnceLock<HeldLockFile>,
@@ -60,7 +60,7 @@ struct Inner {
 #[derive(Debug)]
 enum Backend {
     Directory(Directory),
-    Bucket(Bucket),
+    Bucket(BucketDocuments),
 }
 
 /// A document as it was read.
@@ -104,7 +104,7 @@ impl From<&Path> for Storage {
 
 impl std::fmt::Display for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name(""))
+        f.write_str(&self.location_of(""))
     }
 }
 
@@ -112,7 +112,13 @@ impl Storage {
     fn in_directory(directory: Directory) -> Self {
         let calls = directory.path(JOURNAL);
         let (backend, held) = (Backend::Directory(directory), OnceLock::new());
-        Storage(Arc::new(Inner { backend, calls, apart: false, encryption: Encryption::default(), held }))
+        Storage(Arc::new(Inner {
+            backend,
+            calls,
+            answers_outside_journal: false,
+            encryption: Encryption::default(),
+            held,
+        }))
     }
 
     /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so with encryption
@@ -121,19 +127,19 @@ impl Storage {
     pub fn encrypted(self, encryption: Encryption, calls: PathBuf) -> Self {
         match &self.0.backend {
             Backend::Directory(directory) => {
-                let apart = encryption.encrypts();
-                let calls = if apart { calls } else { directory.path(JOURNAL) };
+                let answers_outside_journal = encryption.encrypts();
+                let calls = if answers_outside_journal { calls } else { directory.path(JOURNAL) };
                 let (backend, held) = (Backend::Directory(directory.clone()), OnceLock::new());
-                Storage(Arc::new(Inner { backend, calls, apart, encryption, held }))
+                Storage(Arc::new(Inner { backend, calls, answers_outside_journal, encryption, held }))
             }
             Backend::Bucket(_) => self,
         }
     }
 
     /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls`.
-    pub fn settings(settings: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
-        let (backend, held) = (Backend::Bucket(Bucket::open(settings)?), OnceLock::new());
-        Ok(Storage(Arc::new(Inner { backend, calls, apart: true, encryption, held })))
+    pub fn in_bucket(settings: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
+        let (backend, held) = (Backend::Bucket(BucketDocuments::open(settings)?), OnceLock::new());
+        Ok(Storage(Arc::new(Inner { backend, calls, answers_outside_journal: true, encryption, held })))
     }
 
     /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
@@ -164,7 +170,7 @@ impl Storage {
     }
 
     /// Returns the path or URL of a document.
-    pub fn name(&self, document: &str) -> String {
+    pub fn location_of(&self, document: &str) -> String {
         match &self.0.backend {
             Backend::Directory(directory) => directory.path(document).display().to_string(),
             Backend::Bucket(bucket) => bucket.url(document),
@@ -184,7 +190,7 @@ impl Storage {
     /// Returns the state file if CPI processes write their answers to a directory beside it.
     pub(super) fn state_beside_calls(&self) -> Option<&Path> {
         match &self.0.backend {
-            Backend::Directory(directory) if !self.0.apart => Some(directory.state()),
+            Backend::Directory(directory) if !self.0.answers_outside_journal => Some(directory.state()),
             Backend::Directory(_) | Backend::Bucket(_) => None,
         }
     }
@@ -192,7 +198,7 @@ impl Storage {
     /// Returns true if CPI processes write their answers outside the journal, where other machines cannot see
     /// them.
     pub(super) fn answers_outside_journal(&self) -> bool {
-        self.0.apart
+        self.0.answers_outside_journal
     }
 
     /// Returns true if the version before each write is kept in a separate document.
@@ -303,7 +309,7 @@ impl Storage {
     }
 
     /// Removes a folder if it is empty.
-    pub(super) fn tidy(&self, folder: &str) {
+    pub(super) fn remove_if_empty(&self, folder: &str) {
         if let Backend::Directory(directory) = &self.0.backend {
             let _ = std::fs::remove_dir(directory.path(folder));
         }
@@ -337,7 +343,7 @@ impl Storage {
     }
 
     /// Sets the modification time of a document, if the storage supports it.
-    pub(super) fn date(&self, document: &str, written: SystemTime) {
+    pub(super) fn set_written_time(&self, document: &str, written: SystemTime) {
         if let Backend::Directory(directory) = &self.0.backend {
             // The time is only for display, so errors do not matter.
             let _ = std::fs::File::options()
@@ -355,19 +361,23 @@ impl Storage {
         }
     }
 
-    /// Takes the lock. While another run holds it, calls `held` with the error that names the holder, and
-    /// tries again if `held` returns `Ok`.
-    pub(super) fn lock(&self, holder: &Holder, held: &mut HeldLockHandler<'_>) -> Result<StateLock> {
+    /// Takes the lock. While another run holds it, calls `on_conflict` with the error that names the holder,
+    /// and tries again if it returns `Ok`.
+    pub(super) fn lock(
+        &self,
+        holder: &Holder,
+        on_conflict: &mut LockConflictHandler<'_>,
+    ) -> Result<StateLock> {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 directory.check()?;
-                let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, held)?;
+                let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, on_conflict)?;
                 // Each storage that is locked was resolved for this purpose, so it is locked only once.
                 let _ = self.0.held.set(lock.file());
                 Ok(StateLock::File(lock))
             }
             Backend::Bucket(bucket) => {
-                let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, held)?;
+                let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, on_conflict)?;
                 if call_rules::must_fence(lease.taken_over.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                     lease.held_lease().mark_fenced();
@@ -403,7 +413,7 @@ impl Storage {
     ///
     /// Called between the announcement and the beginning of an effect, so the next run knows of the effect
     /// even if the lock is lost meanwhile.
-    pub fn confirm_lock(&self) -> Result<()> {
+    pub fn confirm_lock_with_server(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => self.check_lock(),
             Backend::Bucket(bucket) => bucket.confirm_lease(),
@@ -411,7 +421,7 @@ impl Storage {
     }
 
     /// Checks, before the first effect of a run, that the server provides a lock.
-    pub(super) fn verify_lock(&self) -> Result<()> {
+    pub(super) fn verify_server_locks(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => Ok(()),
             Backend::Bucket(bucket) => bucket.verify_conditional_writes(),
@@ -428,7 +438,7 @@ impl From<&Path> for Document {
 
 impl std::fmt::Display for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.storage.name(&self.name))
+        f.write_str(&self.storage.location_of(&self.name))
     }
 }
 

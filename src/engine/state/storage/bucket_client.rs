@@ -1,4 +1,5 @@
-//! The objects of a bucket: single requests, with errors that name the object and the next step.
+//! The client of a bucket: single requests for its objects, with errors that name the object and the next
+//! step.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +19,7 @@ use net::http_client::INTERRUPT_CHECK_INTERVAL;
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The client of a bucket: single requests.
-pub(super) struct Objects {
+pub(super) struct BucketClient {
     pub(super) settings: BucketSettings,
     store: Arc<dyn ObjectStore>,
     pub(super) interruption: Interruption,
@@ -51,18 +52,18 @@ pub(super) enum WriteOutcome {
     Conflict,
 }
 
-impl fmt::Debug for Objects {
+impl fmt::Debug for BucketClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.settings.fmt(f)
     }
 }
 
-impl Objects {
+impl BucketClient {
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
         let interruption = settings.interruption();
         let store = settings.store(&interruption)?;
-        Ok(Objects { settings: settings.clone(), store, interruption })
+        Ok(BucketClient { settings: settings.clone(), store, interruption })
     }
 
     /// Returns the URL of an object.
@@ -77,7 +78,7 @@ impl Objects {
     /// Reads an object, if it exists.
     pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
         let path = self.path(document)?;
-        let read = self.wait(async {
+        let read = self.run_request(async {
             let found = self.store.get(&path).await?;
             let version =
                 UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
@@ -88,7 +89,9 @@ impl Objects {
         })?;
         match read {
             Ok(object) => Ok(Some(object)),
-            Err(object_store::Error::NotFound { source, .. }) if !is_bucket(&source.to_string()) => Ok(None),
+            Err(object_store::Error::NotFound { source, .. }) if !is_missing_bucket(&source.to_string()) => {
+                Ok(None)
+            }
             Err(error) => Err(self.storage_error("reading", document, &error)),
         }
     }
@@ -105,9 +108,9 @@ impl Objects {
             WriteCondition::Nothing => PutMode::Create,
             WriteCondition::This(version) => PutMode::Update(version.clone()),
         };
-        let written = self.again("write", document, || {
+        let written = self.retry_change("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
-            self.wait(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
+            self.run_request(self.store.put_opts(&path, PutPayload::from(bytes.to_vec()), options))
         })?;
         match written {
             Ok(result) => Ok(WriteOutcome::Done(result.into())),
@@ -126,11 +129,13 @@ impl Objects {
     /// can check. Returns true if the object no longer exists.
     pub(super) fn delete(&self, document: &str, version: Option<&UpdateVersion>) -> io::Result<bool> {
         let path = self.path(document)?;
-        let deleted = self.again("deletion", document, || {
+        let deleted = self.retry_change("deletion", document, || {
             let deletion = self.store.delete(&path);
             match version {
-                Some(version) => self.wait(on_condition(self.settings.address.service, version, deletion)),
-                None => self.wait(deletion),
+                Some(version) => {
+                    self.run_request(on_condition(self.settings.address.service, version, deletion))
+                }
+                None => self.run_request(deletion),
             }
         })?;
         match deleted {
@@ -144,7 +149,7 @@ impl Objects {
     /// Lists the names in a folder with the times at which they were written.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<(String, SystemTime)>> {
         let path = self.path(folder)?;
-        let listed = self.wait(self.store.list_with_delimiter(Some(&path)))?;
+        let listed = self.run_request(self.store.list_with_delimiter(Some(&path)))?;
         let listed = listed.map_err(|error| self.storage_error("listing", folder, &error))?;
         let names = listed
             .objects
@@ -155,7 +160,7 @@ impl Objects {
 
     /// Repeats a change until its outcome is known, a limited number of times. The caller must check whether
     /// an earlier attempt succeeded although its answer was lost.
-    fn again<T>(
+    fn retry_change<T>(
         &self,
         what: &str,
         document: &str,
@@ -178,7 +183,7 @@ impl Objects {
 
     /// Runs requests to their end, or until a signal ends them. Each call has a runtime of its own, because
     /// several threads may make requests at a time.
-    fn wait<T>(
+    fn run_request<T>(
         &self,
         requests: impl Future<Output = object_store::Result<T>>,
     ) -> io::Result<object_store::Result<T>> {
@@ -219,7 +224,7 @@ impl Objects {
         let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
         let bucket = &self.settings.address.bucket;
         let (kind, why, hint) = match error {
-            _ if is_bucket(&cause) => (
+            _ if is_missing_bucket(&cause) => (
                 io::ErrorKind::NotFound,
                 format!("the bucket '{bucket}' does not exist"),
                 "create the bucket, or correct its name in the URL of the state",
@@ -233,8 +238,8 @@ impl Objects {
             // The library does not map these errors for all kinds of requests.
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(self.settings.advice()),
             _ if says(&["403 Forbidden", "401 Unauthorized"]) => denied(self.settings.advice()),
-            E::NotImplemented { .. } | E::NotSupported { .. } => unable(),
-            _ if says(&["501 Not Implemented"]) => unable(),
+            E::NotImplemented { .. } | E::NotSupported { .. } => unsupported(),
+            _ if says(&["501 Not Implemented"]) => unsupported(),
             _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
                 "the server is too busy, and all retries failed".to_owned(),
@@ -250,7 +255,7 @@ impl Objects {
             }
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
-        io::Error::new(kind, Error::environment(what).with_source(in_one_line(&cause)).with_hint(hint))
+        io::Error::new(kind, Error::environment(what).with_source(summarize_xml(&cause)).with_hint(hint))
     }
 }
 
@@ -261,7 +266,7 @@ fn denied(advice: &'static str) -> FailureParts {
     (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
 }
 
-fn unable() -> FailureParts {
+fn unsupported() -> FailureParts {
     (
         io::ErrorKind::Unsupported,
         "the server does not support conditional writes, so the state cannot be locked there".to_owned(),
@@ -270,7 +275,7 @@ fn unable() -> FailureParts {
 }
 
 /// Replaces an XML answer of the server in an error with its code and message.
-fn in_one_line(cause: &str) -> String {
+fn summarize_xml(cause: &str) -> String {
     let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
     let (before, answer) = cause.split_at(at);
     let said = |tag: &str| {
@@ -282,7 +287,7 @@ fn in_one_line(cause: &str) -> String {
 }
 
 /// Returns true if the server reports that the bucket does not exist.
-fn is_bucket(answer: &str) -> bool {
+fn is_missing_bucket(answer: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
 }
 
@@ -294,8 +299,8 @@ mod tests {
     fn xml_errors_are_shown_on_one_line() {
         let cause = "403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\n<Code>No</Code>\n<Message>not\n \
             you</Message></Error>";
-        assert_eq!(in_one_line(cause), "403 Forbidden: No: not you");
-        assert_eq!(in_one_line("403: <Error></Error>"), "403: ");
-        assert_eq!(in_one_line("io: connection refused"), "io: connection refused");
+        assert_eq!(summarize_xml(cause), "403 Forbidden: No: not you");
+        assert_eq!(summarize_xml("403: <Error></Error>"), "403: ");
+        assert_eq!(summarize_xml("io: connection refused"), "io: connection refused");
     }
 }

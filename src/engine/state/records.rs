@@ -96,7 +96,7 @@ pub struct State {
     pub releases: Vec<ReleaseRecord>,
     /// The section that only monopile reads.
     #[serde(default)]
-    pub monopile: Extension,
+    pub monopile: MonopileSection,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -205,7 +205,7 @@ pub struct ReleaseRecord {
 
 /// The `monopile` section.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Extension {
+pub struct MonopileSection {
     /// The format of this file.
     pub format: u32,
     /// The details of the VM.
@@ -252,9 +252,9 @@ pub struct Extension {
     pub unknown: Map<String, Value>,
 }
 
-impl Default for Extension {
+impl Default for MonopileSection {
     fn default() -> Self {
-        Extension {
+        MonopileSection {
             format: FORMAT_VERSION,
             vm: None,
             bare_vm: None,
@@ -363,10 +363,10 @@ pub struct VmRecord<C = VmCid> {
     /// The first host key of its sshd, in OpenSSH format (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
-    /// The digests of its specification; `None` in records of older versions and of imported VMs.
+    /// The digests of its properties; `None` in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "made_of")]
-    pub spec_digests: Option<VmPropertiesDigests>,
+    pub property_digests: Option<VmPropertiesDigests>,
     /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
@@ -447,11 +447,11 @@ impl VmRecord<Unnamed> {
             cpi,
             instance,
             ssh_host_key,
-            spec_digests,
+            property_digests,
             ready,
             ..
         } = self;
-        VmRecord { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, spec_digests, ready }
+        VmRecord { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, property_digests, ready }
     }
 }
 
@@ -491,7 +491,8 @@ impl State {
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
                 .with_note("nothing was changed");
-            let has_backup = storage.keeps_backup() && std::path::Path::new(&storage.name(BACKUP)).exists();
+            let has_backup =
+                storage.keeps_backup() && std::path::Path::new(&storage.location_of(BACKUP)).exists();
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
                 let location = shell_word(&storage.to_string()).into_owned();
                 return error
@@ -683,7 +684,7 @@ impl State {
     }
 
     /// Returns true if the resource is on record.
-    pub fn records(&self, resource: &Resource) -> bool {
+    pub fn has_on_record(&self, resource: &Resource) -> bool {
         self.resources().any(|known| known == *resource)
     }
 
