@@ -14,7 +14,7 @@ use crate::ui;
 use base::Result;
 use engine::inspection::{
     self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem,
-    Repair, RepairedProblem,
+    Repair, TreatedProblem,
 };
 use engine::run_context::RunContext;
 
@@ -171,7 +171,7 @@ fn names(repairs: &[Repair]) -> String {
     repairs.iter().map(|repair| repair.name()).collect::<Vec<_>>().join("\n")
 }
 
-fn result(treated: &RepairedProblem) -> String {
+fn result(treated: &TreatedProblem) -> String {
     let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
     match (treated.solved, tried.is_empty()) {
         (true, true) => "solved without a repair".to_owned(),

@@ -103,7 +103,7 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
             lines
                 .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
         }
-        lines.extend(record.end.iter().flat_map(|end| &end.steps).map(|step| {
+        lines.extend(record.end.iter().flat_map(|end| &end.stages).map(|step| {
             let ending = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
             let (indent, name) = ("  ".repeat(step.depth + 2), base::text::clean(&step.name));
             format!("{indent}{name} ({}{ending})", duration(step.elapsed_ms))

@@ -12,7 +12,7 @@ use base::{
     events::{Event, FinishedStage, Outcome, RunReport, Sink, StageId, StartedStep},
     redact::Redactor,
 };
-use engine::history::{self, RecordedPlan, RecordedStep, RunEnd, RunningRecord};
+use engine::history::{self, RecordedPlan, RecordedStage, RunEnd, RunningRecord};
 
 /// The maximum depth of recorded stages.
 const MAX_STAGE_DEPTH: usize = 1;
@@ -103,7 +103,7 @@ impl RunRecord {
     ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
-        let steps = self.ended().into_iter().map(|stage| RecordedStep {
+        let steps = self.ended().into_iter().map(|stage| RecordedStage {
             name: self.hide(&stage.name),
             depth: stage.depth,
             outcome: stage.outcome.to_owned(),
@@ -113,7 +113,7 @@ impl RunRecord {
             exit_code,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             summary: self.hide(summary),
-            steps: steps.collect(),
+            stages: steps.collect(),
             declined,
         })
     }

@@ -68,7 +68,7 @@ pub(super) struct PreparedRun {
 impl Drop for PreparedRun {
     fn drop(&mut self) {
         // A CPI that still runs may read an image in the directory.
-        if self.run.left_at_work.load(Ordering::SeqCst) {
+        if self.run.left_cpi_running.load(Ordering::SeqCst) {
             self.scratch.leave();
         }
     }
@@ -250,7 +250,7 @@ impl Session {
             sha2: self.globals.sha2,
             lock_timeout: Duration::ZERO,
             cpi_timeout: None,
-            left_at_work: Arc::default(),
+            left_cpi_running: Arc::default(),
             insecure_agent: false,
             clock: self.clock.clone(),
         };

@@ -69,17 +69,17 @@ pub struct RunEnd {
     pub elapsed_ms: u64,
     /// A summary of the outcome in one sentence, without secrets.
     pub summary: String,
-    /// The steps it took, in the order in which they began.
-    #[serde(default)]
-    pub steps: Vec<RecordedStep>,
+    /// Its stages, in the order in which they began.
+    #[serde(default, rename = "steps")]
+    pub stages: Vec<RecordedStage>,
     /// True if the operator answered a question of the run with no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
 }
 
-/// A step of a run.
+/// A stage of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedStep {
+pub struct RecordedStage {
     /// Its description, such as `Creating VM …`.
     pub name: String,
     /// Number of enclosing stages.
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     fn ended(exit_code: u8) -> RunEnd {
-        RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), steps: Vec::new(), declined: false }
+        RunEnd { exit_code, elapsed_ms: 0, summary: String::new(), stages: Vec::new(), declined: false }
     }
 
     fn begin_at(directory: &Path, state: &str) -> RunningRecord {
@@ -282,20 +282,20 @@ mod tests {
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.planned(plan.clone()).unwrap();
         assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");
-        let steps = vec![RecordedStep {
+        let stages = vec![RecordedStage {
             name: "Creating VM".into(),
             depth: 0,
             outcome: "done".into(),
             elapsed_ms: 5,
         }];
         let summary = "Deployed".to_owned();
-        run.finish(RunEnd { elapsed_ms: 1500, summary, steps: steps.clone(), ..ended(0) }).unwrap();
+        run.finish(RunEnd { elapsed_ms: 1500, summary, stages: stages.clone(), ..ended(0) }).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].result, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
         let end = runs[0].record.end.clone().unwrap();
-        assert_eq!((end.elapsed_ms, end.summary.as_str(), end.steps), (1500, "Deployed", steps));
+        assert_eq!((end.elapsed_ms, end.summary.as_str(), end.stages), (1500, "Deployed", stages));
 
         // Dropping the value releases the lock, as the end of the process would.
         std::thread::sleep(std::time::Duration::from_millis(2));

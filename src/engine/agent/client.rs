@@ -50,12 +50,12 @@ pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     search: Duration::from_secs(3),
 };
 /// The minimum size of an upload that sends `Expect: 100-continue`, in bytes.
-const EXPECT_FROM: u64 = 256 * 1024;
+const MIN_EXPECT_BYTES: u64 = 256 * 1024;
 /// The protocol version, as in the director's requests. From version 3 on, `stop` returns only after the jobs
 /// have stopped (`agent/action/stop.go`), so no disk in use is unmounted.
 const PROTOCOL: u32 = 3;
 /// The number of consecutive failed polls after which a task is given up.
-const LOST_POLLS: u32 = 10;
+const MAX_FAILED_POLLS: u32 = 10;
 
 /// Returns the signal that interrupted the run, if any.
 type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
@@ -71,7 +71,7 @@ pub struct Agent {
     reply_to: String,
     interrupted: SignalCheck,
     clock: Clock,
-    limits: AgentTimeouts,
+    timeouts: AgentTimeouts,
 }
 
 /// An HTTP client with one set of the agent's credentials.
@@ -103,7 +103,7 @@ impl Backoff {
 }
 
 impl AuthenticatedClient {
-    fn new(endpoint: &AgentEndpoint, interrupted: &SignalCheck, limits: AgentTimeouts) -> Self {
+    fn new(endpoint: &AgentEndpoint, interrupted: &SignalCheck, timeouts: AgentTimeouts) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -122,8 +122,8 @@ impl AuthenticatedClient {
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_connect(Some(limits.connect))
-            .timeout_global(Some(limits.message))
+            .timeout_connect(Some(timeouts.connect))
+            .timeout_global(Some(timeouts.message))
             .build();
         let stop = Arc::clone(interrupted);
         let stopped: http_client::IsInterrupted = Arc::new(move || stop().is_some());
@@ -140,22 +140,22 @@ impl Agent {
     /// Creates a client for the agent at `endpoint`. `reply_to` is the director's UUID, `interrupted` returns
     /// the signal that ends the run, and `clock` measures the waits for the agent.
     pub fn new(endpoint: AgentEndpoint, reply_to: &str, interrupted: SignalCheck, clock: Clock) -> Self {
-        Self::with_limits(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
+        Self::with_timeouts(endpoint, reply_to, interrupted, clock, AGENT_TIMEOUTS)
     }
 
     /// Like [`Self::new`], with other timeouts.
-    pub(super) fn with_limits(
+    pub(super) fn with_timeouts(
         endpoint: AgentEndpoint,
         reply_to: &str,
         interrupted: SignalCheck,
         clock: Clock,
-        limits: AgentTimeouts,
+        timeouts: AgentTimeouts,
     ) -> Self {
         let clients = std::iter::once(&endpoint).chain(&endpoint.previous);
         let clients =
-            clients.map(|endpoint| AuthenticatedClient::new(endpoint, &interrupted, limits)).collect();
+            clients.map(|endpoint| AuthenticatedClient::new(endpoint, &interrupted, timeouts)).collect();
         let (reply_to, current) = (reply_to.to_owned(), Arc::default());
-        Agent { endpoint, clients, current, reply_to, interrupted, clock, limits }
+        Agent { endpoint, clients, current, reply_to, interrupted, clock, timeouts }
     }
 
     /// Returns the scheme, host and port of the agent.
@@ -165,7 +165,7 @@ impl Agent {
 
     /// Sends a message and returns its value. A long action returns its task.
     pub fn send(&self, method: &str, arguments: Value) -> Result<Value, AgentError> {
-        self.send_within(self.limits.message, method, arguments)
+        self.send_within(self.timeouts.message, method, arguments)
     }
 
     /// Like [`Self::send`], with another timeout. If the agent rejects the credentials, or this client
@@ -213,7 +213,7 @@ impl Agent {
         });
         let mut request = current.http.post(format!("{}/agent", self.endpoint.base));
         // Connections of requests with the client's own settings share its TLS settings.
-        if limit < self.limits.message {
+        if limit < self.timeouts.message {
             request = request.config().timeout_global(Some(limit)).build();
         }
         let response = request
@@ -243,10 +243,10 @@ impl Agent {
     pub(super) fn clean_up(&self, method: &str, arguments: Value) -> Result<(), AgentError> {
         match self.perform(method, arguments.clone()) {
             Err(AgentError::Interrupted { .. }) => {
-                let AgentTimeouts { cleanup, .. } = self.limits;
-                let limits = AgentTimeouts { connect: cleanup, message: cleanup, ..self.limits };
+                let AgentTimeouts { cleanup, .. } = self.timeouts;
+                let timeouts = AgentTimeouts { connect: cleanup, message: cleanup, ..self.timeouts };
                 let (endpoint, clock) = (self.endpoint.clone(), self.clock.clone());
-                let agent = Self::with_limits(endpoint, &self.reply_to, Arc::new(|| None), clock, limits);
+                let agent = Self::with_timeouts(endpoint, &self.reply_to, Arc::new(|| None), clock, timeouts);
                 agent.perform_until(method, arguments, Some(Instant::now() + cleanup)).map(drop)
             }
             outcome => outcome.map(drop),
@@ -297,7 +297,9 @@ impl Agent {
                 }
                 // An agent that did not answer a message within its limit is not asked again.
                 Err(error)
-                    if error.is_transient() && lost < LOST_POLLS && heard.elapsed() < self.limits.message =>
+                    if error.is_transient()
+                        && lost < MAX_FAILED_POLLS
+                        && heard.elapsed() < self.timeouts.message =>
                 {
                     lost += 1;
                 }
@@ -319,8 +321,8 @@ impl Agent {
         let mut reported = String::new();
         loop {
             // Even with a timeout of 0, leave time to connect and to answer.
-            let left = timeout.saturating_sub(started.elapsed()).max(self.limits.connect * 2);
-            match self.send_within(left.min(self.limits.message), "ping", json!([])) {
+            let left = timeout.saturating_sub(started.elapsed()).max(self.timeouts.connect * 2);
+            match self.send_within(left.min(self.timeouts.message), "ping", json!([])) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_transient() && started.elapsed() < timeout => {
                     if let Some(signal) = (self.interrupted)() {
@@ -352,21 +354,21 @@ impl Agent {
             .put(self.blob_url(id))
             .config()
             .timeout_global(None)
-            .timeout_send_request(Some(self.limits.stall))
-            .timeout_per_write(Some(self.limits.stall))
+            .timeout_send_request(Some(self.timeouts.stall))
+            .timeout_per_write(Some(self.timeouts.stall))
             // A busy agent may take a moment to accept or refuse the body.
-            .timeout_await_100(Some(self.limits.connect))
-            .timeout_recv_response(Some(self.limits.digest))
+            .timeout_await_100(Some(self.timeouts.connect))
+            .timeout_recv_response(Some(self.timeouts.digest))
             .build()
             .header("Authorization", &self.current_client().authorization)
             .header("Content-Length", length.to_string());
-        if length > EXPECT_FROM {
+        if length > MIN_EXPECT_BYTES {
             // With this header, an agent that refuses answers before the body is sent.
             request = request.header("Expect", "100-continue");
         }
         let outcome = request
             .send(ureq::SendBody::from_reader(&mut reader))
-            .map_err(|error| self.request_error("put blob", self.limits.digest, error))
+            .map_err(|error| self.request_error("put blob", self.timeouts.digest, error))
             .and_then(|response| self.check_status("put blob", response.status().as_u16()));
         drop(sending);
         match outcome {
@@ -397,17 +399,17 @@ impl Agent {
             .get(self.blob_url(id))
             .config()
             .timeout_global(None)
-            .timeout_send_request(Some(self.limits.stall))
-            .timeout_recv_response(Some(self.limits.message))
-            .timeout_per_read(Some(self.limits.stall))
+            .timeout_send_request(Some(self.timeouts.stall))
+            .timeout_recv_response(Some(self.timeouts.message))
+            .timeout_per_read(Some(self.timeouts.stall))
             .build()
             .header("Authorization", &self.current_client().authorization)
             .call()
-            .map_err(|error| self.request_error("get blob", self.limits.message, error))?;
+            .map_err(|error| self.request_error("get blob", self.timeouts.message, error))?;
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
         let length = io::copy(&mut body, into).map_err(|error| {
-            self.broken_off("get blob", self.limits.stall, error, |source| AgentError::Local {
+            self.broken_off("get blob", self.timeouts.stall, error, |source| AgentError::Local {
                 what: "downloading a blob from the agent failed".to_owned(),
                 source,
             })
@@ -459,9 +461,9 @@ impl Agent {
             },
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
-                    ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.limits.connect),
+                    ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.timeouts.connect),
                     ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
-                        format!("no byte moved for {:?}", self.limits.stall)
+                        format!("no byte moved for {:?}", self.timeouts.stall)
                     }
                     _ => format!("no complete answer within {answer:?}"),
                 };
@@ -477,7 +479,7 @@ impl Agent {
                 match source.kind() {
                     // An error code of the operating system means that there was a connection.
                     io::ErrorKind::TimedOut if source.raw_os_error().is_none() => {
-                        unreachable(format!("TCP: no connection within {:?}", self.limits.connect))
+                        unreachable(format!("TCP: no connection within {:?}", self.timeouts.connect))
                     }
                     _ => unreachable(format!("TCP: {source}")),
                 }

@@ -34,7 +34,7 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
 
 /// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.
 pub(crate) fn connect(run: &RunContext, endpoint: AgentEndpoint, state: &State) -> Agent {
-    with_limits(run, endpoint, state, AGENT_TIMEOUTS)
+    with_timeouts(run, endpoint, state, AGENT_TIMEOUTS)
 }
 
 /// Like [`connect`], with a timeout for each message, including the connection.
@@ -44,13 +44,13 @@ pub(crate) fn connect_within(
     state: &State,
     limit: Duration,
 ) -> Agent {
-    with_limits(run, endpoint, state, AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS })
+    with_timeouts(run, endpoint, state, AgentTimeouts { connect: limit, message: limit, ..AGENT_TIMEOUTS })
 }
 
-fn with_limits(run: &RunContext, endpoint: AgentEndpoint, state: &State, limits: AgentTimeouts) -> Agent {
+fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {
     let signalled = run.clone();
-    let interrupted = std::sync::Arc::new(move || signals::first(&signalled));
-    Agent::with_limits(endpoint, &state.director_id, interrupted, run.clock.clone(), limits)
+    let interrupted = std::sync::Arc::new(move || signals::first_signal(&signalled));
+    Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 
 /// Waits for the agent of the VM on record, checks its id, and returns a client.

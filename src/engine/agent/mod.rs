@@ -5,8 +5,8 @@
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 //!
 //! Entry points: [`Agent`], the client; [`connect`] and [`contact`], which connect a run to the agent of the
-//! VM on record; [`ForeignAgent`], an agent with another id than the one on record; [`still_answers`], checks
-//! by the agent that a VM still exists which a CPI denies; [`LogArchive`].
+//! VM on record; [`ForeignAgent`], an agent with another id than the one on record; [`still_answers()`],
+//! checks by the agent that a VM still exists which a CPI denies; [`LogArchive`].
 
 mod answer;
 mod client;
@@ -14,9 +14,9 @@ mod connect;
 mod endpoint;
 mod error;
 pub(crate) mod identity;
-mod liveness;
 mod log_archive;
 mod messages;
+mod still_answers;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
@@ -24,6 +24,6 @@ pub(crate) use connect::{connect, connect_within, contact, endpoint};
 pub use endpoint::AgentEndpoint;
 pub use error::{AgentError, UntrustedReason};
 pub(crate) use identity::ForeignAgent;
-pub(crate) use liveness::still_answers;
 pub(crate) use log_archive::LogArchive;
 pub use messages::{Blob, CompiledPackage, DrainOutcome, PackageSource, SshHost, StopReason};
+pub(crate) use still_answers::still_answers;

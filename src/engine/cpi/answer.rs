@@ -105,7 +105,7 @@ impl From<Answer> for CheckedAnswer {
 impl CheckedAnswer {
     /// Reads the result of a method. The error describes why it cannot be used.
     pub fn parse(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
-        let shape = method.answer(terms.api_version);
+        let shape = method.result_shape(terms.api_version);
         let wrong = || format!("`{method}` must return {}, not {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
             (ResultShape::Nothing, _) => Answer::Nothing.into(),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, CheckedAnswer, Info};
-use super::envelope::RequestEnvelope;
+use super::answer_envelope::parse_answer;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use super::process::{Executable, OutputFiles, ProcessOutcome, scratch_files};
-use super::rpc::parse_answer;
+use super::request_envelope::RequestEnvelope;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
 /// The keys that monopile itself puts into the context of a request.

@@ -158,7 +158,7 @@ impl Method {
     }
 
     /// Returns the shape of its result for requests with this `api_version`.
-    pub fn answer(self, api_version: u32) -> ResultShape {
+    pub fn result_shape(self, api_version: u32) -> ResultShape {
         if api_version >= 2 { self.facts().v2 } else { self.facts().v1 }
     }
 

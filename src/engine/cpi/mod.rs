@@ -6,22 +6,21 @@
 //! documentation.
 
 mod answer;
+mod answer_envelope;
 mod client;
-mod envelope;
 mod error;
 pub mod install;
 mod log;
 mod methods;
 mod process;
-mod rpc;
+mod request_envelope;
 
 pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
+pub use answer_envelope::{ANSWER_LIMIT, parse_answer};
 pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
-pub use envelope::RequestEnvelope;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};
 pub(crate) use process::truncate_oversized_answer;
 pub use process::{Executable, OutputFiles};
-pub use rpc::ANSWER_LIMIT;
-pub use rpc::parse_answer;
+pub use request_envelope::RequestEnvelope;

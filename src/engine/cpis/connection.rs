@@ -63,7 +63,12 @@ pub(crate) struct Retries(u32);
 impl Retries {
     /// Returns true if the CPI marks the error as retryable and the limit is not reached. Announces the retry
     /// and pauses first.
-    pub(crate) fn allow(&mut self, run: &RunContext, stage: &Stage, error: &CpiError) -> Result<bool> {
+    pub(crate) fn pause_before_retry(
+        &mut self,
+        run: &RunContext,
+        stage: &Stage,
+        error: &CpiError,
+    ) -> Result<bool> {
         let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
         if self.0 == RETRIES {
             return Ok(false);
@@ -110,8 +115,8 @@ impl<'a> CpiConnection<'a> {
             };
             let cpi = match connected {
                 Ok(cpi) => cpi,
-                Err(error) if retries.allow(run, stage, &error)? => continue,
-                Err(error) if highest == Some(1) && was_answered(&error) => {
+                Err(error) if retries.pause_before_retry(run, stage, &error)? => continue,
+                Err(error) if highest == Some(1) && cpi_ran(&error) => {
                     let who = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
                     run.reporter.note(format!(
                         "{who}{error}; continuing with API version 1 and contract v1 (--cpi-api-version 1)"
@@ -183,7 +188,7 @@ impl<'a> CpiConnection<'a> {
     }
 
     /// Builds a request with a fresh request id.
-    pub(crate) fn prepare(&self, method: Method, arguments: Vec<Value>) -> CpiRequest {
+    pub(crate) fn new_request(&self, method: Method, arguments: Vec<Value>) -> CpiRequest {
         CpiRequest::new(method, arguments, Some(self.stemcell_api_version))
     }
 
@@ -220,7 +225,7 @@ impl<'a> CpiConnection<'a> {
     /// Keeps the scratch directory if the CPI process still runs, because it may read an image there.
     fn note_abandoned(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
         if matches!(outcome, Err(CpiError::Abandoned { .. })) {
-            self.run.left_at_work.store(true, Ordering::SeqCst);
+            self.run.left_cpi_running.store(true, Ordering::SeqCst);
         }
         outcome
     }
@@ -235,13 +240,13 @@ impl<'a> CpiConnection<'a> {
         let mut retries = Retries::default();
         loop {
             signals::check(self.run)?;
-            let call = self.prepare(method, arguments.clone());
+            let call = self.new_request(method, arguments.clone());
             let outcome = {
                 let _calling = count_and_measure(self.run);
                 self.cpi.ask(&call, &mut observer(self.run, stage))
             };
             match outcome {
-                Err(error) if retries.allow(self.run, stage, &error)? => {}
+                Err(error) if retries.pause_before_retry(self.run, stage, &error)? => {}
                 outcome => return Ok(outcome),
             }
         }
@@ -307,7 +312,7 @@ impl<'a> CpiConnection<'a> {
 
 /// Returns true if the CPI ran and ended with an error or without a usable answer. Old CPIs react to an
 /// unknown method in many such ways.
-fn was_answered(error: &CpiError) -> bool {
+fn cpi_ran(error: &CpiError) -> bool {
     matches!(error, CpiError::Answered { .. } | CpiError::NoAnswer { .. })
 }
 

@@ -1,8 +1,8 @@
 //! The CPIs of a run: found through the manifest and the CPI config, installed, and asked for `info`.
 //!
 //! Entry points: [`Cpis`], all CPIs of a manifest; [`CpiConnection`], one that has answered `info`;
-//! [`check_az`] and [`rename`], which compare the names in the manifest and the state; [`open_cpi()`] for
-//! commands that need a CPI but no state lock.
+//! [`check_az`] and [`record_migrated_from`], which compare the names in the manifest and the state;
+//! [`open_cpi()`] for commands that need a CPI but no state lock.
 
 mod connection;
 mod formats;
@@ -13,7 +13,7 @@ mod source;
 
 pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
 pub(crate) use formats::check_formats;
-pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, rename};
+pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};
 pub(crate) use set::{Cpis, info_stage_name};
 pub(crate) use source::{CpiInputs, OwnedCpiInputs, job_context};

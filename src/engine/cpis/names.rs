@@ -32,12 +32,12 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
         }
         (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
             // The next run would assign anything created now to that CPI.
-            Some(heir) => Err(Error::invalid(format!(
+            Some(successor) => Err(Error::invalid(format!(
                 "CPI '{0}' replaces the default CPI (`migrated_from`), but the VM would be created by the \
                  default CPI",
-                heir.name
+                successor.name
             ))
-            .with_hint(format!("give the instance group an AZ (`azs`) whose `cpi` is '{}'", heir.name))),
+            .with_hint(format!("give the instance group an AZ (`azs`) whose `cpi` is '{}'", successor.name))),
             None => Ok(()),
         },
         _ => Ok(()),
@@ -66,7 +66,11 @@ pub(crate) fn apply_migrated_from(config: Option<&CpiConfig>, state: &State) -> 
 }
 
 /// Applies `migrated_from` to the state durably, without a CPI call.
-pub(crate) fn rename(run: &RunContext, config: Option<&CpiConfig>, store: &mut Store) -> Result<()> {
+pub(crate) fn record_migrated_from(
+    run: &RunContext,
+    config: Option<&CpiConfig>,
+    store: &mut Store,
+) -> Result<()> {
     for change in apply_migrated_from(config, store.state())?.1 {
         if let Change::CpiRenamed { from, to } = &change {
             let from = cpi_label(from.as_deref());
@@ -138,16 +142,16 @@ mod tests {
 
     #[test]
     fn migrated_from_maps_old_names_to_the_new_one() {
-        let heir = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
+        let successor = config("cpis: [{name: b, type: x, migrated_from: [{name: a}, {name: \"\"}]}]");
         for from in [Some("a"), None] {
-            let (renamed, changes) = apply_migrated_from(Some(&heir), &state(from)).unwrap();
+            let (renamed, changes) = apply_migrated_from(Some(&successor), &state(from)).unwrap();
             assert_eq!(changes.len(), 1);
             let snapshot = SnapshotHandle::new("snap-1".parse().unwrap(), Some("b"));
             assert_eq!(renamed.resources().next(), Some(Resource::Snapshot(snapshot)));
         }
-        assert!(apply_migrated_from(Some(&heir), &state(Some("b"))).unwrap().1.is_empty());
-        assert!(check_az(Some(&heir), Some(&az(None))).is_err(), "it would be renamed by the next run");
-        check_az(Some(&heir), Some(&az(Some("b")))).unwrap();
+        assert!(apply_migrated_from(Some(&successor), &state(Some("b"))).unwrap().1.is_empty());
+        assert!(check_az(Some(&successor), Some(&az(None))).is_err(), "it would be renamed by the next run");
+        check_az(Some(&successor), Some(&az(Some("b")))).unwrap();
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl<'a> Cpis<'a> {
     }
 
     /// Like [`Self::connect`], with a stage of its own.
-    pub(crate) fn get(&self, name: Option<&str>) -> Result<Rc<CpiConnection<'a>>> {
+    pub(crate) fn connect_in_own_stage(&self, name: Option<&str>) -> Result<Rc<CpiConnection<'a>>> {
         if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {
             return Ok(Rc::clone(open));
         }
@@ -129,8 +129,10 @@ impl<'a> Cpis<'a> {
     }
 
     /// Connects every CPI that has a resource on record, so that a broken one is noticed before any effect.
-    pub(crate) fn get_all_of(&self, state: &State) -> Result<()> {
-        names_of(state.resources()).iter().try_for_each(|name| self.get(name.as_deref()).map(drop))
+    pub(crate) fn connect_all_of(&self, state: &State) -> Result<()> {
+        names_of(state.resources())
+            .iter()
+            .try_for_each(|name| self.connect_in_own_stage(name.as_deref()).map(drop))
     }
 
     /// Fails if a built-in CPI uses another directory than the one with the VM and disks on record.

@@ -18,65 +18,66 @@ use base::{Error, ErrorKind, Result};
 pub fn create_env(
     request: &CreateEnvRequest,
     saved_plan: Option<&PlanReport>,
-    context: &RunContext,
+    run: &RunContext,
 ) -> Result<String> {
-    let mut store = lock::open(context, "create-env")?;
-    context.reporter.state(store.storage());
-    legacy_state::take_over(context, &request.inputs, &mut store)?;
-    recovery::settle_open_calls(context, &request.inputs, &mut store, request.forget_open_calls)?;
-    suspects::report(context, store.state());
+    let mut store = lock::open(run, "create-env")?;
+    run.reporter.state(store.storage());
+    legacy_state::take_over(run, &request.inputs, &mut store)?;
+    recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
+    suspects::report(run, store.state());
 
-    let validating = context.reporter.stage("Validating");
+    let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(context, inputs, store.state(), *overrides, &validating)?;
+    let prepared = prepare::prepare(run, inputs, store.state(), *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    cpis::rename(context, prepared.cpis.as_ref(), &mut store)?;
-    let mut draft = DraftPlan::create(context, request, prepared, store.state())?;
-    let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &context.paths.state);
+    cpis::record_migrated_from(run, prepared.cpis.as_ref(), &mut store)?;
+    let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
+    let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &run.paths.state);
     if let Some(saved_plan) = saved_plan {
         saved_plan.check(&plan_report)?;
     }
-    context.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+    run.reporter.planned(plan_report.headline(), plan_report.steps.clone());
     let nothing_to_do = draft.has_nothing_to_do();
     let unreachable = draft.unreachable.take();
     if nothing_to_do {
         validating.finish();
-        draft.prepared.forget_previous(context, &request.inputs);
+        draft.prepared.forget_previous(run, &request.inputs);
         let seen = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{seen}"));
     }
     let prepared = &draft.prepared;
     let provider = &prepared.deployment.cloud_provider;
     let cpi = prepared.deployment.cpi();
-    let opened = prepared.open(context, &validating)?;
-    let renderer = templates::renderer_of(context, request.templates)?;
-    let (mut run, cpis) =
-        validate(context, request, &draft, (&opened, &renderer), store.state(), &validating)?;
+    let opened = prepared.open(run, &validating)?;
+    let renderer = templates::renderer_of(run, request.templates)?;
+    let (mut deploy_run, cpis) =
+        validate(run, request, &draft, (&opened, &renderer), store.state(), &validating)?;
     cpis.install(cpi, &validating)?;
     validating.finish();
-    plan_report.packages = draft.plan.deploys().then(|| run.packages.count_by_source(&context.paths.cache));
-    context.reporter.show_plan(plan_report.text());
+    plan_report.packages =
+        draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
+    run.reporter.show_plan(plan_report.text());
     if saved_plan.is_none() {
-        confirm_plan(context, &draft, store.state())?;
+        confirm_plan(run, &draft, store.state())?;
     }
-    signals::check(context)?;
+    signals::check(run)?;
 
-    let connecting = context.reporter.stage(info_stage_name(cpi));
+    let connecting = run.reporter.stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
-    check_formats(context, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    check_formats(run, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = connection.contract();
     connecting.finish();
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unreachable.is_some() {
-        run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, context)?;
+        deploy_run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, run)?;
     }
-    cpis.get_all_of(store.state())?;
-    let mut executor = Executor::new(context, cpis, store);
+    cpis.connect_all_of(store.state())?;
+    let mut executor = Executor::new(run, cpis, store);
 
     let mut plan = draft.plan.clone();
     if let Some(agent) = unreachable {
         let vm = super::vm::handle(&executor)?;
-        let asking = context.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
         if presence != Presence::Gone {
@@ -89,18 +90,18 @@ pub fn create_env(
                 )
                 .with_hint("to skip this check, run the same command with --no-verify"));
         }
-        context.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
+        run.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
-        context.reporter.planned(
+        run.reporter.planned(
             format!("Create a VM: VM {vm} does not exist any more"),
             plan.announced(&prepared.deployment.instance()),
         );
     }
     let served = contract_served(executor.state(), cpi, contract);
-    run.teardown.registry =
-        RunRegistry::start(context, provider, &prepared.manifest_path, served, &mut executor)?;
-    run.take_steps(&plan, &mut executor, contract)?;
-    prepared.forget_previous(context, &request.inputs);
+    deploy_run.teardown.registry =
+        RunRegistry::start(run, provider, &prepared.manifest_path, served, &mut executor)?;
+    deploy_run.take_steps(&plan, &mut executor, contract)?;
+    prepared.forget_previous(run, &request.inputs);
     Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
 }
 

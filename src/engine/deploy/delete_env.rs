@@ -34,7 +34,7 @@ fn combine_failures(failures: Vec<Error>, kept: &[String]) -> Option<Error> {
 
 /// Removes a state that has no resources on record. Keeps it if suspects are on record, unless `ask` is true
 /// and the operator forgets them.
-fn conclude(
+fn remove_state(
     run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
@@ -113,12 +113,12 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load_to_delete(run, &request.inputs, store.state())?;
     let provider = loaded.provider()?;
-    cpis::rename(run, loaded.cpis()?.as_ref(), &mut store)?;
+    cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         run.reporter.planned("Nothing to delete", Vec::new());
         validating.finish();
-        return conclude(run, &provider, store, "Nothing was left to delete", true);
+        return remove_state(run, &provider, store, "Nothing was left to delete", true);
     }
     if !request.confirmed {
         return Err(Error::new(
@@ -128,20 +128,20 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         .with_hint("run the same command again"));
     }
     run.reporter.planned("Delete everything on record", plan.announced(""));
-    let vouched = endpoint(run, &provider)?;
+    let endpoint = endpoint(run, &provider)?;
     let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
     let cpis = Cpis::find(run, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
-    cpis.get_all_of(store.state())?;
+    cpis.connect_all_of(store.state())?;
     // The CPI of the VM comes first.
     let first = store.state().resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
-    let contract = cpis.get(first.as_deref())?.contract();
+    let contract = cpis.connect_in_own_stage(first.as_deref())?.contract();
     let mut executor = Executor::new(run, cpis, store);
 
     let mut teardown =
-        Teardown::new(run, vouched, request.stopping, StopReason::DeleteDeployment, request.agent_timeout);
+        Teardown::new(run, endpoint, request.stopping, StopReason::DeleteDeployment, request.agent_timeout);
     teardown.registry =
         RunRegistry::start(run, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
     let failures = teardown.take_steps(&plan, &mut executor)?;
@@ -151,7 +151,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         return Err(error);
     }
     if kept.is_empty() {
-        return conclude(run, &provider, store, "Deleted the environment", false);
+        return remove_state(run, &provider, store, "Deleted the environment", false);
     }
     Ok(format!(
         "Deleted the environment, but the CPI could not confirm that {} is gone: it stays on record. To \

@@ -152,7 +152,7 @@ pub(super) fn migrate(
 
 /// Detaches a disk from the VM.
 pub(super) fn detach(
-    run: &DeployRun<'_>,
+    deploy_run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
@@ -164,7 +164,7 @@ pub(super) fn detach(
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    wait_again(run.agent_timeout, executor, agent, &detaching)?;
+    wait_again(deploy_run.agent_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }

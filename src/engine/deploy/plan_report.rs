@@ -24,7 +24,7 @@ use base::{Error, Result};
 const FORMAT_VERSION: u32 = 1;
 
 /// The maximum number of changed leaves of the manifest that are listed for the operator.
-const CHANGES: usize = 20;
+const MAX_LISTED_CHANGES: usize = 20;
 
 /// The steps that a `create-env` would take. Its JSON is the output of `plan --json` and the file of `plan
 /// --out`.
@@ -58,8 +58,8 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The expected time without running jobs, in milliseconds; measured like `duration_ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interruption_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "interruption_ms")]
+    pub downtime_ms: Option<u64>,
     /// The inputs from which the plan was made.
     basis: PlanInputs,
 }
@@ -117,42 +117,42 @@ struct PlanInputs {
 
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
 /// and calls no CPI.
-pub fn plan_env(request: &CreateEnvRequest, context: &RunContext) -> Result<PlanReport> {
-    let path = &context.paths.state;
-    context.reporter.state(path);
+pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanReport> {
+    let path = &run.paths.state;
+    run.reporter.state(path);
     let state = match State::read(path)? {
         Some(state) => state,
         None => match legacy_state::read(&request.inputs.manifest)? {
             Some((file, state)) => {
-                context.reporter.note(format!("create-env will convert the old state '{}'", file.display()));
+                run.reporter.note(format!("create-env will convert the old state '{}'", file.display()));
                 state
             }
             None => State::new(),
         },
     };
-    check_open_calls(context, request, &state)?;
-    suspects::report(context, &state);
-    let validating = context.reporter.stage("Validating");
+    check_open_calls(run, request, &state)?;
+    suspects::report(run, &state);
+    let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(context, inputs, &state, *overrides, &validating)?;
+    let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
     cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
-    let draft = DraftPlan::create(context, request, prepared, &state)?;
-    let mut supply = None;
+    let draft = DraftPlan::create(run, request, prepared, &state)?;
+    let mut packages = None;
     if !draft.has_nothing_to_do() {
-        let opened = draft.prepared.open(context, &validating)?;
-        let renderer = templates::renderer_of(context, request.templates)?;
-        let (run, cpis) = validate(context, request, &draft, (&opened, &renderer), &state, &validating)?;
+        let opened = draft.prepared.open(run, &validating)?;
+        let renderer = templates::renderer_of(run, request.templates)?;
+        let (deploy_run, cpis) = validate(run, request, &draft, (&opened, &renderer), &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
-        supply = draft.plan.deploys().then(|| run.packages.count_by_source(&context.paths.cache));
+        packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
     validating.finish();
-    Ok(PlanReport::from_draft(&draft, &state, supply, path))
+    Ok(PlanReport::from_draft(&draft, &state, packages, path))
 }
 
 /// Fails if create-env would stop at an open call. Notes calls that it settles first.
-fn check_open_calls(context: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<()> {
-    for (intent, call) in Journal::of(&context.paths.state.resolved()?).open_calls::<Effect>()? {
+fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<()> {
+    for (intent, call) in Journal::of(&run.paths.state.resolved()?).open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
         match open_calls::status(state, &intent, &call)? {
             OpenCallStatus::Unknown if !request.forget_open_calls => {
@@ -163,11 +163,11 @@ fn check_open_calls(context: &RunContext, request: &CreateEnvRequest, state: &St
                 ))
                 .with_hint(how_to_forget(&intent.effect, command)));
             }
-            OpenCallStatus::Running => context.reporter.note(format!(
+            OpenCallStatus::Running => run.reporter.note(format!(
                 "create-env first waits for the `{method}` of an earlier run (request {request_id}), which \
                  changes the plan"
             )),
-            OpenCallStatus::Settles | OpenCallStatus::Unknown => context.reporter.note(format!(
+            OpenCallStatus::Settles | OpenCallStatus::Unknown => run.reporter.note(format!(
                 "create-env first settles the `{method}` of an earlier run (request {request_id}), which may \
                  change the plan"
             )),
@@ -202,7 +202,7 @@ impl PlanReport {
             unchecked: draft.prepared.unchecked.clone(),
             packages,
             duration_ms: plan.usual(durations).map(milliseconds),
-            interruption_ms: plan.downtime(durations).map(milliseconds),
+            downtime_ms: plan.downtime(durations).map(milliseconds),
             basis: PlanInputs::of(draft, state, storage),
         }
     }
@@ -256,8 +256,8 @@ impl PlanReport {
         lines.extend(self.deletions());
         lines.extend(self.changed_credentials());
         lines.extend(self.unchecked.clone());
-        if let Some(supply) = &self.packages {
-            let PackageCounts { compile, cached, compiled } = supply;
+        if let Some(packages) = &self.packages {
+            let PackageCounts { compile, cached, compiled } = packages;
             let mut parts = vec![format!("{compile} to compile"), format!("{cached} from the cache")];
             if *compiled > 0 {
                 parts.push(format!("{compiled} compiled in their release"));
@@ -273,9 +273,9 @@ impl PlanReport {
         let deploys = !matches!(self.action, Action::Nothing | Action::CleanUp | Action::Examine);
         let changes = self.changes.iter().flatten().filter(|_| deploys);
         let mut lines: Vec<String> = changes.map(|change| change.text.clone()).collect();
-        if lines.len() > CHANGES {
-            let more = lines.len() - CHANGES;
-            lines.truncate(CHANGES);
+        if lines.len() > MAX_LISTED_CHANGES {
+            let more = lines.len() - MAX_LISTED_CHANGES;
+            lines.truncate(MAX_LISTED_CHANGES);
             lines.push(format!("and {more} more changes: `monopile plan --json` lists all"));
         }
         lines
@@ -295,16 +295,16 @@ impl PlanReport {
     /// Describes the expected duration, and the time without running jobs, in a sentence.
     fn expectation(&self) -> Option<String> {
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
-        match (self.duration_ms, self.interruption_ms) {
+        match (self.duration_ms, self.downtime_ms) {
             // The two durations may come from different runs.
-            (Some(takes), Some(stands)) if stands >= takes => {
+            (Some(takes), Some(downtime)) if downtime >= takes => {
                 Some(format!("Usually takes {0}, with {0} of downtime", about(takes)))
             }
-            (Some(takes), Some(stands)) => {
-                Some(format!("Usually takes {}, with {} of downtime", about(takes), about(stands)))
+            (Some(takes), Some(downtime)) => {
+                Some(format!("Usually takes {}, with {} of downtime", about(takes), about(downtime)))
             }
             (Some(takes), None) => Some(format!("Usually takes {}", about(takes))),
-            (None, Some(stands)) => Some(format!("Usual downtime: {}", about(stands))),
+            (None, Some(downtime)) => Some(format!("Usual downtime: {}", about(downtime))),
             (None, None) => None,
         }
     }
@@ -397,8 +397,8 @@ impl PlanInputs {
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
         // A state that was never written has random ids.
-        let written = state.is_empty_of_resources() && state.current_manifest_sha.is_empty();
-        let bytes = if written { Vec::new() } else { state.to_bytes().unwrap_or_default() };
+        let is_unwritten = state.is_empty_of_resources() && state.current_manifest_sha.is_empty();
+        let bytes = if is_unwritten { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         PlanInputs {
             state: hex::encode(Sha256::digest(bytes)),
             state_name: state_name(storage),

@@ -67,20 +67,25 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let wanted: Vec<_> =
         deployment.releases.iter().filter(|release| release.name == *owner).cloned().collect();
     let releases = prepare::open_releases(run, &wanted, &request.inputs.manifest, &rendering)?;
-    let release = prepare::find(&releases, owner)?;
+    let release = prepare::find_release(&releases, owner)?;
     let job = release.job(&request.job)?;
     let context = match reference {
-        Some(reference) => {
-            render::context(&deployment, release, job, reference, &deployment.vm.networks, INSTANCE)
-        }
+        Some(reference) => render::evaluation_context(
+            &deployment,
+            release,
+            job,
+            reference,
+            &deployment.vm.networks,
+            INSTANCE,
+        ),
         None => cpis::job_context(&deployment.name, job, &provider.properties),
     };
     let context = templates::context(&context)?;
     let root = run.paths.work.join("rendered");
-    let mut files = render::templates(&renderer, job, &context, &root)
+    let mut files = render::render_templates(&renderer, job, &context, &root)
         .context(|| format!("job '{}' cannot be rendered", job.name))?;
     if let (Some(monit), true) = (&job.monit, reference.is_some()) {
-        files.push(render::template(&renderer, job, monit, "monit", &context, &root)?);
+        files.push(render::render_template(&renderer, job, monit, "monit", &context, &root)?);
     }
     let files = files
         .into_iter()

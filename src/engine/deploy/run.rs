@@ -12,7 +12,7 @@ use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
 use crate::effects::{Executor, RunRegistry, deletion};
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{AgentState, Instance, Packages};
-use crate::plan::{DiskRef, Leaf, Plan, PlannedStep, StemcellRef, Step};
+use crate::plan::{DesiredLeaf, DiskRef, Plan, PlannedStep, StemcellRef, Step};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
 use crate::run_context::{RunContext, signals};
@@ -23,7 +23,7 @@ use erb::Renderer;
 
 /// A running `create-env`.
 pub(super) struct DeployRun<'a> {
-    pub(super) context: &'a RunContext,
+    pub(super) run: &'a RunContext,
     pub(super) prepared: &'a PreparedDeployment,
     pub(super) opened: &'a OpenedArtifacts,
     pub(super) renderer: &'a dyn Renderer,
@@ -41,7 +41,7 @@ pub(super) struct DeployRun<'a> {
 /// The agent, the registry and the options with which steps stop and delete. `delete-env` and `create-env`
 /// share it.
 pub(super) struct Teardown<'a> {
-    pub(super) context: &'a RunContext,
+    pub(super) run: &'a RunContext,
     endpoint: AgentEndpoint,
     pub(super) stopping: StopOptions,
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
@@ -55,7 +55,7 @@ pub(super) struct Teardown<'a> {
 impl<'a> DeployRun<'a> {
     /// Creates a run. Fails if the packages and the stemcell do not fit together, before anything is created.
     pub(super) fn new(
-        context: &'a RunContext,
+        run: &'a RunContext,
         prepared: &'a PreparedDeployment,
         opened: &'a OpenedArtifacts,
         renderer: &'a dyn Renderer,
@@ -63,12 +63,12 @@ impl<'a> DeployRun<'a> {
         request: &CreateEnvRequest,
     ) -> Result<Self> {
         let teardown =
-            Teardown::new(context, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
+            Teardown::new(run, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let agent_timeout = request.agent_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
-            context,
+            run,
             prepared,
             opened,
             renderer,
@@ -103,7 +103,7 @@ impl<'a> DeployRun<'a> {
             &self.opened.releases,
             networks,
             &state.installation_id,
-            &self.context.paths.work,
+            &self.run.paths.work,
         )
     }
 
@@ -115,7 +115,7 @@ impl<'a> DeployRun<'a> {
         contract: Contract,
     ) -> Result<()> {
         let usual = plan.usual(&executor.state().monopile.durations);
-        let deploying = self.context.reporter.expected("Deploying", usual);
+        let deploying = self.run.reporter.expected("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys() {
             let first = executor.state().monopile.credentials.is_none();
@@ -129,8 +129,8 @@ impl<'a> DeployRun<'a> {
         let mut plan = plan.clone();
         let mut number = 0;
         while let Some(planned) = plan.steps.get(number).cloned() {
-            signals::check(self.context)?;
-            self.context.reporter.emit(step_started_event(&plan, number, &planned, &instance));
+            signals::check(self.run)?;
+            self.run.reporter.emit(step_started_event(&plan, number, &planned, &instance));
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -157,7 +157,7 @@ impl<'a> DeployRun<'a> {
                     if updated_disk.is_none() {
                         plan = plan.copying_disk(number);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
-                        self.context.reporter.planned(headline, plan.announced(&instance));
+                        self.run.reporter.planned(headline, plan.announced(&instance));
                     }
                 }
                 Step::AttachDisk(which) => {
@@ -223,14 +223,14 @@ impl<'a> DeployRun<'a> {
         if updated.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
             executor.commit(Change::UpdateFailed)?;
         }
-        let interruption = updated?;
-        self.step_timer.add_downtime(interruption);
+        let downtime = updated?;
+        self.step_timer.add_downtime(downtime);
         executor.commit(self.deployed())
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
         Instance {
-            run: self.context,
+            run: self.run,
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
@@ -267,14 +267,14 @@ impl<'a> DeployRun<'a> {
             })
             .collect();
         let leaves = self.prepared.leaves.iter().map(|leaf| (leaf.path.as_str(), leaf.value.as_str()));
-        let shown = |leaf: &Leaf| Some((leaf.path.clone(), leaf.shown()?));
+        let shown = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.shown()?));
         let shown = self.prepared.leaves.iter().filter_map(shown);
         Change::Deployed {
             manifest_sha: self.prepared.manifest_sha.clone(),
             releases,
             manifest: Some(Leaves::of(leaves).showing(shown)),
             credentials: self.prepared.credentials.clone(),
-            durations: self.step_timer.so_far(self.context.reporter.finished_durations()),
+            durations: self.step_timer.so_far(self.run.reporter.finished_durations()),
         }
     }
 }
@@ -317,29 +317,29 @@ fn in_use(state: &State, resource: &Resource) -> bool {
 
 impl<'a> Teardown<'a> {
     pub(super) fn new(
-        context: &'a RunContext,
+        run: &'a RunContext,
         endpoint: AgentEndpoint,
         stopping: StopOptions,
         reason: StopReason<'static>,
         timeout: Duration,
     ) -> Self {
-        Teardown { context, endpoint, stopping, reason, timeout, registry: None }
+        Teardown { run, endpoint, stopping, reason, timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {
-        connect(self.context, self.endpoint.clone(), state)
+        connect(self.run, self.endpoint.clone(), state)
     }
 
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
-        let deleting = self.context.reporter.stage("Deleting");
+        let deleting = self.run.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
         for (number, planned) in plan.steps.iter().enumerate() {
-            signals::check(self.context)?;
-            self.context.reporter.emit(step_started_event(plan, number, planned, &instance));
+            signals::check(self.run)?;
+            self.run.reporter.emit(step_started_event(plan, number, planned, &instance));
             failures.extend(self.step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
         }
         if failures.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::plan::{INTERRUPTION_BY_NEW_VM, INTERRUPTION_IN_PLACE, Step};
+use crate::plan::{DOWNTIME_BY_NEW_VM, DOWNTIME_IN_PLACE, Step};
 use crate::state::Durations;
 
 /// Measures the steps of one run.
@@ -26,15 +26,15 @@ impl StepTimer {
         self.current = Some((step.name(), now));
     }
 
-    /// Records the interruption of jobs that run again on the same VM.
+    /// Records the downtime of jobs that run again on the same VM.
     pub(super) fn add_downtime(&mut self, downtime: Duration) {
-        self.took.insert(INTERRUPTION_IN_PLACE, downtime);
+        self.took.insert(DOWNTIME_IN_PLACE, downtime);
     }
 
-    /// Records the interruption of jobs that now run on a new VM.
+    /// Records the downtime of jobs that now run on a new VM.
     pub(super) fn moved(&mut self) {
         if let Some(stopped) = self.stopped {
-            self.took.insert(INTERRUPTION_BY_NEW_VM, stopped.elapsed());
+            self.took.insert(DOWNTIME_BY_NEW_VM, stopped.elapsed());
         }
     }
 

@@ -15,7 +15,7 @@ use erb::Renderer;
 /// Checks that releases, stemcell, templates and the CPI config fit together. Returns the run that takes the
 /// steps, and its CPIs, which are not installed yet.
 pub(super) fn validate<'a>(
-    context: &'a RunContext,
+    run: &'a RunContext,
     request: &CreateEnvRequest,
     draft: &'a DraftPlan,
     (opened, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
@@ -24,11 +24,11 @@ pub(super) fn validate<'a>(
 ) -> Result<(DeployRun<'a>, Cpis<'a>)> {
     let prepared = &draft.prepared;
     for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
-        context.reporter.warn(warning);
+        run.reporter.warn(warning);
     }
-    let mut run = DeployRun::new(context, prepared, opened, renderer, draft.endpoint.clone(), request)?;
+    let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
-    run.render_what_can_be(state, stage)?;
+    deploy_run.render_what_can_be(state, stage)?;
     let parts = cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpis.as_ref(),
@@ -37,7 +37,7 @@ pub(super) fn validate<'a>(
         releases: &opened.releases,
         renderer,
     };
-    let mut cpis = Cpis::find(context, parts, state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(run, parts, state, request.cpi_api_version)?;
     cpis.use_stemcell(prepared.deployment.cpi(), opened.stemcell.api_version);
-    Ok((run, cpis))
+    Ok((deploy_run, cpis))
 }

@@ -29,7 +29,7 @@ pub(super) fn create_stemcell(
         "upload_stemcell",
         format!("Uploading stemcell '{}/{}'{destination}", stemcell.name, stemcell.version),
     );
-    let (effect, arguments) = upload(stemcell, deployment, cpi, false);
+    let (effect, arguments) = upload_effect(stemcell, deployment, cpi, false);
     executor.perform(&uploading, reason, &effect, arguments)?;
     let known = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = known.map(|known| known.id.clone());
@@ -39,7 +39,7 @@ pub(super) fn create_stemcell(
 
 /// Returns the upload effect for a stemcell with the arguments of its call. `kept` marks a stemcell that an
 /// operator uploaded.
-pub(crate) fn upload(
+pub(crate) fn upload_effect(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     cpi: Option<&str>,
@@ -91,7 +91,7 @@ pub(super) fn cloud_properties(
 
 /// Creates the VM and waits until its own agent answers.
 pub(super) fn create(
-    run: &DeployRun<'_>,
+    deploy_run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
     stemcell: &StemcellRecord,
@@ -99,7 +99,7 @@ pub(super) fn create(
     reason: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let deployment = &run.prepared.deployment;
+    let deployment = &deploy_run.prepared.deployment;
     let creating = stage.reporter().timed(
         "create_vm",
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
@@ -113,7 +113,7 @@ pub(super) fn create(
         cpi: stemcell.cpi.clone(),
         instance: deployment.instance(),
         ssh_host_key: None,
-        property_digests: Some(VmPropertiesDigests::of(&run.prepared.vm_spec)),
+        property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared.vm_properties)),
         ready: false,
     };
     // The CPI does not know disks of other CPIs.
@@ -122,7 +122,7 @@ pub(super) fn create(
     let arguments = vec![
         json!(agent_id),
         json!(stemcell.cid),
-        json!(run.vm_cloud_properties),
+        json!(deploy_run.vm_cloud_properties),
         json!(deployment.vm.networks),
         json!(disks),
         json!(deployment.vm.env),
@@ -134,9 +134,11 @@ pub(super) fn create(
     creating.finish();
 
     let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
-    match &run.teardown.registry {
-        Some(registry) => registry.wait_for_agent(executor, agent, &vm.cid, run.agent_timeout, &waiting)?,
-        None => agent.wait_until_ready(run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
+    match &deploy_run.teardown.registry {
+        Some(registry) => {
+            registry.wait_for_agent(executor, agent, &vm.cid, deploy_run.agent_timeout, &waiting)?
+        }
+        None => agent.wait_until_ready(deploy_run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
     }
     ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
@@ -145,18 +147,18 @@ pub(super) fn create(
 
 /// Sets the metadata of the VM on record, and of its disk, again.
 pub(super) fn set_metadata(
-    run: &DeployRun<'_>,
+    deploy_run: &DeployRun<'_>,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
     stage: &Stage,
 ) -> Result<()> {
-    let deployment = &run.prepared.deployment;
+    let deployment = &deploy_run.prepared.deployment;
     let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
     executor.set_vm_metadata(&setting, vm, metadata(deployment))?;
     if let Some(disk) = executor.state().current_disk().map(|disk| disk.handle()) {
         executor.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
     }
-    executor.commit(Change::MetadataSet(Box::new(run.prepared.vm_spec.clone())))?;
+    executor.commit(Change::MetadataSet(Box::new(deploy_run.prepared.vm_properties.clone())))?;
     setting.finish();
     Ok(())
 }
@@ -238,7 +240,7 @@ pub(super) fn stop(
         waiting.finish();
     }
 
-    let jobs = Jobs { run: teardown.context, agent, instance };
+    let jobs = Jobs { run: teardown.run, agent, instance };
     jobs.stop(teardown.stopping.drain(), teardown.reason, stage)?;
     jobs.unmount(stage)
 }

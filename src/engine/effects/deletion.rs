@@ -114,7 +114,7 @@ fn forget(executor: &Executor<'_>, resource: &Resource) -> String {
     if let Some(cpi) = resource.cpi() {
         let _ = write!(option, " --cpi {}", shell_word(cpi));
     }
-    forget_command(executor.environment(), &option)
+    forget_command(executor.run_context(), &option)
 }
 
 /// One deletion of a resource on record.
@@ -219,7 +219,7 @@ impl Deletion<'_> {
     }
 
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let said = executor.environment().redactor.clean_and_redact(&error.to_string());
+        let said = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.failed_at.clone(),
             None => base::encoding::now(),

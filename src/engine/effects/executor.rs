@@ -84,7 +84,7 @@ impl<'a> Executor<'a> {
     }
 
     /// Returns the journal's document in which the registry keeps the settings of the VM's agent.
-    pub(crate) fn registry(&self) -> Document {
+    pub(crate) fn registry_document(&self) -> Document {
         self.store.journal().registry_document()
     }
 
@@ -126,23 +126,22 @@ impl<'a> Executor<'a> {
         reason: &str,
         calls: &[ParallelEffect],
     ) -> Result<Vec<Result<Answer>>> {
-        let connections =
-            calls.iter().map(|call| self.cpis.get(call.effect.cpi())).collect::<Result<Vec<_>>>()?;
+        let connections = calls
+            .iter()
+            .map(|call| self.cpis.connect_in_own_stage(call.effect.cpi()))
+            .collect::<Result<Vec<_>>>()?;
         let connections: Vec<&CpiConnection<'_>> =
             connections.iter().map(|connection| &**connection).collect();
-        let (environment, registry) = (self.run, self.registry.as_ref());
+        let (run, registry) = (self.run, self.registry.as_ref());
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
-        task_graph::run(&vec![Task::default(); calls.len()], environment.parallel, &|number| {
+        task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|number| {
             let ParallelEffect { name, effect, arguments } = &calls[number];
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
-            let outcome =
-                announce_and_make(environment, &store, connections[number], &call).and_then(|answer| {
-                    answer.map_err(|error| {
-                        failed_call::error(environment, lock_store(&store).state(), effect, error)
-                    })
-                });
+            let outcome = announce_and_make(run, &store, connections[number], &call).and_then(|answer| {
+                answer.map_err(|error| failed_call::error(run, lock_store(&store).state(), effect, error))
+            });
             if outcome.is_ok() {
                 calling.finish();
             }
@@ -163,7 +162,7 @@ impl<'a> Executor<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
-        let connection = self.cpis.get(cpi)?;
+        let connection = self.cpis.connect_in_own_stage(cpi)?;
         let registry = self.registry.as_ref();
         let call = EffectCall { stage, reason, effect, arguments: &arguments, registry };
         announce_and_make(self.run, &Mutex::new(&mut self.store), &connection, &call)
@@ -171,7 +170,7 @@ impl<'a> Executor<'a> {
 
     /// Asks the CPI on record whether a resource exists.
     pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
-        self.cpis.get(resource.cpi())?.presence(stage, resource)
+        self.cpis.connect_in_own_stage(resource.cpi())?.presence(stage, resource)
     }
 
     /// Makes a call that changes nothing on record and can be repeated safely.
@@ -182,34 +181,44 @@ impl<'a> Executor<'a> {
         method: Method,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
-        self.cpis.get(cpi)?.ask(stage, method, arguments)
+        self.cpis.connect_in_own_stage(cpi)?.ask(stage, method, arguments)
     }
 
     /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources
     /// was recorded.
     pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
         let Some(known) = self.state().location(cpi) else { return Ok(Vec::new()) };
-        Ok(known.differences(&self.cpis.get(cpi)?.location()?))
+        Ok(known.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
     }
 
     /// Returns the context of the run.
-    pub(crate) fn environment(&self) -> &'a RunContext {
+    pub(crate) fn run_context(&self) -> &'a RunContext {
         self.run
     }
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn has_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
-        self.cpis.get(vm.cpi())?.has_vm(stage, &vm.cid)
+        self.cpis.connect_in_own_stage(vm.cpi())?.has_vm(stage, &vm.cid)
     }
 
     /// Sets the metadata of a VM. Succeeds if the CPI does not implement the method.
     pub(crate) fn set_vm_metadata(&self, stage: &Stage, vm: &VmHandle, metadata: Value) -> Result<()> {
-        self.cpis.get(vm.cpi())?.set_metadata(stage, Method::SetVmMetadata, vm.cid.as_str(), metadata)
+        self.cpis.connect_in_own_stage(vm.cpi())?.set_metadata(
+            stage,
+            Method::SetVmMetadata,
+            vm.cid.as_str(),
+            metadata,
+        )
     }
 
     /// Sets the metadata of a disk. Succeeds if the CPI does not implement the method.
     pub(crate) fn set_disk_metadata(&self, stage: &Stage, disk: &DiskHandle, metadata: Value) -> Result<()> {
-        self.cpis.get(disk.cpi())?.set_metadata(stage, Method::SetDiskMetadata, disk.cid.as_str(), metadata)
+        self.cpis.connect_in_own_stage(disk.cpi())?.set_metadata(
+            stage,
+            Method::SetDiskMetadata,
+            disk.cid.as_str(),
+            metadata,
+        )
     }
 }
 
@@ -228,7 +237,7 @@ fn announce_and_make(
     lock_store(store).establish()?;
     let mut retries = Retries::default();
     loop {
-        let call = connection.prepare(effect.method(), arguments.to_vec());
+        let call = connection.new_request(effect.method(), arguments.to_vec());
         let intent = Intent {
             request_id: call.request_id.clone(),
             method: call.method.name().to_owned(),
@@ -265,7 +274,7 @@ fn announce_and_make(
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
-        if !retries.allow(run, stage, &error)? {
+        if !retries.pause_before_retry(run, stage, &error)? {
             return Ok(Err(error));
         }
     }

@@ -9,7 +9,7 @@ use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
 use crate::protocol::{Contract, VmCid};
 use crate::registry::tunnel::Tunnel;
-use crate::registry::{Background, RegistryServer as Server, loopback, serve};
+use crate::registry::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
 use crate::run_context::{RunContext, signals};
 use crate::state::{Change, State};
 use artifact::ArtifactUrl;
@@ -39,7 +39,7 @@ pub(crate) struct RunRegistry<'a> {
     port: u16,
     server: Server,
     /// Declared last, so that it is dropped after everything that runs on it.
-    runtime: Background,
+    runtime: RegistryRuntime,
 }
 
 impl<'a> RunRegistry<'a> {
@@ -57,13 +57,13 @@ impl<'a> RunRegistry<'a> {
             run.reporter.note(no_longer_needed(provider));
             return Ok(None);
         }
-        let address = loopback(config)?;
+        let address = loopback_address(config)?;
         // An unusable key must fail before a VM is created.
         let login = match &provider.ssh_tunnel {
             Some(tunnel) => Some(login(run, tunnel, manifest)?),
             None => None,
         };
-        let (runtime, server) = serve(config, address, executor.registry())?;
+        let (runtime, server) = serve(config, address, executor.registry_document())?;
         executor.set_registry(server.endpoint());
         tracing::info!(%address, "contract v1: the registry is running");
         let tunnel = RefCell::new(None);
@@ -84,7 +84,7 @@ impl<'a> RunRegistry<'a> {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
             let waiting = self.run.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
-                &|| signals::first(self.run),
+                &|| signals::first_signal(self.run),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;

@@ -14,7 +14,7 @@ mod status;
 
 pub use check::{
     CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem,
-    ProblemKind, Repair, RepairAttempt, RepairedProblem, cloud_check, report,
+    ProblemKind, Repair, RepairAttempt, TreatedProblem, cloud_check, report,
 };
 pub use gateway::{Gateway, SshRoute};
 pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};

@@ -110,20 +110,20 @@ impl CopyPath {
 }
 
 /// Runs ssh or scp and returns its exit code.
-pub fn ssh(request: &SshRequest, context: &RunContext) -> Result<u8> {
+pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
     let (program, arguments) = request.action.command_line(&request.options)?;
     if let SshRoute::Socks5(url) = &request.route {
-        manifest::register_url_secrets(url, &context.redactor);
+        manifest::register_url_secrets(url, &run.redactor);
     }
-    let scratch = SessionFiles::new(context)?;
+    let scratch = SessionFiles::new(run)?;
     let session = match &request.login {
-        Some(login) => VmSession::with_existing_user(login, request, context, &scratch)?,
-        None => VmSession::with_new_user(request, context, &scratch)?,
+        Some(login) => VmSession::with_existing_user(login, request, run, &scratch)?,
+        None => VmSession::with_new_user(request, run, &scratch)?,
     };
     let outcome = session
-        .configure(request, context, &scratch)
-        .and_then(|()| run(context, program, &scratch.config(), &arguments));
-    session.end(context);
+        .configure(request, run, &scratch)
+        .and_then(|()| run_program(run, program, &scratch.config(), &arguments));
+    session.end(run);
     outcome
 }
 
@@ -269,7 +269,7 @@ impl VmSession {
 const NOT_CONNECTED: u8 = 255;
 
 /// Runs the program in this terminal and waits for it.
-fn run(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
+fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
     signals::check(run)?;
     let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
         Error::io(format!("running '{program}'"), error)

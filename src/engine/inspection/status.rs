@@ -432,8 +432,8 @@ impl StatusCollector<'_> {
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
-                let (environment, request) = (self.from.run, self.from.request);
-                Cpis::find(environment, cpi_parts.parts(), &renamed, request.cpi_api_version)?
+                let (run, request) = (self.from.run, self.from.request);
+                Cpis::find(run, cpi_parts.parts(), &renamed, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compiled::{CompiledPackageStore, PackageKey};
 use crate::agent::{Agent, CompiledPackage, PackageSource};
-use crate::prepare::find;
+use crate::prepare::find_release;
 use crate::run_context::{RunContext, signals};
 use artifact::release::Package;
 use artifact::{Algorithm, Digest, Release, Stemcell};
@@ -88,7 +88,7 @@ impl<'r> Packages<'r> {
         }
         let mut packages = Packages { nodes: Vec::new(), numbers: HashMap::new() };
         for (release, jobs) in jobs {
-            let release = find(releases, release)?;
+            let release = find_release(releases, release)?;
             release.check_compiled_for(&stemcell.operating_system, &stemcell.version)?;
             packages.add(release, &jobs, stemcell)?;
         }
@@ -160,13 +160,13 @@ impl<'r> Packages<'r> {
     /// Counts the packages by their current source.
     pub(crate) fn count_by_source(&self, cache: &Path) -> PackageCounts {
         let package_store = CompiledPackageStore::below(cache);
-        self.nodes.iter().fold(PackageCounts::default(), |mut supply, node| {
+        self.nodes.iter().fold(PackageCounts::default(), |mut counts, node| {
             match (&node.package.compiled_for, node.compiled(&package_store)) {
-                (Some(_), _) => supply.compiled += 1,
-                (None, Some(_)) => supply.cached += 1,
-                (None, None) => supply.compile += 1,
+                (Some(_), _) => counts.compiled += 1,
+                (None, Some(_)) => counts.cached += 1,
+                (None, None) => counts.compile += 1,
             }
-            supply
+            counts
         })
     }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::prepare::find;
+use crate::prepare::find_release;
 use crate::templates;
 use artifact::archive::{Input, Packer};
 use artifact::release::Job;
@@ -47,13 +47,19 @@ pub(crate) fn render(
     let mut files = Vec::new();
     let mut jobs = Vec::new();
     for reference in &deployment.group.jobs {
-        let release = find(releases, &reference.release)?;
+        let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
-        let context =
-            templates::context(&context(deployment, release, job, reference, networks, instance_id))?;
-        files.extend(templates(renderer, job, &context, &root)?);
+        let context = templates::context(&evaluation_context(
+            deployment,
+            release,
+            job,
+            reference,
+            networks,
+            instance_id,
+        ))?;
+        files.extend(render_templates(renderer, job, &context, &root)?);
         if let Some(monit) = &job.monit {
-            files.push(template(renderer, job, monit, "monit", &context, &root)?);
+            files.push(render_template(renderer, job, monit, "monit", &context, &root)?);
         }
         jobs.push((job.name.clone(), job.fingerprint.clone()));
     }
@@ -85,10 +91,17 @@ pub(crate) fn check(
     // Address blocks reserved for documentation (RFC 5737).
     let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
     for reference in &deployment.group.jobs {
-        let release = find(releases, &reference.release)?;
+        let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let in_context = |networks: &Map<String, Value>| {
-            templates::context(&context(deployment, release, job, reference, networks, instance_id))
+            templates::context(&evaluation_context(
+                deployment,
+                release,
+                job,
+                reference,
+                networks,
+                instance_id,
+            ))
         };
         let (one, other) = (in_context(&one)?, in_context(&other)?);
         let render = |path: &Path, context: &Context| {
@@ -137,7 +150,7 @@ pub(crate) struct RenderedFile {
 }
 
 /// Renders the templates of a job, without its monit file, into `<root>/<job>/<target>`.
-pub(crate) fn templates(
+pub(crate) fn render_templates(
     renderer: &dyn Renderer,
     job: &Job,
     context: &Context,
@@ -145,12 +158,12 @@ pub(crate) fn templates(
 ) -> Result<Vec<RenderedFile>> {
     job.templates
         .iter()
-        .map(|known| template(renderer, job, &job.template_path(known), &known.target, context, root))
+        .map(|known| render_template(renderer, job, &job.template_path(known), &known.target, context, root))
         .collect()
 }
 
 /// Renders one template of a job, or copies it if it has no code, into `<root>/<job>/<target>`.
-pub(crate) fn template(
+pub(crate) fn render_template(
     renderer: &dyn Renderer,
     job: &Job,
     source: &Path,
@@ -215,7 +228,7 @@ pub(crate) fn defaults(job: &Job) -> Map<String, Value> {
 
 /// Builds the evaluation context in the form of the bosh CLI (`job_evaluation_context.go`). Unlike there,
 /// networks are the actual ones and not an empty default.
-pub(crate) fn context(
+pub(crate) fn evaluation_context(
     deployment: &Deployment,
     release: &Release,
     job: &Job,

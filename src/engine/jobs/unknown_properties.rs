@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::prepare::find;
+use crate::prepare::find_release;
 use artifact::Release;
 use base::Result;
 use base::error::did_you_mean;
@@ -15,7 +15,7 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
     let group = &deployment.group;
     let mut declared = BTreeSet::new();
     for job in &group.jobs {
-        let properties = &find(releases, &job.release)?.job(&job.name)?.properties;
+        let properties = &find_release(releases, &job.release)?.job(&job.name)?.properties;
         declared.extend(properties.iter().map(|property| property.name.as_str()));
     }
     let of_jobs = group.jobs.iter().filter_map(|job| Some((Some(job), job.properties.as_ref()?)));

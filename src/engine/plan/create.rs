@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::difference::Leaf;
-use super::reasons::{Reason, describe, disk_change, reasons, upload};
+use super::difference::DesiredLeaf;
+use super::reasons::{Reason, disk_change_reason, name_and_version, reasons, upload_reason};
 use super::{DATA_IS_ON_NEW_DISK, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
     DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
@@ -19,9 +19,9 @@ pub struct Desired<'a> {
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
     pub manifest_sha: &'a str,
     /// The leaves of the interpolated manifest.
-    pub leaves: &'a [Leaf],
+    pub leaves: &'a [DesiredLeaf],
     /// The description of the VM.
-    pub vm_spec: &'a VmProperties,
+    pub vm_properties: &'a VmProperties,
     /// The stemcell that the manifest names.
     pub stemcell: &'a ArtifactIdentity,
     /// The releases, in the order of the manifest.
@@ -93,7 +93,7 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
 fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
     let property_digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
     if property_digests.is_some_and(|property_digests| {
-        property_digests.differences(desired.vm_spec).contains(&VmPropertiesPart::Tags)
+        property_digests.differences(desired.vm_properties).contains(&VmPropertiesPart::Tags)
     }) {
         plan.push(Step::SetMetadata(vm.clone()), "the tags change");
     }
@@ -112,8 +112,8 @@ fn recreate(
     let made_from = match stemcell {
         Some(known) => StemcellRef::Existing(known.id.clone()),
         None => {
-            let (cpi, stemcell) = (desired.cpi.map(str::to_owned), describe(desired.stemcell));
-            plan.push(Step::CreateStemcell { cpi, stemcell }, upload(state, desired));
+            let (cpi, stemcell) = (desired.cpi.map(str::to_owned), name_and_version(desired.stemcell));
+            plan.push(Step::CreateStemcell { cpi, stemcell }, upload_reason(state, desired));
             StemcellRef::New
         }
     };
@@ -227,7 +227,7 @@ fn disk_steps(
         return Ok(Some(format!("it cannot be moved: {away} (--recreate-persistent-disks)")));
     }
     let update = DiskUpdate { disk: current.handle(), size: current.size, spec: spec.clone() };
-    let change = disk_change(state, desired);
+    let change = disk_change_reason(state, desired);
     let shrinks = spec.size < current.size;
     let copied = match change {
         _ if options.recreate_persistent_disks => Some("--recreate-persistent-disks".to_owned()),

@@ -11,7 +11,7 @@ const MAX_SHOWN_BYTES: usize = 60;
 
 /// A leaf of the desired manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaf {
+pub struct DesiredLeaf {
     /// Its path, in the syntax of ops files.
     pub path: String,
     /// Its value, as JSON.
@@ -48,7 +48,7 @@ pub enum LeafChange {
 
 /// Compares the deployed manifest with the desired one. Returns the differences in the order of the desired
 /// manifest, with removed leaves at the end.
-pub fn differences(deployed: &Leaves, wanted: &[Leaf]) -> Vec<Difference> {
+pub fn differences(deployed: &Leaves, wanted: &[DesiredLeaf]) -> Vec<Difference> {
     let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
     let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
@@ -84,7 +84,7 @@ fn has_leaves_below(paths: &BTreeSet<&str>, path: &str) -> bool {
     paths.range(below.as_str()..).next().is_some_and(|next| next.starts_with(&below))
 }
 
-impl Leaf {
+impl DesiredLeaf {
     /// Returns the value in short form, or `None` if it is secret. Describes a certificate by its expiry, and
     /// other text of several lines by the number of lines.
     pub fn shown(&self) -> Option<String> {
@@ -129,8 +129,8 @@ impl fmt::Display for Difference {
 mod tests {
     use super::*;
 
-    fn leaf(path: &str, value: &str, secret: bool) -> Leaf {
-        Leaf { path: path.into(), value: value.into(), secret }
+    fn leaf(path: &str, value: &str, secret: bool) -> DesiredLeaf {
+        DesiredLeaf { path: path.into(), value: value.into(), secret }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use create::{Desired, PlanOptions, Strategy, create, disk_left_behind};
 pub use delete::delete;
-pub use difference::{Difference, Leaf, LeafChange, differences};
+pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 
 use base::events::AnnouncedStep;
 use manifest::deployment::DiskSpec;
@@ -22,9 +22,9 @@ use manifest::deployment::DiskSpec;
 use crate::state::{DiskHandle, Durations, Resource, VmHandle};
 
 /// The key in [`Durations`] for the time without running jobs during an in-place update.
-pub const INTERRUPTION_IN_PLACE: &str = "interruption_in_place";
+pub const DOWNTIME_IN_PLACE: &str = "interruption_in_place";
 /// The key in [`Durations`] for the time without running jobs while a VM was replaced.
-pub const INTERRUPTION_BY_NEW_VM: &str = "interruption_by_new_vm";
+pub const DOWNTIME_BY_NEW_VM: &str = "interruption_by_new_vm";
 /// The reason to delete a disk whose data was copied.
 const DATA_IS_ON_NEW_DISK: &str = "its data is on the new disk";
 
@@ -202,8 +202,8 @@ impl Plan {
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
         let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
         let name = match self.updates_in_place() {
-            true => INTERRUPTION_IN_PLACE,
-            false if stops => INTERRUPTION_BY_NEW_VM,
+            true => DOWNTIME_IN_PLACE,
+            false if stops => DOWNTIME_BY_NEW_VM,
             false => return None,
         };
         durations.usual(name)

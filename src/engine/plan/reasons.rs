@@ -63,7 +63,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     }
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
         reasons.extend(vm_changes(state, desired).into_iter().map(vm));
-        reasons.extend(disk_change(state, desired).map(vm));
+        reasons.extend(disk_change_reason(state, desired).map(vm));
         reasons.extend(options.unusable_agent.as_ref().map(|why| vm(why.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
             vm(format!(
@@ -79,7 +79,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
 
 fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
     let current = state.current_stemcell();
-    let to = describe(desired.stemcell);
+    let to = name_and_version(desired.stemcell);
     let Some(current) = current else { return Some(format!("the stemcell changes to {to}")) };
     match current.compare(desired.stemcell) {
         IdentityMatch::Same if current.cpi.as_deref() == desired.cpi => None,
@@ -91,7 +91,7 @@ fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {
 }
 
 /// Returns the reason to upload the stemcell if no record matches it.
-pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
+pub(super) fn upload_reason(state: &State, desired: &Desired<'_>) -> String {
     if state.has_other_content_at(desired.cpi, desired.stemcell) {
         return new_content("stemcell", desired.stemcell);
     }
@@ -100,7 +100,7 @@ pub(super) fn upload(state: &State, desired: &Desired<'_>) -> String {
 }
 
 fn new_content(what: &str, identity: &ArtifactIdentity) -> String {
-    format!("{what} {} has new content under the same version", describe(identity))
+    format!("{what} {} has new content under the same version", name_and_version(identity))
 }
 
 /// Returns the reason for a changed manifest. The plan lists the changes.
@@ -132,11 +132,16 @@ fn vm_changes(state: &State, desired: &Desired<'_>) -> Vec<String> {
         VmPropertiesPart::PersistentDisk => Some("the manifest has no persistent disk any more"),
         VmPropertiesPart::Tags => None,
     };
-    property_digests.differences(desired.vm_spec).into_iter().filter_map(reason).map(str::to_owned).collect()
+    property_digests
+        .differences(desired.vm_properties)
+        .into_iter()
+        .filter_map(reason)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the reason why the persistent disk on record must change, if it must.
-pub(super) fn disk_change(state: &State, desired: &Desired<'_>) -> Option<String> {
+pub(super) fn disk_change_reason(state: &State, desired: &Desired<'_>) -> Option<String> {
     let (current, spec) = (state.current_disk()?, desired.disk?);
     if current.size != spec.size {
         let (from, to) = (current.size, spec.size);
@@ -152,7 +157,7 @@ fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String
     for release in desired {
         let known = deployed.iter().find(|known| known.name == release.name);
         match known {
-            None => return Some(format!("release {} is new", describe(release))),
+            None => return Some(format!("release {} is new", name_and_version(release))),
             Some(known) if known.version != release.version => {
                 return Some(format!(
                     "release {} changes from {} to {}",
@@ -169,6 +174,6 @@ fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String
 }
 
 /// Returns the name and version of an artifact as text.
-pub(super) fn describe(identity: &ArtifactIdentity) -> String {
+pub(super) fn name_and_version(identity: &ArtifactIdentity) -> String {
     format!("{}/{}", identity.name, identity.version)
 }

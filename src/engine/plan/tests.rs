@@ -57,7 +57,7 @@ fn disk(cid: &str, size: u64) -> DiskRecord {
     }
 }
 
-fn vm_spec() -> VmProperties {
+fn vm_properties() -> VmProperties {
     VmProperties {
         cloud_properties: json!({"type": "small"}),
         persistent_disk: json!(true),
@@ -65,8 +65,8 @@ fn vm_spec() -> VmProperties {
     }
 }
 
-fn leaf(path: &str, value: &str) -> Leaf {
-    Leaf { path: path.into(), value: value.into(), secret: false }
+fn leaf(path: &str, value: &str) -> DesiredLeaf {
+    DesiredLeaf { path: path.into(), value: value.into(), secret: false }
 }
 
 fn deployed() -> State {
@@ -79,7 +79,7 @@ fn deployed() -> State {
         cpi: None,
         ssh_host_key: None,
         instance: "bosh/0".into(),
-        property_digests: Some(VmPropertiesDigests::of(&vm_spec())),
+        property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
         ready: true,
     };
     let release = ReleaseRecord {
@@ -100,7 +100,7 @@ fn deployed() -> State {
             releases: vec![release],
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
             credentials: None,
-            durations: [("update_vm", 10), (INTERRUPTION_IN_PLACE, 4)]
+            durations: [("update_vm", 10), (DOWNTIME_IN_PLACE, 4)]
                 .map(|(name, took)| (name.to_owned(), Duration::from_millis(took)))
                 .into(),
         },
@@ -115,8 +115,8 @@ struct Case {
     stemcell: ArtifactIdentity,
     releases: Vec<ArtifactIdentity>,
     disk: Option<DiskSpec>,
-    leaves: Vec<Leaf>,
-    vm_spec: VmProperties,
+    leaves: Vec<DesiredLeaf>,
+    vm_properties: VmProperties,
     options: PlanOptions,
     cpi: Option<&'static str>,
     az: Option<&'static str>,
@@ -130,7 +130,7 @@ impl Default for Case {
             releases: vec![identity("hello", "1", 'b')],
             disk: Some(spec(1024)),
             leaves: vec![leaf("/properties/port", "1"), leaf("/resource_pools/name=vms/env/a", "1")],
-            vm_spec: vm_spec(),
+            vm_properties: vm_properties(),
             options: PlanOptions::default(),
             cpi: None,
             az: None,
@@ -144,11 +144,11 @@ impl Case {
     }
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
-        let vm_spec = VmProperties { az: json!(self.az), ..self.vm_spec.clone() };
+        let vm_properties = VmProperties { az: json!(self.az), ..self.vm_properties.clone() };
         let wanted = Desired {
             manifest_sha: self.sha,
             leaves: &self.leaves,
-            vm_spec: &vm_spec,
+            vm_properties: &vm_properties,
             stemcell: &self.stemcell,
             releases: &self.releases,
             disk: self.disk.as_ref(),
@@ -241,9 +241,9 @@ fn changed_vm_properties_recreate_the_vm() {
         assert_eq!(plan.steps[at].reason, reason);
     };
     let made = |change: &dyn Fn(&mut VmProperties)| {
-        let mut vm_spec = vm_spec();
-        change(&mut vm_spec);
-        Case { vm_spec, ..other_port() }
+        let mut vm_properties = vm_properties();
+        change(&mut vm_properties);
+        Case { vm_properties, ..other_port() }
     };
     changed(
         Case { stemcell: identity("jammy", "2", 'd'), ..Case::default() },
@@ -293,13 +293,13 @@ fn vm_with_unknown_properties_is_replaced_on_any_change() {
 
 #[test]
 fn changed_tags_do_not_recreate_the_vm() {
-    let vm_spec = VmProperties { tags: json!({"a": "b"}), ..vm_spec() };
-    let plan = Case { vm_spec, ..other_port() }.plan(&deployed());
+    let vm_properties = VmProperties { tags: json!({"a": "b"}), ..vm_properties() };
+    let plan = Case { vm_properties, ..other_port() }.plan(&deployed());
     assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
 }
 
 #[test]
-fn interruption_is_estimated_from_earlier_runs() {
+fn downtime_is_estimated_from_earlier_runs() {
     let state = deployed();
     let known = &state.monopile.durations;
     assert_eq!(other_port().plan(&state).downtime(known), Some(Duration::from_millis(4)));
@@ -373,7 +373,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             cpi: None,
             instance: "bosh/0".into(),
             ssh_host_key: None,
-            property_digests: Some(VmPropertiesDigests::of(&vm_spec())),
+            property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
             ready: false,
         }))
     };

@@ -46,7 +46,7 @@ pub(super) fn changed_variables(state: &State, values: &[VariableValue]) -> Vec<
 }
 
 /// Returns the record of the values in a loaded manifest.
-pub(super) fn record(loaded: &LoadedManifest) -> Option<Credentials> {
+pub(super) fn to_record(loaded: &LoadedManifest) -> Option<Credentials> {
     // The path is absolute, because another run may have another working directory.
     let path = loaded.vars_store.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))

@@ -9,7 +9,7 @@ use super::credentials;
 use super::obtain::{self, IdentifyBy, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck};
 use crate::agent::AgentEndpoint;
-use crate::plan::{Desired, Leaf};
+use crate::plan::{Desired, DesiredLeaf};
 use crate::protocol::DiskHint;
 use crate::run_context::RunContext;
 use crate::state::{Credentials, State, VmProperties};
@@ -27,8 +27,8 @@ pub(crate) struct PreparedDeployment {
     /// The CPI config, if any.
     pub(crate) cpis: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
-    pub(crate) leaves: Vec<Leaf>,
-    pub(crate) vm_spec: VmProperties,
+    pub(crate) leaves: Vec<DesiredLeaf>,
+    pub(crate) vm_properties: VmProperties,
     /// The values of declared variables.
     pub(crate) credentials: Option<Credentials>,
     /// The variables whose values differ from the deployed ones.
@@ -147,7 +147,7 @@ pub(crate) fn prepare(
     if let Some(untracked) = untracked {
         return Err(untracked.error(run, &endpoint, inputs, &stemcell.identity));
     }
-    let (leaves, vm_spec) = (leaves(run, &loaded), vm_spec(&deployment));
+    let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path);
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
@@ -158,8 +158,8 @@ pub(crate) fn prepare(
         cpis,
         manifest_sha,
         leaves,
-        vm_spec,
-        credentials: credentials::record(&loaded),
+        vm_properties,
+        credentials: credentials::to_record(&loaded),
         changed_credentials,
         vars_store,
         endpoint,
@@ -189,19 +189,19 @@ fn mbus_certificate(
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
-fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<Leaf> {
+fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLeaf> {
     loaded
         .leaves()
         .into_iter()
         .map(|leaf| {
             let secret = run.redactor.redact(&leaf.value) != leaf.value;
-            Leaf { path: leaf.path, value: leaf.value, secret }
+            DesiredLeaf { path: leaf.path, value: leaf.value, secret }
         })
         .collect()
 }
 
 /// Returns the description of the VM that decides whether a new one is needed.
-fn vm_spec(deployment: &Deployment) -> VmProperties {
+fn vm_properties(deployment: &Deployment) -> VmProperties {
     // Changed tags need no new VM: they are added to `env` only for the CPI call.
     let mut env = deployment.vm.env.clone();
     if let Some(Value::Object(bosh)) = env.get_mut("bosh") {
@@ -318,7 +318,7 @@ impl PreparedDeployment {
         Desired {
             manifest_sha: &self.manifest_sha,
             leaves: &self.leaves,
-            vm_spec: &self.vm_spec,
+            vm_properties: &self.vm_properties,
             stemcell: self.stemcell_identity(),
             releases,
             disk: self.deployment.disk.as_ref(),
@@ -334,7 +334,7 @@ impl PreparedDeployment {
             releases.push(open_release(run, wanted, stage)?);
         }
         for job in &self.deployment.group.jobs {
-            let release = find(&releases, &job.release)?;
+            let release = find_release(&releases, &job.release)?;
             release.job(&job.name).context(|| format!("{} cannot be deployed", job.location))?;
         }
         let stemcell = self.stemcell.stemcell(run, stage)?;
@@ -344,7 +344,7 @@ impl PreparedDeployment {
 }
 
 /// Finds the release with this name. Validation has already rejected unknown names in the manifest.
-pub(crate) fn find<'r>(releases: &'r [Release], name: &str) -> Result<&'r Release> {
+pub(crate) fn find_release<'r>(releases: &'r [Release], name: &str) -> Result<&'r Release> {
     releases
         .iter()
         .find(|release| release.name == name)

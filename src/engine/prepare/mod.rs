@@ -10,6 +10,6 @@ mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, OpenedArtifacts, PreparedDeployment, find, load, load_deployed, load_to_delete,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, find_release, load, load_deployed, load_to_delete,
     manifest_sha, open_releases, open_stemcell, prepare, redact_hint,
 };

@@ -21,7 +21,7 @@ use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
 /// A server that answers at the agent's address although no VM is on record.
-pub(super) enum Untracked {
+pub(super) enum UntrackedListener {
     /// An agent that accepts the manifest's credentials.
     Vm {
         /// The agent's id.
@@ -43,7 +43,7 @@ pub(super) struct UntrackedCheck {
     /// a VM is on record.
     pub(super) unchecked: Option<String>,
     /// The listener at the address.
-    pub(super) untracked: Option<Untracked>,
+    pub(super) untracked: Option<UntrackedListener>,
 }
 
 /// Asks the agent's address while `work` is done. With `ignore`, asks nothing.
@@ -73,7 +73,7 @@ pub(super) fn check_during<T>(
 fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state: &State) -> Option<String> {
     let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
     let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
-    (!known && is_wanted(state)).then(|| {
+    (!known && has_no_vm(state)).then(|| {
         "Not checked: whether an untracked VM of this manifest exists, because the IaaS assigns its address"
             .to_owned()
     })
@@ -85,13 +85,17 @@ fn suspects_vm(state: &State) -> bool {
 }
 
 /// Returns true if no VM is on record, not even one whose deletion is pending and that may still answer.
-fn is_wanted(state: &State) -> bool {
+fn has_no_vm(state: &State) -> bool {
     state.vms().next().is_none()
 }
 
 /// Asks once whether an agent answers at the address, if no VM is on record.
-fn check_address(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<Option<Untracked>> {
-    if !is_wanted(state) {
+fn check_address(
+    run: &RunContext,
+    endpoint: &AgentEndpoint,
+    state: &State,
+) -> Result<Option<UntrackedListener>> {
+    if !has_no_vm(state) {
         return Ok(None);
     }
     let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
@@ -106,7 +110,7 @@ fn check_address(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> R
             }
             | AgentError::Exception { .. }
             | AgentError::Protocol { .. }),
-        ) if !suspects_vm(state) => return Ok(Some(Untracked::Other(error.to_string()))),
+        ) if !suspects_vm(state) => return Ok(Some(UntrackedListener::Other(error.to_string()))),
         Err(error) => {
             tracing::info!(%error, "no agent answers at the address of the new VM");
             return Ok(None);
@@ -119,10 +123,10 @@ fn check_address(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> R
     let name = |key: &str| seen.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
     let vm = name("/vm/id").or_else(|| name("/vm/name")).map(str::to_owned);
     let disks = agent.list_disk().unwrap_or_default();
-    Ok(Some(Untracked::Vm { agent_id, vm, disks }))
+    Ok(Some(UntrackedListener::Vm { agent_id, vm, disks }))
 }
 
-impl Untracked {
+impl UntrackedListener {
     /// Returns the error of a run that must not create another VM.
     pub(super) fn error(
         &self,
@@ -134,7 +138,7 @@ impl Untracked {
         let regardless = "to create a VM regardless, pass --ignore-untracked-vm";
         let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
-            Untracked::Vm { agent_id, vm, disks } => {
+            UntrackedListener::Vm { agent_id, vm, disks } => {
                 let with = match disks.as_slice() {
                     [] => "no disk mounted".to_owned(),
                     disks => {
@@ -157,11 +161,11 @@ impl Untracked {
                 })
                 .with_hint(format!(
                     "if it is lost, record the VM: `{}`",
-                    import(run, inputs, vm.as_deref(), disks, stemcell)
+                    import_command(run, inputs, vm.as_deref(), disks, stemcell)
                 ))
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
-            Untracked::Other(problem) => Error::environment(format!(
+            UntrackedListener::Other(problem) => Error::environment(format!(
                 "the address {address} is in use, and no VM is on record in '{state}'"
             ))
             .with_source(problem.clone())
@@ -176,7 +180,7 @@ impl Untracked {
 }
 
 /// Returns the command that records the VM. Placeholders for unknown values are in capital letters.
-fn import(
+fn import_command(
     run: &RunContext,
     inputs: &Inputs,
     vm: Option<&str>,

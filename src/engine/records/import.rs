@@ -84,7 +84,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let endpoint = endpoint(run, &cpi_parts.provider)?;
     cpis::check_az(cpi_parts.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
-    records(&mut state, request, &deployment)?;
+    record_disk_and_stemcells(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
     let mut cpis = Cpis::find(run, cpi_parts.parts(), &state, request.cpi_api_version)?;
     cpis.use_stemcell(cpi, request.stemcell_api_version);
@@ -184,7 +184,11 @@ fn disk_to_adopt<'m>(
 }
 
 /// Records the disk and the stemcells as the manifest describes them.
-fn records(state: &mut State, request: &ImportRequest, deployment: &Deployment) -> Result<()> {
+fn record_disk_and_stemcells(
+    state: &mut State,
+    request: &ImportRequest,
+    deployment: &Deployment,
+) -> Result<()> {
     for (index, wanted) in request.stemcells.iter().enumerate() {
         let id = uuid::Uuid::new_v4().to_string();
         let record = StemcellRecord {

@@ -10,7 +10,7 @@ use base::Result;
 pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
-    let mut waiting = lock::held_lock_handler(run);
+    let mut waiting = lock::lock_conflict_handler(run);
     Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
         let lost = present.map(|present| missing_resources(present, wanted)).unwrap_or_default();
         let lost = match lost.as_slice() {

@@ -237,7 +237,7 @@ fn wait_for_call(
             }
             signals::check(run)?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
-                run.left_at_work.store(true, Ordering::SeqCst);
+                run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };

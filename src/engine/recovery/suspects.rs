@@ -75,7 +75,7 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
 /// Fails if the agent of a suspected VM answers while no VM is on record. The CID of the VM is unknown, and a
 /// new VM would have the same address.
 pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
-    let Some(suspect) = find(run, endpoint, state)? else { return Ok(()) };
+    let Some(suspect) = find_answering(run, endpoint, state)? else { return Ok(()) };
     Err(Error::environment(format!(
         "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
@@ -85,7 +85,7 @@ pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, sta
 }
 
 /// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
-pub(crate) fn find<'s>(
+pub(crate) fn find_answering<'s>(
     run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &'s State,

@@ -16,19 +16,19 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The runtime of a registry. Dropping it does not wait for the resolver of the operating system, as dropping
 /// a tokio runtime would.
-pub(crate) struct Background {
+pub(crate) struct RegistryRuntime {
     handle: Handle,
     /// Always `Some` until the drop.
     runtime: Option<Runtime>,
 }
 
-impl Background {
+impl RegistryRuntime {
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 }
 
-impl Drop for Background {
+impl Drop for RegistryRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
@@ -41,13 +41,13 @@ impl Drop for Background {
 pub(crate) struct CallRegistry {
     _registry: RegistryServer,
     /// Dropped last, because the registry runs on it.
-    _runtime: Background,
+    _runtime: RegistryRuntime,
 }
 
 impl CallRegistry {
     /// Starts the registry that the manifest configures, with this content.
     pub(crate) fn start(config: &RegistryConfig, content: Document) -> Result<Self> {
-        let (runtime, registry) = serve(config, loopback(config)?, content)?;
+        let (runtime, registry) = serve(config, loopback_address(config)?, content)?;
         Ok(CallRegistry { _registry: registry, _runtime: runtime })
     }
 
@@ -64,7 +64,7 @@ pub(crate) fn serve(
     config: &RegistryConfig,
     address: SocketAddr,
     content: Document,
-) -> Result<(Background, RegistryServer)> {
+) -> Result<(RegistryRuntime, RegistryServer)> {
     let runtime = runtime()?;
     let credentials =
         RegistryCredentials { username: config.username.clone(), password: config.password.clone() };
@@ -72,18 +72,18 @@ pub(crate) fn serve(
     Ok((runtime, registry))
 }
 
-fn runtime() -> Result<Background> {
+fn runtime() -> Result<RegistryRuntime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("registry")
         .enable_all()
         .build()
         .map_err(|error| Error::io("starting the registry", error))?;
-    Ok(Background { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    Ok(RegistryRuntime { handle: runtime.handle().clone(), runtime: Some(runtime) })
 }
 
 /// Returns the address to listen on. Fails if it is not a loopback address.
-pub(crate) fn loopback(config: &RegistryConfig) -> Result<SocketAddr> {
+pub(crate) fn loopback_address(config: &RegistryConfig) -> Result<SocketAddr> {
     let wrong = |why: String| {
         Error::invalid(format!("{} cannot be used: {why}", config.location)).with_hint(
             "the registry holds credentials and listens on loopback only: use host 127.0.0.1; the VM reaches \

@@ -14,5 +14,5 @@ mod content;
 mod server;
 pub(crate) mod tunnel;
 
-pub(crate) use call_registry::{Background, CallRegistry, loopback, serve};
+pub(crate) use call_registry::{CallRegistry, RegistryRuntime, loopback_address, serve};
 pub use server::{BODY_TIMEOUT, HEADER_TIMEOUT, RegistryCredentials, RegistryServer};

@@ -25,9 +25,9 @@ use base::{Error, Result};
 use net::http_server::{AuthorizationDigest, serve_connection};
 
 /// The maximum size of a settings document, in bytes. Usual ones are some KiB, with certificates.
-const MAX_SETTINGS: usize = 1024 * 1024;
+const MAX_SETTINGS_BYTES: usize = 1024 * 1024;
 /// The maximum length of an instance id, in bytes.
-const MAX_ID: usize = 255;
+const MAX_ID_BYTES: usize = 255;
 /// The timeout for the headers of a request, and for an idle connection. The client is on this machine or on
 /// the VM.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,9 +66,9 @@ struct ServerState {
     authorization: AuthorizationDigest,
     header_timeout: Duration,
     /// The limit for connections from this machine. Each side has its own, so neither can use up the other's.
-    here: Arc<Semaphore>,
+    loopback_permits: Arc<Semaphore>,
     /// The limit for connections from the VM.
-    there: Arc<Semaphore>,
+    tunnel_permits: Arc<Semaphore>,
 }
 
 impl Drop for RegistryServer {
@@ -126,8 +126,8 @@ impl RegistryServer {
             content,
             authorization: endpoint.authorization,
             header_timeout,
-            here: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-            there: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            loopback_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            tunnel_permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
         let accepting = runtime.spawn(accept(Arc::clone(&shared), listener));
         tracing::debug!(%address, "the registry is listening");
@@ -148,7 +148,7 @@ impl RegistryServer {
         move |stream| {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
-                if let Ok(_permit) = Arc::clone(&shared.there).acquire_owned().await {
+                if let Ok(_permit) = Arc::clone(&shared.tunnel_permits).acquire_owned().await {
                     serve(shared, stream, RequestOrigin::Tunnel).await;
                 }
             })
@@ -158,7 +158,7 @@ impl RegistryServer {
 
 async fn accept(shared: Arc<ServerState>, listener: tokio::net::TcpListener) {
     // Further connections wait in the queue of the operating system.
-    while let Ok(permit) = Arc::clone(&shared.here).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&shared.loopback_permits).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let _ = stream.set_nodelay(true);
@@ -206,8 +206,8 @@ async fn settings(
     request: Request,
 ) -> Response {
     let method = request.method().clone();
-    let open = method == Method::GET && origin == RequestOrigin::Tunnel;
-    if !open && !shared.authorization.matches(request.headers()) {
+    let needs_no_credentials = method == Method::GET && origin == RequestOrigin::Tunnel;
+    if !needs_no_credentials && !shared.authorization.matches(request.headers()) {
         tracing::warn!(%method, id = %printable(&id), ?origin,
             "the registry refused a request with missing or wrong credentials");
         let mut refusal = answer(StatusCode::UNAUTHORIZED, "error");
@@ -215,7 +215,7 @@ async fn settings(
         refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         return refusal;
     }
-    if id.len() > MAX_ID || id.chars().any(char::is_control) {
+    if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
         return answer(StatusCode::NOT_FOUND, "not_found");
     }
     tracing::debug!(%method, id, ?origin, "request to the registry");
@@ -254,11 +254,11 @@ async fn settings(
 async fn receive(request: Request) -> Result<String, StatusCode> {
     let declared = request.headers().get(header::CONTENT_LENGTH);
     let declared = declared.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > MAX_SETTINGS as u64) {
+    if declared.is_some_and(|length| length > MAX_SETTINGS_BYTES as u64) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
     let body: Bytes =
-        match timeout(BODY_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_SETTINGS)).await {
+        match timeout(BODY_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_SETTINGS_BYTES)).await {
             Ok(Ok(body)) => body,
             Ok(Err(_)) => return Err(StatusCode::PAYLOAD_TOO_LARGE),
             Err(_) => return Err(StatusCode::REQUEST_TIMEOUT),

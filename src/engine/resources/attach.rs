@@ -95,7 +95,7 @@ fn check_presence(
     disk: &DiskHandle,
     recorded: bool,
 ) -> Result<()> {
-    executor.cpis().get(disk.cpi())?;
+    executor.cpis().connect_in_own_stage(disk.cpi())?;
     let asking = run.reporter.stage(format!("Asking the CPI for disk {disk}"));
     match executor.presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::Exists => {}

@@ -127,7 +127,7 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
     let mut undecided = None;
     for name in asked {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
-        executor.cpis().get(handle.cpi())?;
+        executor.cpis().connect_in_own_stage(handle.cpi())?;
         let asking = run.reporter.stage(format!("Asking for VM {handle}"));
         let presence = executor.presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
@@ -170,7 +170,7 @@ fn registry<'a>(
     executor: &mut Executor<'_>,
     vm: &VmHandle,
 ) -> Result<Option<RunRegistry<'a>>> {
-    let contract = executor.cpis().get(vm.cpi())?.contract();
+    let contract = executor.cpis().connect_in_own_stage(vm.cpi())?.contract();
     RunRegistry::start(run, &cpi_parts.provider, &target_environment.inputs.manifest, contract, executor)
 }
 

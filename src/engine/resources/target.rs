@@ -52,7 +52,7 @@ impl TargetEnvironment {
         let validating = run.reporter.stage("Validating");
         let loaded = prepare::load(run, &self.inputs)?;
         let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
-        cpis::rename(run, cpi_parts.config.as_ref(), &mut store)?;
+        cpis::record_migrated_from(run, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_parts })
     }

@@ -64,7 +64,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let all = targets.len();
     let mut missing = Vec::new();
     for cpi in targets {
-        match request.fix || !is_there(store.state(), identity, cpi.as_deref())? {
+        match request.fix || !is_uploaded(store.state(), identity, cpi.as_deref())? {
             true => missing.push(cpi),
             false => keep(run, &mut store, &identity.name, &identity.version, cpi.as_deref())?,
         }
@@ -153,7 +153,7 @@ fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
 }
 
 /// Returns true if a CPI has this stemcell. Fails if it has another one with the same name and version.
-fn is_there(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) -> Result<bool> {
+fn is_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) -> Result<bool> {
     if state.stemcell_at(cpi, identity).is_some() {
         return Ok(true);
     }
@@ -213,7 +213,7 @@ fn fitting(
     let mut fitting = Vec::new();
     let mut refusals = Vec::new();
     for cpi in asked {
-        let connection = executor.cpis().get(cpi.as_deref())?;
+        let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let fits =
             check_formats(run, cpi.as_deref(), connection.stemcell_formats(), &stemcell.stemcell_formats);
         match fits {
@@ -243,7 +243,7 @@ fn upload(
     let calls: Vec<ParallelEffect> = cpis
         .iter()
         .map(|cpi| {
-            let (effect, arguments) = vm::upload(stemcell, deployment, cpi.as_deref(), true);
+            let (effect, arguments) = vm::upload_effect(stemcell, deployment, cpi.as_deref(), true);
             ParallelEffect { name: format!("Uploading to {}", cpi_label(cpi.as_deref())), effect, arguments }
         })
         .collect();

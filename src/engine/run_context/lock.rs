@@ -15,7 +15,7 @@ const REMOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// Locks and reads the state for `command`. Reports once which run holds the lock.
 pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
-    let store = Store::open_waiting(&run.paths.state, &holder, &mut held_lock_handler(run))?;
+    let store = Store::open_waiting(&run.paths.state, &holder, &mut lock_conflict_handler(run))?;
     if let Some(who) = store.taken_over() {
         run.reporter.warn(format!("the lease of {who} has run out; it is taken over"));
     }
@@ -24,15 +24,15 @@ pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
 }
 
 /// Returns the handler for a lock that another run holds: it waits as long as the operator allows.
-pub(crate) fn held_lock_handler(run: &RunContext) -> impl FnMut(Error) -> Result<()> {
+pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Result<()> {
     let started = Instant::now();
     let mut announced = false;
-    move |held: Error| {
+    move |conflict: Error| {
         let timeout = run.lock_timeout;
         let Some(left) = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) else {
             return Err(match timeout.is_zero() {
-                true => held,
-                false => Error::new(held.kind(), held.to_string())
+                true => conflict,
+                false => Error::new(conflict.kind(), conflict.to_string())
                     .with_source(format!("it still runs after {}", text::duration(timeout)))
                     .with_hint("wait longer: run the same command with --wait-for-lock 30m"),
             });
@@ -40,7 +40,7 @@ pub(crate) fn held_lock_handler(run: &RunContext) -> impl FnMut(Error) -> Result
         if !announced {
             announced = true;
             run.reporter
-                .note(format!("{held}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
+                .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
         }
         let interval = if run.paths.state.is_shared() { REMOTE_INTERVAL } else { INTERVAL };
         signals::pause(run, interval.min(left))

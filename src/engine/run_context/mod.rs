@@ -69,7 +69,7 @@ pub struct RunContext {
     /// never killed, because its outcome must become known.
     pub cpi_timeout: Option<Duration>,
     /// Set when the run left a CPI process running, which may still read the scratch directory.
-    pub left_at_work: Arc<AtomicBool>,
+    pub left_cpi_running: Arc<AtomicBool>,
     /// `--insecure-agent`: accepts an agent whose identity cannot be verified.
     pub insecure_agent: bool,
     /// The clock that measures the phases of the run.
@@ -85,7 +85,7 @@ pub fn interrupt_check(signals: &SignalCounter) -> artifact::InterruptCheck {
 impl RunContext {
     /// Returns the number of the first signal, if any.
     pub fn interrupted(&self) -> Option<u8> {
-        signals::first(self)
+        signals::first_signal(self)
     }
 
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.

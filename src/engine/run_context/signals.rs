@@ -6,7 +6,7 @@ use super::RunContext;
 use base::{Error, ErrorKind, Result};
 
 /// Returns the number of the first signal of the run, if any.
-pub(crate) fn first(run: &RunContext) -> Option<u8> {
+pub(crate) fn first_signal(run: &RunContext) -> Option<u8> {
     run.signals.first()
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn interrupted_twice(run: &RunContext) -> Option<u8> {
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(run: &RunContext) -> Result<()> {
     run.paths.state.check_lock()?;
-    check_signal(first(run))
+    check_signal(first_signal(run))
 }
 
 /// Fails if there is a signal.

@@ -29,7 +29,7 @@ struct Stalled {
     reached: std::sync::mpsc::Receiver<()>,
 }
 
-fn stalled_at(point: StallPoint, limits: AgentTimeouts) -> Stalled {
+fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
@@ -48,7 +48,7 @@ fn stalled_at(point: StallPoint, limits: AgentTimeouts) -> Stalled {
     let interrupt = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&interrupt);
     let interrupted = Arc::new(move || seen.load(Ordering::SeqCst).then_some(2));
-    let agent = Agent::with_limits(endpoint, "director", interrupted, Clock::start(), limits);
+    let agent = Agent::with_timeouts(endpoint, "director", interrupted, Clock::start(), timeouts);
     Stalled { agent, interrupt, reached }
 }
 

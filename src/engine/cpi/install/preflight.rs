@@ -34,7 +34,7 @@ pub(super) fn check(
         }
         let script = read_script(package)?;
         for tool in shell::tools(&script).into_iter().chain([shell::Tool::Named("bash")]) {
-            if !tool.names().iter().any(|name| is_there(name, path)) {
+            if !tool.names().iter().any(|name| is_executable_in_path(name, path)) {
                 missing.entry(tool.to_string()).or_default().insert(&package.package.name);
             }
         }
@@ -66,7 +66,7 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
 }
 
 /// Returns true if the program is found in `path`, or in the usual directories without `path`.
-fn is_there(name: &str, path: Option<&str>) -> bool {
+fn is_executable_in_path(name: &str, path: Option<&str>) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').any(|directory| {
         std::fs::metadata(Path::new(directory).join(name))

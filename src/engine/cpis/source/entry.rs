@@ -30,7 +30,7 @@ enum EntryKind {
 
 impl<'a> ResolvedEntry<'a> {
     /// Resolves the kind of an entry.
-    pub(super) fn find(cpi: &'a CpiEntry, inputs: &CpiInputs<'_>) -> Result<Self> {
+    pub(super) fn resolve(cpi: &'a CpiEntry, inputs: &CpiInputs<'_>) -> Result<Self> {
         Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, inputs)? })
     }
 

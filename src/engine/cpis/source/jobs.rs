@@ -14,7 +14,7 @@ use super::{CpiInputs, CpiSources, LocatedCpi, private_directory, with_directori
 use crate::cpi::Executable;
 use crate::cpi::install::{CompileSettings, CpiJob, InstalledPackages, install as install_packages};
 use crate::jobs::render;
-use crate::prepare::find;
+use crate::prepare::find_release;
 use crate::run_context::signals;
 use crate::templates;
 use artifact::Release;
@@ -109,7 +109,7 @@ pub(super) fn install(
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
-    let CpiSources { run: environment, inputs: parts, .. } = sources;
+    let CpiSources { run, inputs: parts, .. } = sources;
     let found = find_jobs(wanted, parts.releases)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
@@ -122,7 +122,7 @@ pub(super) fn install(
         executable: Executable {
             program: jobs_dir.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(environment, &installed.packages, &jobs_dir),
+            env_vars: with_directories(run, &installed.packages, &jobs_dir),
         },
         // Its configuration is in its rendered files.
         context: Map::new(),
@@ -158,7 +158,7 @@ fn packages(
     root: &Path,
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
-    let env_vars = sources.run;
+    let run = sources.run;
     let mut installed = sources.installed.borrow_mut();
     if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
         return Ok(Arc::clone(known));
@@ -170,19 +170,19 @@ fn packages(
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
-    let package_dir = env_vars.paths.package_dir.as_ref().map(|directory| match wanted {
+    let package_dir = run.paths.package_dir.as_ref().map(|directory| match wanted {
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
     });
     let compile_settings = CompileSettings {
-        cache: &env_vars.paths.cache,
+        cache: &run.paths.cache,
         package_dir: package_dir.as_deref(),
         work: root,
-        keep_work: env_vars.keep_work,
-        env_vars: &env_vars.env_vars,
-        parallel: env_vars.parallel,
-        interrupted: &|| signals::first(env_vars),
-        redactor: &env_vars.redactor,
+        keep_work: run.keep_work,
+        env_vars: &run.env_vars,
+        parallel: run.parallel,
+        interrupted: &|| signals::first_signal(run),
+        redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
     installed.push((wanted.to_vec(), Arc::clone(&new)));
@@ -192,7 +192,7 @@ fn packages(
 fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
     let mut found: Vec<FoundJob<'r>> = Vec::new();
     for (name, release) in wanted {
-        let release = find(releases, release)?;
+        let release = find_release(releases, release)?;
         let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
         if found.iter().any(|other| other.job.name == job.name) {
             return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
@@ -248,7 +248,7 @@ fn render_job(
 ) -> Result<()> {
     private_directory(&jobs_dir.join(&job.name))?;
     let context = templates::context(&context(inputs.deployment, job, properties))?;
-    for file in render::templates(inputs.renderer, job, &context, jobs_dir)? {
+    for file in render::render_templates(inputs.renderer, job, &context, jobs_dir)? {
         if file.executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;

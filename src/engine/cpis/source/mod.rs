@@ -56,7 +56,7 @@ impl<'a> CpiSources<'a> {
     /// Resolves the kind of each CPI of the config, without installing any.
     pub(crate) fn find(run: &'a RunContext, inputs: CpiInputs<'a>) -> Result<Self> {
         let cpis = inputs.config.map_or(&[][..], |config| &config.cpis);
-        let entries = cpis.iter().map(|cpi| ResolvedEntry::find(cpi, &inputs)).collect::<Result<_>>()?;
+        let entries = cpis.iter().map(|cpi| ResolvedEntry::resolve(cpi, &inputs)).collect::<Result<_>>()?;
         Ok(CpiSources { run, inputs, entries, installed: RefCell::default() })
     }
 

@@ -60,23 +60,23 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             Ok(CheckedResource { resource, presence, to_be_deleted })
         })
         .collect::<Result<Vec<CheckedResource>>>()?;
-    let of = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
+    let checked = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
     let disks = state.disks.iter().map(DiskRecord::handle);
     let denied: Vec<DiskHandle> =
-        disks.filter(|disk| of(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
+        disks.filter(|disk| checked(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
     let attachable = state.current_disk().is_none_or(|disk| !denied.contains(&disk.handle()));
     let mut claim = AgentClaim::default();
-    let mut of_vm = Vec::new();
+    let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
-    let mut agents = None;
+    let mut agent_finding = None;
     if let Some(vm) = state.vm_handle() {
-        let seen = of(vm.clone().into());
+        let seen = checked(vm.clone().into());
         if seen.is_some_and(CheckedResource::is_denied) {
             match Contradiction::detect(&probe.executor, &probe.agent, &vm, &looking)? {
                 Some(found) => {
-                    claim.vm = true;
-                    agents = Some(answering(probe, &vm));
-                    of_vm.push(Problem {
+                    claim.is_vm_alive = true;
+                    agent_finding = Some(answering(probe, &vm));
+                    vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
                         description: found.describe(),
                         affected: Affected::Vm(vm),
@@ -86,8 +86,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 None => {
                     let detail = "it does not answer, because its VM does not exist".to_owned();
                     let cid = vm.cid.to_string();
-                    agents = Some(Finding::new(AGENT, cid, vm.cpi(), FindingStatus::Drifted, detail));
-                    of_vm.push(Problem {
+                    agent_finding = Some(Finding::new(AGENT, cid, vm.cpi(), FindingStatus::Drifted, detail));
+                    vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
                         description: format!("VM {vm} does not exist"),
                         affected: Affected::Vm(vm),
@@ -96,13 +96,13 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 }
             }
         } else if seen.is_some_and(|seen| seen.presence != Presence::Gone) {
-            match agent(probe, &vm, timeout)? {
+            match ask_mounted_disks(probe, &vm, timeout)? {
                 Err(problem) => {
-                    agents = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
-                    of_vm.push(problem);
+                    agent_finding = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
+                    vm_problems.push(problem);
                 }
                 Ok(mounted) => {
-                    agents = Some(answering(probe, &vm));
+                    agent_finding = Some(answering(probe, &vm));
                     claim.mounted.clone_from(&mounted);
                     untracked = untracked_disks(&state.disks, &mounted, &vm);
                     let locations =
@@ -110,26 +110,26 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.current_disk().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
-                    of_vm.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
+                    vm_problems.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
                 }
             }
         }
         // Without its disk on record, a new VM cannot be deployed.
-        of_vm.iter_mut().filter(|_| !attachable).for_each(|problem| {
+        vm_problems.iter_mut().filter(|_| !attachable).for_each(|problem| {
             problem.repairs.retain(|repair| *repair != Repair::RecreateVm);
         });
     }
     looking.finish();
     let (of_calls, calls) = failed_calls(probe)?;
     let of_disks = denied.into_iter().map(|disk| claim.problem(disk));
-    let problems: Vec<Problem> = of_disks.chain(untracked).chain(of_vm).chain(of_calls).collect();
+    let problems: Vec<Problem> = of_disks.chain(untracked).chain(vm_problems).chain(of_calls).collect();
     let resources = seen.iter().map(|seen| finding(seen, &problems));
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
         let resource = problem.affected.resource()?;
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
-    let findings = resources.chain(untracked).chain(agents).chain(calls).collect();
+    let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
     Ok(Diagnosis { findings, problems })
 }
 
@@ -167,10 +167,11 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
 fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
-    let met = suspects::find(probe.run, probe.endpoint, &probe.state)?;
+    let answering_suspect = suspects::find_answering(probe.run, probe.endpoint, &probe.state)?;
     let suspects = probe.state.monopile.suspects.iter();
-    let (here, elsewhere): (Vec<Suspect>, Vec<Suspect>) =
-        suspects.cloned().partition(|suspect| met.is_some_and(|met| met == suspect));
+    let (here, elsewhere): (Vec<Suspect>, Vec<Suspect>) = suspects
+        .cloned()
+        .partition(|suspect| answering_suspect.is_some_and(|answering| answering == suspect));
     let problem = here.last().map(|suspect| Problem {
         kind: ProblemKind::UntrackedVm,
         description: format!(
@@ -206,7 +207,7 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
 #[derive(Default)]
 struct AgentClaim {
     /// True if the CPI denies the VM, and its agent answers.
-    vm: bool,
+    is_vm_alive: bool,
     /// The disks that the agent has mounted.
     mounted: Vec<DiskCid>,
 }
@@ -219,7 +220,7 @@ impl AgentClaim {
             let description =
                 format!("the CPI says that disk {disk} does not exist, but the agent has it mounted");
             (ProblemKind::Contradiction, description, Vec::new())
-        } else if self.vm {
+        } else if self.is_vm_alive {
             let description = format!(
                 "the CPI says that neither the VM nor disk {disk} exists, but the VM's agent answers"
             );
@@ -233,7 +234,11 @@ impl AgentClaim {
 }
 
 /// Asks the VM's own agent for its mounted disks.
-fn agent(probe: &Probe<'_>, vm: &VmHandle, timeout: Duration) -> Result<Result<Vec<DiskCid>, Problem>> {
+fn ask_mounted_disks(
+    probe: &Probe<'_>,
+    vm: &VmHandle,
+    timeout: Duration,
+) -> Result<Result<Vec<DiskCid>, Problem>> {
     let asking = probe.run.reporter.stage("Asking the agent");
     let expected = probe.state.vm().map(|record| record.agent_id.clone());
     let answer = probe

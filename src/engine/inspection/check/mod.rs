@@ -217,7 +217,7 @@ impl fmt::Display for Affected {
 
 /// A problem with the repairs that were tried.
 #[derive(Debug, Serialize)]
-pub struct RepairedProblem {
+pub struct TreatedProblem {
     /// The problem.
     #[serde(flatten)]
     pub problem: Problem,
@@ -240,7 +240,7 @@ pub struct RepairAttempt {
 #[derive(Debug, Default)]
 pub struct CloudCheckResult {
     /// All problems that were found.
-    pub problems: Vec<RepairedProblem>,
+    pub problems: Vec<TreatedProblem>,
 }
 
 /// Chooses among the untried repairs of a problem; `None` leaves it as it is.
@@ -341,7 +341,7 @@ pub fn cloud_check(
                     index
                 }
                 None => {
-                    checked.problems.push(RepairedProblem { problem, tried: Vec::new(), solved: false });
+                    checked.problems.push(TreatedProblem { problem, tried: Vec::new(), solved: false });
                     checked.problems.len() - 1
                 }
             };

@@ -45,7 +45,7 @@ pub(super) fn prepare(
     let validating = run.reporter.stage("Validating");
     let (check_inputs, loaded) = CheckInputs::load(&request.check(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
-    cpis::rename(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
+    cpis::record_migrated_from(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
 }
@@ -72,7 +72,7 @@ impl<'a> CheckContext<'a> {
         let mut probe = Probe::open(&request.check(), run, check_inputs, state, store)?;
         // The CPI of the VM comes first.
         let first = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
-        let contract = probe.executor.cpis().get(first.as_deref())?.contract();
+        let contract = probe.executor.cpis().connect_in_own_stage(first.as_deref())?.contract();
         let registry = RunRegistry::start(
             run,
             &check_inputs.cpi_parts.provider,

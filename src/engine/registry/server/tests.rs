@@ -116,7 +116,7 @@ fn only_vms_may_read_without_password() {
 #[test]
 fn rejects_oversized_or_invalid_documents() {
     let served = serve_one();
-    let large = vec![b' '; MAX_SETTINGS + 1];
+    let large = vec![b' '; MAX_SETTINGS_BYTES + 1];
     assert_eq!(served.ask("PUT", PATH, GOOD, &large).0, 413);
     assert_eq!(served.ask("PUT", PATH, GOOD, b"\xff").0, 400);
     assert_eq!(served.ask("PUT", PATH, GOOD, b"{").0, 400);
