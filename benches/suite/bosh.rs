@@ -7,7 +7,7 @@ use crate::support::hello::Hello;
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
 /// Changes an environment so that `bosh` can deploy it, with one idle job and this program as the CPI.
-pub(crate) fn suit(hello: &mut Hello, cpi: &Path) {
+pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
     let mut idle = JobTarball::new("idle")
         .template("config.erb", "config/file", "<%= spec.ip %>\n")
         .spec("packages: []\n");

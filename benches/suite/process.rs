@@ -30,12 +30,12 @@ pub(crate) fn attempt(command: &mut Command) -> ProcessCost {
     let mut status = 0;
     // SAFETY: all zeros are a valid `rusage`, and both variables outlive the call. No other code waits for
     // the child, because `Child` does so only on request.
-    let (pid, usage) = unsafe {
+    let (reaped, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         let pid = child.id().cast_signed();
         (libc::wait4(pid, &raw mut status, 0, &raw mut usage) == pid, usage)
     };
-    assert!(pid, "{command:?} cannot be waited for");
+    assert!(reaped, "{command:?} cannot be waited for");
     let code = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 };
     ProcessCost {
         wall: started.elapsed(),

@@ -51,21 +51,21 @@ impl CloudCheckArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
-        let (deploy, run_context) = self.renewal.prepare(session)?;
+        let (deploy, prepared_run) = self.renewal.prepare(session)?;
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
         if self.report {
-            return report(&request.check(), &run_context.run, session);
+            return report(&request.check(), &prepared_run.run, session);
         }
         let mut interrupted = ui::prompt::NOTHING_DONE;
         let choose = &mut |problem: &Problem, left: &[Repair]| {
             let asks = || self.choose(session, problem, left, interrupted);
-            let chosen = run_context.run.paths.state.while_prompting(asks)?;
+            let chosen = prepared_run.run.paths.state.while_prompting(asks)?;
             if chosen.is_some() {
                 interrupted = "interrupted: the repairs before this question are done";
             }
             Ok(chosen)
         };
-        let checked = inspection::cloud_check(&request, &run_context.run, choose)?;
+        let checked = inspection::cloud_check(&request, &prepared_run.run, choose)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&checked.problems)?,
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),

@@ -43,7 +43,7 @@ impl CreateEnvArgs {
         let plan = plan.transpose()?;
         session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
-        let (request, run_context) = self.deploy.prepare(session)?;
-        deploy::create_env(&request, plan.as_ref(), &run_context.run).map(CommandResult::Summary)
+        let (request, prepared_run) = self.deploy.prepare(session)?;
+        deploy::create_env(&request, plan.as_ref(), &prepared_run.run).map(CommandResult::Summary)
     }
 }

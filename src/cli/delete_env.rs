@@ -83,8 +83,8 @@ impl DeleteEnvArgs {
         let confirmed = self.confirm(session)?;
         session.name_manifest(self.target.manifest());
         session.keep_log("delete-env");
-        let (inputs, mut run_context) = self.target.begin(session, self.workdir.keep_workdir)?;
-        self.agent.apply(&mut run_context.run);
+        let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
+        self.agent.apply(&mut prepared_run.run);
         let request = deploy::DeleteEnvRequest {
             inputs,
             confirmed,
@@ -95,6 +95,6 @@ impl DeleteEnvArgs {
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
-        deploy::delete_env(&request, &run_context.run).map(CommandResult::Summary)
+        deploy::delete_env(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

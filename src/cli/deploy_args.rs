@@ -86,8 +86,8 @@ impl DeployArgs {
 
     /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
-        let (inputs, mut run_context) = self.target.begin(session, self.workdir.keep_workdir)?;
-        self.agent.apply(&mut run_context.run);
+        let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
+        self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {
             inputs,
             recreate: self.recreate,
@@ -105,6 +105,6 @@ impl DeployArgs {
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
-        Ok((request, run_context))
+        Ok((request, prepared_run))
     }
 }

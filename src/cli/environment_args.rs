@@ -62,9 +62,9 @@ impl EnvironmentArgs {
     pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
-        let mut run_context = session.run_context(state, self.package_dir.as_deref(), keep_work)?;
-        self.state.apply(&mut run_context.run);
-        self.cpi.apply(&mut run_context.run);
-        Ok((inputs, run_context))
+        let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_work)?;
+        self.state.apply(&mut prepared_run.run);
+        self.cpi.apply(&mut prepared_run.run);
+        Ok((inputs, prepared_run))
     }
 }

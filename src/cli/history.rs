@@ -77,9 +77,14 @@ fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String
     for run in runs {
         let record = &run.record;
         let plan = record.plan.as_ref().map(planned);
-        let details: Vec<String> = plan.into_iter().chain(outcome(run)).collect();
-        let mut row =
-            vec![record.started.clone(), record.command.clone(), took(run), result(run), details.join("\n")];
+        let details: Vec<String> = plan.into_iter().chain(end_summary(run)).collect();
+        let mut row = vec![
+            record.started.clone(),
+            record.command.clone(),
+            took(run),
+            outcome_label(run),
+            details.join("\n"),
+        ];
         if with_state {
             row.insert(1, paths::shorten_home(&record.state));
         }
@@ -93,7 +98,7 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
     let mut lines = Vec::new();
     for run in runs {
         let record = &run.record;
-        let mut head = vec![record.started.clone(), record.command.clone(), took(run), result(run)];
+        let mut head = vec![record.started.clone(), record.command.clone(), took(run), outcome_label(run)];
         head.retain(|part| !part.is_empty());
         lines.push(head.join("  "));
         lines.extend(with_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
@@ -103,12 +108,12 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
             lines
                 .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
         }
-        lines.extend(record.end.iter().flat_map(|end| &end.stages).map(|step| {
-            let ending = if step.outcome == "done" { String::new() } else { format!(", {}", step.outcome) };
-            let (indent, name) = ("  ".repeat(step.depth + 2), base::text::clean(&step.name));
-            format!("{indent}{name} ({}{ending})", duration(step.elapsed_ms))
+        lines.extend(record.end.iter().flat_map(|end| &end.stages).map(|stage| {
+            let ending = if stage.outcome == "done" { String::new() } else { format!(", {}", stage.outcome) };
+            let (indent, name) = ("  ".repeat(stage.depth + 2), base::text::clean(&stage.name));
+            format!("{indent}{name} ({}{ending})", duration(stage.elapsed_ms))
         }));
-        lines.extend(outcome(run).map(|line| format!("  {line}")));
+        lines.extend(end_summary(run).map(|line| format!("  {line}")));
         let log = record.log.as_ref().filter(|log| log.exists());
         lines.extend(log.map(|log| format!("  Log: {}", log.display())));
         lines.push(String::new());
@@ -140,7 +145,7 @@ pub(super) fn took(run: &RecordedRun) -> String {
     run.record.end.as_ref().map(|end| duration(end.elapsed_ms)).unwrap_or_default()
 }
 
-pub(super) fn result(run: &RecordedRun) -> String {
+pub(super) fn outcome_label(run: &RecordedRun) -> String {
     let code = run.record.end.as_ref().map_or(0, |end| end.exit_code);
     match run.result {
         RunOutcome::Running => "running".to_owned(),
@@ -153,7 +158,7 @@ pub(super) fn result(run: &RecordedRun) -> String {
 }
 
 /// Returns the result of a run in one line. The log has the complete error.
-fn outcome(run: &RecordedRun) -> Option<String> {
+fn end_summary(run: &RecordedRun) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
             let first = end.summary.lines().next().filter(|line| !line.is_empty());

@@ -28,7 +28,7 @@ impl JobsArgs {
         let (state, inputs) = self.vm.inputs()?;
         session.name_manifest(&self.vm.manifest.manifest);
         session.keep_log(command);
-        let run_context = self.vm.run_context(session, state)?;
-        Ok((deploy::JobsRequest { inputs, agent_timeout: self.wait.agent_timeout }, run_context))
+        let prepared_run = self.vm.prepare_run(session, state)?;
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.wait.agent_timeout }, prepared_run))
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     let own = own.map(|log| {
         // Third-party crates log nothing about the environment.
         let ours = Targets::new().with_targets(OWN_TARGETS.map(|target| (target, LevelFilter::DEBUG)));
-        lines(LogFormat::Text, writer(LogTarget::Own(log.clone()))).with_filter(ours)
+        lines(LogFormat::Text, writer(LogTarget::RunLog(log.clone()))).with_filter(ours)
     });
     let subscriber = tracing_subscriber::registry().with(requested).with(own);
     // This fails only if a subscriber is already set, and this function runs once per process.
@@ -129,7 +129,7 @@ impl FormatTime for Seconds {
 
 #[derive(Clone)]
 enum LogTarget {
-    Own(RunLog),
+    RunLog(RunLog),
     Renderer(Renderer),
     File(Arc<std::fs::File>),
 }
@@ -168,11 +168,11 @@ impl Write for LogLine<'_> {
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
-        if let LogTarget::Own(log) = &self.writer.target {
+        if let LogTarget::RunLog(log) = &self.writer.target {
             return log.write(&text);
         }
         match &self.writer.target {
-            LogTarget::Own(_) => {}
+            LogTarget::RunLog(_) => {}
             LogTarget::Renderer(renderer) => renderer.log_line(text.trim_end()),
             LogTarget::File(file) => {
                 let text = self.writer.redactor.clean_and_redact(text.trim_end());

@@ -79,10 +79,10 @@ impl LogsArgs {
             quiet: self.quiet,
         };
         let target = self.target()?;
-        let run_context = self.vm.run_context(session, state)?;
-        let environment = &run_context.run;
+        let prepared_run = self.vm.prepare_run(session, state)?;
+        let run = &prepared_run.run;
         if let Some(path) = target {
-            let saved = inspection::save_logs(&request, environment, &path)?;
+            let saved = inspection::save_logs(&request, run, &path)?;
             return match session.globals.json() {
                 true => CommandResult::json(&saved),
                 false => Ok(CommandResult::Output(
@@ -99,12 +99,12 @@ impl LogsArgs {
             {
                 broken = Some(error.kind());
                 // The reader has closed the pipe, so the run ends as after a signal.
-                environment.end_by_sigpipe();
+                run.end_by_sigpipe();
             }
         };
         let printed = match self.follow {
-            true => inspection::follow_logs(&request, environment, &mut print),
-            false => inspection::print_logs(&request, environment, &mut print),
+            true => inspection::follow_logs(&request, run, &mut print),
+            false => inspection::print_logs(&request, run, &mut print),
         };
         match broken {
             Some(std::io::ErrorKind::BrokenPipe) => {}

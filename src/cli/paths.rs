@@ -43,7 +43,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Returns true if the path exists.
-pub(super) fn is_there(word: impl AsRef<Path>) -> bool {
+pub(super) fn exists(word: impl AsRef<Path>) -> bool {
     expand(word.as_ref(), home().as_deref()).exists()
 }
 

@@ -57,9 +57,9 @@ impl PlanArgs {
 
 /// Makes the plan without changing anything.
 pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
-    let (mut request, run_context) = deploy.prepare(session)?;
+    let (mut request, prepared_run) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
-    deploy::plan_env(&request, &run_context.run)
+    deploy::plan_env(&request, &prepared_run.run)
 }
 
 /// Formats the plan as output.

@@ -21,8 +21,8 @@ pub(super) struct RecreateArgs {
 impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("recreate");
-        let (mut request, run_context) = self.renewal.prepare(session)?;
+        let (mut request, prepared_run) = self.renewal.prepare(session)?;
         request.snapshot = self.snapshot.policy();
-        deploy::recreate(&request, &run_context.run).map(CommandResult::Summary)
+        deploy::recreate(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

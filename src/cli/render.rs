@@ -51,8 +51,8 @@ impl RenderArgs {
         let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         inputs.discard_generated = true;
         let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
-        let run_context = session.run_context(state, None, false)?;
-        let mut files = deploy::render_job(&request, &run_context.run)?;
+        let prepared_run = session.prepare_run(state, None, false)?;
+        let mut files = deploy::render_job(&request, &prepared_run.run)?;
         if !self.show_secrets {
             for file in &mut files {
                 file.content = without_secrets(&file.content, &session.redactor);

@@ -36,8 +36,8 @@ pub(super) struct RenewalArgs {
 impl RenewalArgs {
     /// Prepares the request and its run context.
     pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
-        let (inputs, mut run_context) = self.target.begin(session, false)?;
-        self.agent.apply(&mut run_context.run);
+        let (inputs, mut prepared_run) = self.target.begin(session, false)?;
+        self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {
             inputs,
             recreate: true,
@@ -52,6 +52,6 @@ impl RenewalArgs {
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };
-        Ok((request, run_context))
+        Ok((request, prepared_run))
     }
 }

@@ -17,7 +17,7 @@ use engine::history::{self, RecordedPlan, RecordedStage, RunEnd, RunningRecord};
 /// The maximum depth of recorded stages.
 const MAX_STAGE_DEPTH: usize = 1;
 /// The maximum number of recorded stages.
-const STEPS: usize = 500;
+const MAX_RECORDED_STAGES: usize = 500;
 
 /// The record of this run. Cheap to clone; clones share it.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl RunRecord {
     ) -> Result<()> {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
-        let steps = self.ended().into_iter().map(|stage| RecordedStage {
+        let stages = self.ended().into_iter().map(|stage| RecordedStage {
             name: self.hide(&stage.name),
             depth: stage.depth,
             outcome: stage.outcome.to_owned(),
@@ -113,7 +113,7 @@ impl RunRecord {
             exit_code,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             summary: self.hide(summary),
-            stages: steps.collect(),
+            stages: stages.collect(),
             declined,
         })
     }
@@ -121,8 +121,8 @@ impl RunRecord {
     /// Returns the finished stages.
     fn ended(&self) -> Vec<FinishedStage> {
         let stages = self.stages();
-        let on = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
-        stages.taken.iter().filter(|(id, _)| !on(id)).map(|(_, stage)| stage.clone()).collect()
+        let is_open = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
+        stages.taken.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
     /// Reports the steps and stages so far. `failed` marks the last step as failed.
@@ -170,7 +170,7 @@ impl RunRecord {
                 let above = stages.open.iter().find(|(open, _)| Some(*open) == *parent);
                 let depth = above.map_or(0, |(_, depth)| depth + 1);
                 stages.open.push((*id, depth));
-                if depth <= MAX_STAGE_DEPTH && stages.taken.len() < STEPS {
+                if depth <= MAX_STAGE_DEPTH && stages.taken.len() < MAX_RECORDED_STAGES {
                     let taken = FinishedStage {
                         name: name.clone(),
                         depth,

@@ -32,8 +32,8 @@ impl ScpArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, action(&self.paths, self.recursive)?)?;
-        let run_context = self.vm.run_context(session, state)?;
-        let code = inspection::ssh(&request, &run_context.run)?;
+        let prepared_run = self.vm.prepare_run(session, state)?;
+        let code = inspection::ssh(&request, &prepared_run.run)?;
         Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }

@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Creates the context of a run: paths, signals, prompts and storage.
-    pub(super) fn run_context(
+    pub(super) fn prepare_run(
         &self,
         state: PathBuf,
         package_dir: Option<&Path>,
@@ -233,7 +233,7 @@ impl Session {
             self.keep_whole(path);
         }
         let (asks, confirms) = (paths.state.clone(), paths.state.clone());
-        let environment = RunContext {
+        let run = RunContext {
             paths,
             reporter: self.reporter.clone(),
             ask_secret: self.interactive().then(|| -> AskSecret {
@@ -254,7 +254,7 @@ impl Session {
             insecure_agent: false,
             clock: self.clock.clone(),
         };
-        Ok(PreparedRun { run: environment, scratch, _cache: cache_in_use })
+        Ok(PreparedRun { run, scratch, _cache: cache_in_use })
     }
 
     /// Returns the storage of the state at a path or URL.

@@ -27,8 +27,8 @@ impl SshArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
         let request = self.gateway.request(inputs, SshAction::Run(self.command))?;
-        let run_context = self.vm.run_context(session, state)?;
-        let code = inspection::ssh(&request, &run_context.run)?;
+        let prepared_run = self.vm.prepare_run(session, state)?;
+        let code = inspection::ssh(&request, &prepared_run.run)?;
         Ok(CommandResult::Output(Vec::new()).with_exit_code(code))
     }
 }

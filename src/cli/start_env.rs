@@ -16,7 +16,7 @@ pub(super) struct StartEnvArgs {
 
 impl StartEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.jobs.begin(session, "start-env")?;
-        deploy::start_env(&on, &run_context.run).map(CommandResult::Summary)
+        let (request, prepared_run) = self.jobs.begin(session, "start-env")?;
+        deploy::start_env(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -40,7 +40,7 @@ impl StateArgs {
     /// Returns the path or URL of the state for a command that reads the manifest. Reports a missing manifest
     /// before a missing state.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
-        if manifest != Path::new("-") && !paths::is_there(manifest) {
+        if manifest != Path::new("-") && !paths::exists(manifest) {
             return Err(Error::invalid(format!("manifest '{}' does not exist", manifest.display())));
         }
         self.location(manifest)

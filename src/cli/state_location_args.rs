@@ -49,11 +49,11 @@ impl StateLocationArgs {
     }
 
     /// Begins a run that changes the state.
-    pub(super) fn run_context(&self, session: &Session, command: &str) -> Result<PreparedRun> {
+    pub(super) fn prepare_run(&self, session: &Session, command: &str) -> Result<PreparedRun> {
         let path = self.path()?;
         session.keep_log(command);
-        let mut run_context = session.run_context(path, None, false)?;
-        self.state.apply(&mut run_context.run);
-        Ok(run_context)
+        let mut prepared_run = session.prepare_run(path, None, false)?;
+        self.state.apply(&mut prepared_run.run);
+        Ok(prepared_run)
     }
 }

@@ -73,8 +73,7 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::is_there(&self.path)
-        {
+        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path) {
             return Err(Error::invalid(format!("there is no manifest or state '{}'", self.path.display())));
         }
         let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
@@ -94,15 +93,15 @@ impl StatusArgs {
             agent_timeout: self.agent_timeout,
             history: reference::HISTORY.path().ok(),
         };
-        let mut run_context = session.run_context(state, None, false)?;
-        self.agent.apply(&mut run_context.run);
-        self.cpi.apply(&mut run_context.run);
-        let sources = StatusSources::new(&request, &run_context.run)?;
+        let mut prepared_run = session.prepare_run(state, None, false)?;
+        self.agent.apply(&mut prepared_run.run);
+        self.cpi.apply(&mut prepared_run.run);
+        let sources = StatusSources::new(&request, &prepared_run.run)?;
         let mut collector = sources.collector();
         if self.watch {
-            return self.watch(session, &run_context, &mut collector);
+            return self.watch(session, &prepared_run, &mut collector);
         }
-        let status = collector.collect(&run_context.run.reporter)?;
+        let status = collector.collect(&prepared_run.run.reporter)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&status)?,
             false => CommandResult::Output(text(session, &status).into_bytes()),
@@ -117,24 +116,24 @@ impl StatusArgs {
     fn watch(
         &self,
         session: &Session,
-        run_context: &PreparedRun,
+        prepared_run: &PreparedRun,
         collector: &mut StatusCollector<'_>,
     ) -> Result<CommandResult> {
         let silent = Reporter::silent();
-        let environment = &run_context.run;
+        let run = &prepared_run.run;
         let mut screen = ui::FullScreen::open(session.globals.json());
-        while environment.interrupted().is_none() {
+        while run.interrupted().is_none() {
             let frame = match collector.collect(&silent) {
                 Ok(status) if session.globals.json() => json_line(&status)?,
                 Ok(status) => text(session, &status),
-                Err(_) if environment.interrupted().is_some() => break,
+                Err(_) if run.interrupted().is_some() => break,
                 // The state may be in the middle of a deletion, so watching continues.
                 Err(error) => match session.globals.json() {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.clean_and_redact(&error.chain().join(": "))),
                 },
             };
-            if !screen.show(frame, self.interval, &|| environment.interrupted().is_some()) {
+            if !screen.show(frame, self.interval, &|| run.interrupted().is_some()) {
                 break;
             }
         }
@@ -202,7 +201,7 @@ fn text(session: &Session, status: &Status) -> String {
         let mut table = Table::new(["Last runs", "Command", "Took", "Result"]);
         for run in &status.runs {
             let started = history::ago(&run.record.started, OffsetDateTime::now_utc());
-            table.row([started, run.record.command.clone(), history::took(run), history::result(run)]);
+            table.row([started, run.record.command.clone(), history::took(run), history::outcome_label(run)]);
         }
         sections.push(table.print(layout));
     }

@@ -20,7 +20,7 @@ pub(super) struct StopEnvArgs {
 
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.jobs.begin(session, "stop-env")?;
-        deploy::stop_env(&on, self.stopping.stopping(), &run_context.run).map(CommandResult::Summary)
+        let (request, prepared_run) = self.jobs.begin(session, "stop-env")?;
+        deploy::stop_env(&request, self.stopping.stopping(), &prepared_run.run).map(CommandResult::Summary)
     }
 }

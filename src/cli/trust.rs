@@ -31,7 +31,7 @@ impl TrustArgs {
             };
             (path, false, text)
         } else {
-            let (path, description) = env_file::allow(self.file.as_deref())?;
+            let (path, description) = env_file::trust(self.file.as_deref())?;
             let text = format!("The env file '{}' is trusted.\n{description}\n", path.display());
             (path, true, text)
         };

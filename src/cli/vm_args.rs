@@ -36,10 +36,10 @@ impl VmArgs {
     }
 
     /// Creates the run context.
-    pub(super) fn run_context(&self, session: &Session, state: PathBuf) -> Result<PreparedRun> {
-        let mut run_context = session.run_context(state, None, false)?;
-        self.state.apply(&mut run_context.run);
-        self.agent.apply(&mut run_context.run);
-        Ok(run_context)
+    pub(super) fn prepare_run(&self, session: &Session, state: PathBuf) -> Result<PreparedRun> {
+        let mut prepared_run = session.prepare_run(state, None, false)?;
+        self.state.apply(&mut prepared_run.run);
+        self.agent.apply(&mut prepared_run.run);
+        Ok(prepared_run)
     }
 }

@@ -160,7 +160,7 @@ esac
 
     fn for_bosh<'s>(suite: &'s Suite, stemcell: &Hashed) -> Environment<'s> {
         let mut environment = Environment::new(suite, stemcell);
-        bosh::suit(&mut environment.hello, &environment.cpi);
+        bosh::adapt_for_bosh(&mut environment.hello, &environment.cpi);
         environment
     }
 

@@ -126,7 +126,7 @@ fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
     let cpi = hello.world.write("local-cpi", script);
     std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
     // The CPI's configuration contains the agent's endpoint with the password from the vars store.
-    bosh::suit(&mut hello, &cpi);
+    bosh::adapt_for_bosh(&mut hello, &cpi);
     let flags = hello.flags().into_iter().filter(|flag| !["--state", "state.json"].contains(flag));
     hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(flags)).success();
     let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();

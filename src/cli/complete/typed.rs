@@ -48,13 +48,13 @@ impl TypedCommandLine {
     /// variable. It is the path of the store if that file exists.
     pub(super) fn store(&self) -> Option<PathBuf> {
         let word = self.matches().and_then(|matches| matches.try_get_one::<String>("name").ok().flatten());
-        let word = word.filter(|word| paths::is_there(word)).map(PathBuf::from);
+        let word = word.filter(|word| paths::exists(word)).map(PathBuf::from);
         word.or_else(|| self.path("store"))
     }
 
     /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> Option<PathBuf> {
-        let word = || self.words().first().filter(|word| paths::is_there(word)).map(PathBuf::from);
+        let word = || self.words().first().filter(|word| paths::exists(word)).map(PathBuf::from);
         self.path("manifest").or_else(word)
     }
 

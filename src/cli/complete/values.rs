@@ -24,7 +24,7 @@ const TARBALLS: &[&str] = &["tgz", "gz"];
 /// Adds completions to the arguments. `words` is the command line without the word to complete.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
     let typed = Arc::new(TypedCommandLine::of(&grammar, words));
-    env_file::everywhere(grammar, &|arg| with_value(arg, &typed))
+    env_file::map_all_args(grammar, &|arg| with_value(arg, &typed))
 }
 
 /// Adds completions to an argument.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::Value;
 
-use super::source::{SourceArgs, failure, transcript_of};
+use super::source::{SourceArgs, call_report, failure};
 use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
@@ -43,7 +43,7 @@ impl CallArgs {
         let mut words = self.words.into_iter();
         let manifest = match (self.source.needs_manifest(), self.source.manifest_of_env_file()) {
             (false, _) => None,
-            (true, Some(manifest)) if !words.as_slice().first().is_some_and(paths::is_there) => {
+            (true, Some(manifest)) if !words.as_slice().first().is_some_and(paths::exists) => {
                 Some(manifest.clone())
             }
             (true, _) => words.next().map(PathBuf::from),
@@ -88,7 +88,7 @@ impl CallArgs {
         })?;
         let finished = match session.globals.json() {
             true => CommandResult::json(&called)?,
-            false => CommandResult::Output(transcript_of(&called).into_bytes()),
+            false => CommandResult::Output(call_report(&called).into_bytes()),
         };
         Ok(match called.success {
             true => finished,

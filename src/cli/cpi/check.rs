@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value, json};
 
-use super::source::{PreparedCpi, SourceArgs, hash};
+use super::source::{PreparedCpi, SourceArgs, parse_json_object};
 use crate::cli::choices::number;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
@@ -144,15 +144,16 @@ impl CheckArgs {
             ));
         }
         let stage = session.reporter.stage("Checking the CPI");
-        let environment = &prepared.run_context.run;
+        let run = &prepared.prepared_run.run;
         let directory = reference::CPI_CHECK.path()?;
-        let notes = LeftoverLogLocation { directory: &directory, cpi: &prepared.identity };
+        let leftover_log = LeftoverLogLocation { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
-            leftover_log: Some(notes).filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
-            interrupted: &|| environment.interrupted(),
-            interrupted_twice: &|| environment.interrupted_twice(),
+            leftover_log: Some(leftover_log)
+                .filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
+            interrupted: &|| run.interrupted(),
+            interrupted_twice: &|| run.interrupted_twice(),
         };
         let report = conformance::check(&prepared.cpi, &settings, &context)?;
         match report.passed() {
@@ -207,7 +208,7 @@ impl CheckArgs {
             (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = cpis::open_stemcell(&prepared.run_context.run, path, &stage)?;
+                let opened = cpis::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }
@@ -224,7 +225,7 @@ impl CheckArgs {
             );
         }
         let given = |flag: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
-            Some(text) => hash(flag, text),
+            Some(text) => parse_json_object(flag, text),
             None => Ok(otherwise.cloned().unwrap_or_default()),
         };
         let dynamic = json!({"type": "dynamic", "default": ["dns", "gateway"], "cloud_properties": {}});

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::json;
 
-use super::source::{SourceArgs, failure, transcript_of};
+use super::source::{SourceArgs, call_report, failure};
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
@@ -66,7 +66,7 @@ impl InfoArgs {
             }
             text = format!("{}\n", table.print(&session.report_layout()));
         }
-        text += &transcript_of(&called);
+        text += &call_report(&called);
         Ok(with_failure(CommandResult::Output(text.into_bytes()), &called))
     }
 }

@@ -19,9 +19,9 @@ pub(crate) struct ListArgs {
 
 impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (mut on, run_context) = begin(&self.target, false, session, "cpi-list")?;
-        on.inputs.discard_generated = true;
-        let listed = resources::cpis(&on, &run_context.run)?;
+        let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
+        target.inputs.discard_generated = true;
+        let listed = resources::cpis(&target, &prepared_run.run)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json() {
             true => CommandResult::json(&listed)?,

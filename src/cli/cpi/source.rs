@@ -80,7 +80,7 @@ pub(super) struct PreparedCpi {
     pub(super) name: String,
     /// An identity that is the same in later runs.
     pub(super) identity: String,
-    pub(super) run_context: PreparedRun,
+    pub(super) prepared_run: PreparedRun,
     /// The CPI of the manifest, if any.
     pub(super) opened: Option<OpenedCpi>,
     /// `--cpi-api-version`.
@@ -112,8 +112,8 @@ impl SourceArgs {
             Some(manifest) => paths::state(self.state.as_deref(), manifest)?,
             None => PathBuf::new(),
         };
-        let run_context = session.run_context(state.clone(), None, false)?;
-        let environment = &run_context.run;
+        let prepared_run = session.prepare_run(state.clone(), None, false)?;
+        let run = &prepared_run.run;
         let (mut context, mut director_uuid) = (Map::new(), None);
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {
@@ -129,7 +129,7 @@ impl SourceArgs {
                     needs_vm_and_disk,
                     stemcell: stemcell.map(Path::to_owned),
                 };
-                let cpi = cpis::open_cpi(&request, environment)?;
+                let cpi = cpis::open_cpi(&request, run)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
                 let which = self.cpi_name.as_ref();
@@ -144,7 +144,7 @@ impl SourceArgs {
             }
             (None, Some(path), _) => {
                 if let Some(text) = &self.context {
-                    context = hash("--context", text)?;
+                    context = parse_json_object("--context", text)?;
                     manifest::register_property_secrets(&context, &session.redactor);
                 }
                 check_executable(&expand(path)?)?;
@@ -153,7 +153,7 @@ impl SourceArgs {
                 source = AnswerSource::Program(Executable {
                     program: expand(path)?,
                     arguments: self.path_args.clone(),
-                    env_vars: environment.env_vars.clone(),
+                    env_vars: run.env_vars.clone(),
                 });
                 opened = None;
             }
@@ -193,7 +193,7 @@ impl SourceArgs {
         let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret, so the identity is a digest.
         let identity = hex::encode(Sha256::digest(identity));
-        Ok(PreparedCpi { cpi: cpi_under_test, name, identity, run_context, opened, highest_api_version })
+        Ok(PreparedCpi { cpi: cpi_under_test, name, identity, prepared_run, opened, highest_api_version })
     }
 }
 
@@ -214,16 +214,16 @@ impl PreparedCpi {
         &self,
         session: &Session,
         name: &str,
-        ask: impl FnOnce(&CpiUnderTest, &ExchangeControl<'_>) -> Result<FinishedCall>,
+        call: impl FnOnce(&CpiUnderTest, &ExchangeControl<'_>) -> Result<FinishedCall>,
     ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
-        let environment = &self.run_context.run;
-        let watching = ExchangeControl {
+        let run = &self.prepared_run.run;
+        let control = ExchangeControl {
             on_log: &|line| stage.log_line(line),
-            should_give_up: &|| environment.interrupted_twice(),
+            should_give_up: &|| run.interrupted_twice(),
             limit: self.cpi.limit,
         };
-        let called = ask(&self.cpi, &watching)?;
+        let called = call(&self.cpi, &control)?;
         match called.success {
             true => stage.finish(),
             false => drop(stage),
@@ -289,16 +289,16 @@ fn document(flag: &str, text: &str) -> Result<Value> {
 }
 
 /// Parses a JSON object from a flag.
-pub(super) fn hash(flag: &str, text: &str) -> Result<Map<String, Value>> {
+pub(super) fn parse_json_object(flag: &str, text: &str) -> Result<Map<String, Value>> {
     match document(flag, text)? {
-        Value::Object(hash) => Ok(hash),
+        Value::Object(object) => Ok(object),
         _ => Err(Error::usage(format!("{flag} is not a JSON object"))
             .with_hint(format!("for instance {flag} '{{\"key\": \"value\"}}'"))),
     }
 }
 
 /// Formats the request, the answer and the log.
-pub(super) fn transcript_of(called: &FinishedCall) -> String {
+pub(super) fn call_report(called: &FinishedCall) -> String {
     let pretty = |value: &Value| {
         let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
         base::text::escape_json(&text).into_owned()

@@ -132,7 +132,7 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened: &OpenedEnvFile) -> Result<b
             format!("not confirmed: the env file '{}' stays untrusted", file.path.display()),
         ));
     }
-    trust::allow(file)?;
+    trust::trust(file)?;
     Ok(true)
 }
 
@@ -177,7 +177,7 @@ fn applicable(
         );
         return Ok((None, Some(Remark::Note(text))));
     }
-    if !is_named && !trust::is_allowed(&file) && !ask(matches, &file, &opened)? {
+    if !is_named && !trust::is_trusted(&file) && !ask(matches, &file, &opened)? {
         return Ok((None, None));
     }
     let keys = and_listed(&file.content.keys);
@@ -215,7 +215,7 @@ fn given_manifests(matches: &ArgMatches) -> Vec<PathBuf> {
         given.extend(matches.try_get_many::<PathBuf>(id).into_iter().flatten().flatten().cloned());
     }
     if let Ok(Some(word)) = matches.try_get_one::<String>("words") {
-        given.extend(paths::is_there(word).then(|| PathBuf::from(word)));
+        given.extend(paths::exists(word).then(|| PathBuf::from(word)));
     }
     given
 }
@@ -259,8 +259,8 @@ pub(in crate::cli) fn can_supply(command: &Command) -> bool {
 }
 
 /// Changes the arguments of all commands.
-pub(in crate::cli) fn everywhere(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
-    command.mut_subcommands(|command| everywhere(command, change)).mut_args(change)
+pub(in crate::cli) fn map_all_args(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
+    command.mut_subcommands(|command| map_all_args(command, change)).mut_args(change)
 }
 
 /// Adds the values of the file as defaults to the command at `path`.

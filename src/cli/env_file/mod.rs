@@ -4,7 +4,7 @@
 //! files, variables, vars store, state and general flags. Flags on the command line override the file. Ops
 //! files and variables on the command line come after those of the file.
 //!
-//! A file that was found, not named, is used only after the operator has allowed it, see [`trust`].
+//! A file that was found, not named, is used only after the operator has allowed it, see [`mod@trust`].
 
 mod command_line;
 mod find;
@@ -25,7 +25,7 @@ use find::{OpenedEnvFile, SearchResult};
 use manifest::{EnvFileVariables, Inputs};
 
 pub(super) use command_line::{
-    CommandLine, REQUIRED, Remark, can_supply, everywhere, parse_command_line, parse_partial_command_line,
+    CommandLine, REQUIRED, Remark, can_supply, map_all_args, parse_command_line, parse_partial_command_line,
 };
 pub(super) use find::FILE_NAME;
 
@@ -90,11 +90,11 @@ impl EnvFileArgs {
     }
 }
 
-/// Remembers that the operator allows an env file: the named one, or the one that is found from the working
+/// Remembers that the operator trusts an env file: the named one, or the one that is found from the working
 /// directory. Returns its path, and a description of the programs, files and hosts that it uses.
-pub(super) fn allow(named: Option<&Path>) -> Result<(PathBuf, String)> {
+pub(super) fn trust(named: Option<&Path>) -> Result<(PathBuf, String)> {
     let file = read::read(&opened(named)?)?;
-    trust::allow(&file)?;
+    trust::trust(&file)?;
     let description = trust::description(&file);
     Ok((file.real, description))
 }

@@ -23,30 +23,30 @@ use yaml::Node;
 /// The largest number of files, and of servers, that are shown.
 const MAX_SHOWN_ENTRIES: usize = 20;
 
-/// Returns true if the operator has allowed this file with this content.
-pub(super) fn is_allowed(file: &EnvFile) -> bool {
-    record(file).is_ok_and(|record| record.is_file())
+/// Returns true if the operator trusts this file with this content.
+pub(super) fn is_trusted(file: &EnvFile) -> bool {
+    trust_marker(file).is_ok_and(|marker| marker.is_file())
 }
 
-/// Remembers that the operator allows this file with its current content.
-pub(super) fn allow(file: &EnvFile) -> Result<()> {
-    let record = record(file)?;
-    let failed = |error| Error::io(format!("writing '{}'", record.display()), error);
-    create_private_directory(base::files::durable::parent(&record)).map_err(failed)?;
+/// Remembers that the operator trusts this file with its current content.
+pub(super) fn trust(file: &EnvFile) -> Result<()> {
+    let marker = trust_marker(file)?;
+    let failed = |error| Error::io(format!("writing '{}'", marker.display()), error);
+    create_private_directory(base::files::durable::parent(&marker)).map_err(failed)?;
     let path = file.real.as_os_str().as_encoded_bytes();
-    write_atomically(&record, &[path, b"\n"].concat()).map_err(failed)
+    write_atomically(&marker, &[path, b"\n"].concat()).map_err(failed)
 }
 
 /// Removes the trust in this file with any content. Returns false if there was none.
 pub(super) fn revoke(opened: &OpenedEnvFile) -> Result<bool> {
     let failed = |error| Error::io(format!("removing trust from '{}'", opened.real.display()), error);
-    let records = records(&opened.real).map_err(failed)?;
-    records.iter().try_for_each(|record| remove_durably(record)).map_err(failed)?;
-    Ok(!records.is_empty())
+    let markers = trust_markers(&opened.real).map_err(failed)?;
+    markers.iter().try_for_each(|marker| remove_durably(marker)).map_err(failed)?;
+    Ok(!markers.is_empty())
 }
 
-/// Returns the records of trust in the file at this path, with any content.
-fn records(real: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns the marks of trust in the file at this path, with any content.
+fn trust_markers(real: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory().map_err(io::Error::other)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -68,7 +68,7 @@ fn directory() -> Result<PathBuf> {
 
 /// Returns the path of the file that marks this env file as allowed. Its name is a digest of the path and the
 /// content of the env file.
-fn record(file: &EnvFile) -> Result<PathBuf> {
+fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
     let mut hasher = Sha256::new();
     let path = file.real.as_os_str().as_encoded_bytes();
     // The length makes the boundary unambiguous.
@@ -90,7 +90,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened: &OpenedEnvFile) -> Error {
 
 /// Says that a file is not trusted yet, or not with its present content. `path` names it.
 pub(super) fn problem(file: &EnvFile, path: &str) -> String {
-    match records(&file.real).is_ok_and(|records| !records.is_empty()) {
+    match trust_markers(&file.real).is_ok_and(|markers| !markers.is_empty()) {
         true => format!("the env file '{path}' has changed since you trusted it"),
         false => format!("the env file '{path}' is not trusted yet"),
     }

@@ -25,8 +25,8 @@ pub(crate) struct AttachDiskArgs {
 
 impl AttachDiskArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.change.begin(session, "attach-disk")?;
-        let request = AttachDiskRequest { target_environment: on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::attach_disk(&request, &run_context.run).map(CommandResult::Summary)
+        let (target, prepared_run) = self.change.begin(session, "attach-disk")?;
+        let request = AttachDiskRequest { target_environment: target, disk: self.disk, cpi: self.cpi.cpi };
+        resources::attach_disk(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

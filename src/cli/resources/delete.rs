@@ -27,9 +27,9 @@ impl DeleteArgs {
     pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<CommandResult> {
         let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", what.name().to_lowercase());
-        let (on, run_context) = self.change.begin(session, &command)?;
+        let (target, prepared_run) = self.change.begin(session, &command)?;
         let request =
-            DeleteRequest { target_environment: on, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
-        resources::delete(&request, &run_context.run).map(CommandResult::Summary)
+            DeleteRequest { target_environment: target, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
+        resources::delete(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -25,12 +25,12 @@ pub(crate) struct DeleteStemcellArgs {
 
 impl DeleteStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.change.begin(session, "delete-stemcell")?;
+        let (target, prepared_run) = self.change.begin(session, "delete-stemcell")?;
         let request = DeleteRequest {
-            target_environment: on,
+            target_environment: target,
             target: DeleteTarget::Stemcell(self.stemcell),
             cpi: self.cpi,
         };
-        resources::delete(&request, &run_context.run).map(CommandResult::Summary)
+        resources::delete(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -48,14 +48,14 @@ pub(super) fn begin(
     command: &str,
 ) -> Result<(TargetEnvironment, PreparedRun)> {
     session.keep_log(command);
-    let (inputs, run_context) = target.begin(session, false)?;
-    let on = TargetEnvironment {
+    let (inputs, prepared_run) = target.begin(session, false)?;
+    let target = TargetEnvironment {
         inputs,
         templates: target.templates.into(),
         cpi_api_version: target.cpi_api_version(),
         forget_open_calls,
     };
-    Ok((on, run_context))
+    Ok((target, prepared_run))
 }
 
 impl ChangeArgs {

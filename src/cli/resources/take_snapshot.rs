@@ -25,8 +25,8 @@ pub(crate) struct TakeSnapshotArgs {
 
 impl TakeSnapshotArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.change.begin(session, "take-snapshot")?;
-        let request = TakeSnapshotRequest { target_environment: on, disk: self.disk, cpi: self.cpi.cpi };
-        resources::take_snapshot(&request, &run_context.run).map(CommandResult::Summary)
+        let (target, prepared_run) = self.change.begin(session, "take-snapshot")?;
+        let request = TakeSnapshotRequest { target_environment: target, disk: self.disk, cpi: self.cpi.cpi };
+        resources::take_snapshot(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -45,9 +45,9 @@ pub(crate) struct UploadStemcellArgs {
 
 impl UploadStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (on, run_context) = self.change.begin(session, "upload-stemcell")?;
+        let (target, prepared_run) = self.change.begin(session, "upload-stemcell")?;
         let request = UploadStemcellRequest {
-            target_environment: on,
+            target_environment: target,
             url: self.stemcell,
             sha1: self.sha1,
             directory: paths::absolute(Path::new("."))?,
@@ -55,6 +55,6 @@ impl UploadStemcellArgs {
             cpis: self.cpis,
             fix: self.fix,
         };
-        resources::upload_stemcell(&request, &run_context.run).map(CommandResult::Summary)
+        resources::upload_stemcell(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

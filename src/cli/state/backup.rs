@@ -54,12 +54,12 @@ impl BackupArgs {
                 false => Ok(CommandResult::Output(versions_table(&listed, &session.layout()).into_bytes())),
             };
         }
-        let run_context = self.location.run_context(session, "state-backup")?;
+        let prepared_run = self.location.prepare_run(session, "state-backup")?;
         let summary = match &self.restore {
-            Some(version) => records::restore(&run_context.run, version, &mut |request| {
+            Some(version) => records::restore(&prepared_run.run, version, &mut |request| {
                 self.consent.confirm(session, request)
             }),
-            None => records::keep_version(&run_context.run),
+            None => records::keep_version(&prepared_run.run),
         };
         summary.map(CommandResult::Summary)
     }

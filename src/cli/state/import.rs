@@ -58,8 +58,8 @@ pub(super) struct ImportArgs {
 impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("state-import");
-        let (inputs, mut run_context) = self.target.begin(session, false)?;
-        self.agent.apply(&mut run_context.run);
+        let (inputs, mut prepared_run) = self.target.begin(session, false)?;
+        self.agent.apply(&mut prepared_run.run);
         let request = records::ImportRequest {
             inputs,
             vm: self.vm,
@@ -70,6 +70,6 @@ impl ImportArgs {
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };
-        records::import(&request, &run_context.run).map(CommandResult::Summary)
+        records::import(&request, &prepared_run.run).map(CommandResult::Summary)
     }
 }

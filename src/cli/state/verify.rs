@@ -27,14 +27,14 @@ pub(super) struct VerifyArgs {
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
-        let (inputs, mut run_context) = self.target.begin(session, false)?;
-        self.agent.apply(&mut run_context.run);
+        let (inputs, mut prepared_run) = self.target.begin(session, false)?;
+        self.agent.apply(&mut prepared_run.run);
         let request = CheckRequest {
             inputs,
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.wait.agent_timeout,
         };
-        cloud_check::report(&request, &run_context.run, session)
+        cloud_check::report(&request, &prepared_run.run, session)
     }
 }
