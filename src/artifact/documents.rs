@@ -14,10 +14,8 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::limits;
+use crate::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENT_NODES};
 use base::{Error, Result};
-
-pub(super) const MAX_DOCUMENT: u64 = limits::MAX_DOCUMENT_BYTES;
 
 /// The number of opening brackets above which `yaml` parses a document first. `yaml` refuses a depth of more
 /// than [`yaml::MAX_DEPTH`].
@@ -34,8 +32,8 @@ pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> 
 /// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the
 /// square of the depth of brackets, and its memory with the number of nodes.
 fn check_shape(text: &str) -> Result<(), String> {
-    if text.len() as u64 > MAX_DOCUMENT {
-        return Err(format!("it is larger than {MAX_DOCUMENT} bytes"));
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(format!("it is larger than {MAX_DOCUMENT_BYTES} bytes"));
     }
     let (mut brackets, mut nodes) = (0_usize, 0);
     let mut bytes = text.bytes().peekable();
@@ -47,8 +45,8 @@ fn check_shape(text: &str) -> Result<(), String> {
         brackets += usize::from(b"[{".contains(&byte) && !is_empty);
         nodes += usize::from(b"[{,\n".contains(&byte) || ends_word && b"-:?".contains(&byte));
     }
-    if nodes > limits::MAX_DOCUMENT_NODES {
-        return Err(format!("it has more than {} nodes", limits::MAX_DOCUMENT_NODES));
+    if nodes > MAX_DOCUMENT_NODES {
+        return Err(format!("it has more than {} nodes", MAX_DOCUMENT_NODES));
     }
     // Brackets in quotes and comments are also counted, so a parser of bounded depth decides.
     if brackets > MAX_BRACKETS {

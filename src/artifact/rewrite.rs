@@ -12,7 +12,8 @@ use serde_yaml::{Mapping, Value};
 
 use super::archive::{self, Input, Options, Packer};
 use super::digest::{Algorithm, Digest};
-use super::documents::{self, MAX_DOCUMENT, StemcellManifest};
+use super::documents::{self, StemcellManifest};
+use super::limits::MAX_DOCUMENT_BYTES;
 use super::release::{self, Release};
 use super::{Source, stemcell};
 use base::events::{Stage, Unit};
@@ -219,8 +220,8 @@ fn refuse_directory(source: &Source, what: &str) -> Result<()> {
 fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
     let text = serde_yaml::to_string(document)
         .map_err(|error| Error::environment("encoding a manifest as YAML failed").with_source(error))?;
-    if text.len() as u64 > MAX_DOCUMENT {
-        return Err(Error::invalid(format!("the manifest would be larger than {MAX_DOCUMENT} bytes")));
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(Error::invalid(format!("the manifest would be larger than {MAX_DOCUMENT_BYTES} bytes")));
     }
     Ok(text.into_bytes())
 }

@@ -44,7 +44,7 @@ impl RenderTemplateArgs {
         let home = paths::home();
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
-            input::read_text(&path, input::FILE_LIMIT).map_err(|error| {
+            input::read_text(&path, input::MAX_FILE_BYTES).map_err(|error| {
                 Error::invalid(format!("reading '{}' failed", path.display())).with_source(error)
             })
         };

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use engine::cpi::{ANSWER_LIMIT, CpiError, Executable};
+use engine::cpi::{CpiError, Executable, MAX_ANSWER_BYTES};
 
 /// The maximum size of the kept part of a log, in bytes.
-const LOG_LIMIT: usize = 1024 * 1024;
+const MAX_KEPT_LOG_BYTES: usize = 1024 * 1024;
 /// The time during which standard output may stay open after the process has ended.
-const HELD_OPEN_LIMIT: Duration = Duration::from_secs(1);
+const HELD_OPEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time between SIGTERM and SIGKILL.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -116,7 +116,7 @@ pub(super) fn exchange(
     };
     let duration = started.elapsed();
     let over = how_it_ended != ProcessEnd::Abandoned;
-    let held_open = over && answer_over.recv_timeout(HELD_OPEN_LIMIT).is_err();
+    let held_open = over && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
     if over && !held_open {
         // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
@@ -167,7 +167,7 @@ fn pump(
 fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiver<()>) {
     let answer = Shared::<Vec<u8>>::default();
     let kept = Arc::clone(&answer);
-    let limit = usize::try_from(ANSWER_LIMIT).unwrap_or(usize::MAX).saturating_add(1);
+    let limit = usize::try_from(MAX_ANSWER_BYTES).unwrap_or(usize::MAX).saturating_add(1);
     let over = pump(stdout, move |chunk| {
         let mut kept = kept.lock();
         let room = limit.saturating_sub(kept.len()).min(chunk.len());
@@ -190,7 +190,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
     let over = pump(stderr, move |chunk| {
         let mut log = kept.lock();
         log.bytes.extend_from_slice(chunk);
-        let excess = log.bytes.len().saturating_sub(LOG_LIMIT);
+        let excess = log.bytes.len().saturating_sub(MAX_KEPT_LOG_BYTES);
         log.bytes.drain(..excess);
         log.pending.extend_from_slice(chunk);
         while let Some(end) = log.pending.iter().position(|byte| *byte == b'\n') {
@@ -198,7 +198,7 @@ fn collect_log(stderr: Option<ChildStderr>) -> (Shared<Log>, mpsc::Receiver<()>)
             log.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
         // A line without an end is dropped.
-        if log.pending.len() > LOG_LIMIT {
+        if log.pending.len() > MAX_KEPT_LOG_BYTES {
             log.pending.clear();
         }
     });

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::exchange::{Exchange, ProcessEnd};
-use engine::cpi::{ANSWER_LIMIT, CpiErrorKind};
+use engine::cpi::{CpiErrorKind, MAX_ANSWER_BYTES};
 
 /// A reply with the problems of its form.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +86,8 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.
 fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Value>> {
-    if stdout.len() as u64 > ANSWER_LIMIT {
-        problems.push(format!("standard output has more than {} MiB", ANSWER_LIMIT >> 20));
+    if stdout.len() as u64 > MAX_ANSWER_BYTES {
+        problems.push(format!("standard output has more than {} MiB", MAX_ANSWER_BYTES >> 20));
         return None;
     }
     if stdout.iter().all(u8::is_ascii_whitespace) {

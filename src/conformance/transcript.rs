@@ -34,9 +34,9 @@ use base::{Error, Result};
 /// The version of the transcript format, in the first line of the file.
 const FORMAT_VERSION: u64 = 1;
 /// The maximum size of a transcript, in bytes.
-const TRANSCRIPT_LIMIT: u64 = 256 << 20;
+const MAX_TRANSCRIPT_BYTES: u64 = 256 << 20;
 /// The maximum length of a line of a transcript, in bytes.
-const LINE_LIMIT: u64 = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -217,12 +217,12 @@ impl Transcript {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {why}", path.display()))
                 .with_hint("`monopile cpi check --record FILE` writes a transcript")
         };
-        let text = input::read(path, TRANSCRIPT_LIMIT).map_err(failed)?;
+        let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(failed)?;
         let mut file = text.as_slice();
         let mut transcript = Transcript { settings: Value::Null, entries: Vec::new() };
         for number in 1.. {
             let mut line = String::new();
-            let read = (&mut file).take(LINE_LIMIT).read_line(&mut line).map_err(failed)?;
+            let read = (&mut file).take(MAX_LINE_BYTES).read_line(&mut line).map_err(failed)?;
             if read == 0 {
                 break;
             }

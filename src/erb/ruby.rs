@@ -33,7 +33,7 @@ const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time for which the process may outlive the end of its input before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum size of an answer in bytes.
-const MAX_ANSWER: u64 = 256 * 1024 * 1024;
+const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Renders with a Ruby process, which ends when the renderer is dropped. Templates are rendered one at a
 /// time.
@@ -115,7 +115,7 @@ impl RubyRenderer {
             let mut output = BufReader::new(output);
             loop {
                 let mut line = String::new();
-                let read = output.by_ref().take(MAX_ANSWER).read_line(&mut line);
+                let read = output.by_ref().take(MAX_ANSWER_BYTES).read_line(&mut line);
                 let last = !matches!(read, Ok(length) if length > 0);
                 if sender.send(read.map(|_| line)).is_err() || last {
                     return;

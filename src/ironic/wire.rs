@@ -13,7 +13,7 @@ use super::error::IronicError;
 use net::tls_roots;
 
 /// The maximum size of an answer in bytes. A page of 1000 nodes with all fields fits.
-const ANSWER_LIMIT: u64 = 64 * 1024 * 1024;
+const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 /// The timeout of connecting, including DNS and TLS, and of sending a request, which is small.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of the headers of an answer, and of its body. It is long, because Ironic asks the machine's
@@ -99,7 +99,7 @@ pub(super) fn exchange(
     let response = response.map_err(|error| connection_error(url, error))?;
     let (parts, body) = response.into_parts();
     let mut bytes = Vec::new();
-    body.into_with_config().limit(ANSWER_LIMIT).reader().read_to_end(&mut bytes).map_err(|error| {
+    body.into_with_config().limit(MAX_ANSWER_BYTES).reader().read_to_end(&mut bytes).map_err(|error| {
         IronicError::Unreachable {
             address: address(url),
             problem: format!("reading its answer failed: {error}"),

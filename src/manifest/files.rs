@@ -28,15 +28,15 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
         std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
             "{what} '{}' is larger than {} MiB",
             path.display(),
-            input::FILE_LIMIT >> 20
+            input::MAX_FILE_BYTES >> 20
         )),
         // A missing file is a mistake in the arguments, not a failure of the machine.
         std::io::ErrorKind::NotFound => Error::invalid(format!("{what} '{}' does not exist", path.display())),
         _ => Error::io(format!("reading {what} '{}'", path.display()), error),
     };
     match path == Path::new("-") {
-        true => input::read_stdin(input::FILE_LIMIT),
-        false => input::read(path, input::FILE_LIMIT),
+        true => input::read_stdin(input::MAX_FILE_BYTES),
+        false => input::read(path, input::MAX_FILE_BYTES),
     }
     .map_err(failed)
 }

@@ -24,16 +24,16 @@ use base::{Error, ErrorKind, Result};
 use yaml::{Data, Node};
 
 /// The longest time that a program may take.
-pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest output of a program, in bytes.
-pub const OUTPUT_LIMIT: u64 = 16 << 20;
+pub const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// The time that a program has to end after SIGTERM.
 const GRACE: Duration = Duration::from_millis(300);
 /// The pause between two checks for signals.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The bytes of standard error that are kept, from its end.
-const LOG_LIMIT: usize = 64 << 10;
+const MAX_KEPT_LOG_BYTES: usize = 64 << 10;
 /// The lines of standard error that an error shows.
 const LOG_LINES: usize = 12;
 
@@ -93,7 +93,7 @@ impl VarsProgram {
     /// Returns the mapping that the program prints. The first call of all clones runs it. Secrets of
     /// `environment` are removed from its log in errors.
     pub(crate) fn variables(&self, environment: &[(String, String)]) -> Result<&Node> {
-        let limits = Limits { time: TIME_LIMIT, output: OUTPUT_LIMIT };
+        let limits = Limits { time: PROGRAM_TIMEOUT, output: MAX_OUTPUT_BYTES };
         self.output.get_or_init(|| self.run(&limits, environment)).as_ref().map_err(Failure::to_error)
     }
 
@@ -376,7 +376,7 @@ struct Log {
 
 impl Log {
     fn shorten(&mut self) {
-        if let Some(excess) = self.bytes.len().checked_sub(LOG_LIMIT).filter(|excess| *excess > 0) {
+        if let Some(excess) = self.bytes.len().checked_sub(MAX_KEPT_LOG_BYTES).filter(|excess| *excess > 0) {
             self.bytes.drain(..excess);
             self.is_cut = true;
         }

@@ -10,7 +10,7 @@ use super::{Data, Mapping, Node};
 /// The number of characters after which a line is folded at the next space.
 const WIDTH: usize = 80;
 /// The maximum length in bytes of a key that is written as `key:` and not as `? key`.
-const MAX_SIMPLE_KEY: usize = 128;
+const MAX_SIMPLE_KEY_BYTES: usize = 128;
 /// The columns by which a nested mapping is indented.
 const INDENT: usize = 2;
 
@@ -344,7 +344,7 @@ impl Emitter {
 /// Returns true for a key that is written as `key:`, on the line of its value.
 fn is_simple_key(key: &Node) -> bool {
     match &key.data {
-        Data::String(text) => text.len() <= MAX_SIMPLE_KEY && !text.contains(is_break),
+        Data::String(text) => text.len() <= MAX_SIMPLE_KEY_BYTES && !text.contains(is_break),
         Data::Seq(items) => items.is_empty(),
         Data::Map(map) => map.is_empty(),
         _ => true,

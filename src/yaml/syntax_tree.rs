@@ -22,7 +22,7 @@ use super::position::LineColumn;
 pub const MAX_DEPTH: usize = 500;
 
 /// The maximum number of bytes that are parsed again for one document.
-const MAX_REREAD: usize = 32 << 20;
+const MAX_REREAD_BYTES: usize = 32 << 20;
 
 /// Index of a [`RawNode`] in [`SyntaxTree::nodes`].
 pub type NodeId = usize;
@@ -92,7 +92,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             Err(failure) => failure,
         };
         if let Failure::Parser(error) = &failure
-            && reread < MAX_REREAD
+            && reread < MAX_REREAD_BYTES
             && let Some((patched, width)) = mend(&text, error)
         {
             reread += text.len();

@@ -187,15 +187,15 @@ fn table_of_bounds_matches_the_program() {
         _ => format!("{} GiB", bytes >> 30),
     };
     let expected = [
-        ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::FILE_LIMIT)),
-        ("output of a program for variables", size(manifest::vars_program::OUTPUT_LIMIT)),
+        ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::MAX_FILE_BYTES)),
+        ("output of a program for variables", size(manifest::vars_program::MAX_OUTPUT_BYTES)),
         ("YAML: depth of collections", yaml::MAX_DEPTH.to_string()),
         ("archive: unpacked size", size(archive.bytes)),
         ("archive: entries", archive.entries.to_string()),
         ("archive: unpacked bytes per byte", archive.ratio.to_string()),
         ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::MAX_DOCUMENT_BYTES)),
         ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::MAX_DOCUMENT_NODES.to_string()),
-        ("answer of a CPI", size(engine::cpi::ANSWER_LIMIT)),
+        ("answer of a CPI", size(engine::cpi::MAX_ANSWER_BYTES)),
         ("job template: size of all values", size(template.memory)),
         ("job template: steps", template.steps.to_string()),
         ("job template: time", format!("{} s", template.time.as_secs())),
@@ -237,7 +237,7 @@ fn table_of_limits_matches_the_program() {
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
         ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP_TIMEOUT)),
-        ("program for variables: from its start to its end", Some(manifest::vars_program::TIME_LIMIT)),
+        ("program for variables: from its start to its end", Some(manifest::vars_program::PROGRAM_TIMEOUT)),
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
     ];

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 /// The maximum length of a name in bytes (PATH_MAX of Linux).
-pub const MAX_NAME: usize = 4096;
+pub const MAX_NAME_BYTES: usize = 4096;
 /// The maximum length of a component of a name in bytes (NAME_MAX of Linux).
-const MAX_COMPONENT: usize = 255;
+const MAX_COMPONENT_BYTES: usize = 255;
 
 /// The reason for refusing a name or a link target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +89,8 @@ fn check(name: &[u8]) -> Result<(), NameError> {
     if name.contains(&0) {
         return Err(NameError::Nul);
     }
-    if name.len() > MAX_NAME || components(name).any(|component| component.len() > MAX_COMPONENT) {
+    if name.len() > MAX_NAME_BYTES || components(name).any(|component| component.len() > MAX_COMPONENT_BYTES)
+    {
         return Err(NameError::TooLong);
     }
     Ok(())

@@ -14,7 +14,7 @@ use super::{ArchiveError, Limits, printable};
 const BLOCK_BYTES: usize = 512;
 /// The maximum size of an extension header (long name, PAX records) in bytes. Real ones have some hundred
 /// bytes, those with extended attributes some thousand.
-const MAX_EXTENSION: u64 = 256 << 10;
+const MAX_EXTENSION_BYTES: u64 = 256 << 10;
 
 /// A reader of unpacked bytes that fails when the limits on bytes or ratio are exceeded.
 pub(super) struct BudgetReader<R> {
@@ -224,10 +224,10 @@ impl<R: Read> Entries<R> {
     }
 
     fn extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
-        if size > MAX_EXTENSION {
+        if size > MAX_EXTENSION_BYTES {
             return Err(ArchiveError::TooLarge {
                 what: "bytes in one extension header",
-                limit: MAX_EXTENSION,
+                limit: MAX_EXTENSION_BYTES,
             });
         }
         self.begin_data(size);

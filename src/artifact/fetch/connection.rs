@@ -24,7 +24,7 @@ use base::encoding::basic_authorization;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
 
 /// The maximum size of a proxy's answer to CONNECT, in bytes.
-const MAX_ANSWER: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 16 << 10;
 
 /// A connection of any kind.
 pub(super) trait Stream: Read + Write + Send + Sync {
@@ -244,7 +244,7 @@ fn ask_for_tunnel(stream: &mut (impl Read + Write), target: &str, proxy: &Proxy)
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         answer.push(byte[0]);
-        if answer.len() > MAX_ANSWER {
+        if answer.len() > MAX_ANSWER_BYTES {
             return Err(io::Error::other("its answer is too long"));
         }
     }

@@ -17,7 +17,7 @@ use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
 use net::ssh::{self, SshKey, SshServer, SshSession};
 
 /// The maximum size of a private key in bytes.
-const KEY_LIMIT: u64 = 1 << 20;
+const MAX_KEY_BYTES: u64 = 1 << 20;
 
 /// An SSH session with a jumpbox.
 pub(super) struct JumpboxSession {
@@ -34,7 +34,8 @@ impl JumpboxSession {
             let text = format!("the private key '{path}' cannot be used: {why}");
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
-        let text = input::read_text(private_key, KEY_LIMIT).map_err(|error| unusable(error.to_string()))?;
+        let text =
+            input::read_text(private_key, MAX_KEY_BYTES).map_err(|error| unusable(error.to_string()))?;
         let key = SshKey::parse(&text, None).map_err(|error| unusable(error.to_string()))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

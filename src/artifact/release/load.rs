@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph};
 use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
-use crate::documents::{self, MAX_DOCUMENT, ReleaseEntry, ReleaseManifest};
+use crate::documents::{self, ReleaseEntry, ReleaseManifest};
+use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::{Source, Stamp, source_form};
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
@@ -22,7 +23,7 @@ const MANIFEST: &str = "release.MF";
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let what = source.describe("release");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
-    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
+    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
     let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
@@ -265,9 +266,12 @@ fn read_document(path: &Path) -> Result<Vec<u8>> {
     let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(reading)?;
-    file.take(MAX_DOCUMENT + 1).read_to_end(&mut text).map_err(reading)?;
-    if text.len() as u64 > MAX_DOCUMENT {
-        return Err(Error::invalid(format!("'{}' is larger than {MAX_DOCUMENT} bytes", path.display())));
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(reading)?;
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(Error::invalid(format!(
+            "'{}' is larger than {MAX_DOCUMENT_BYTES} bytes",
+            path.display()
+        )));
     }
     Ok(text)
 }

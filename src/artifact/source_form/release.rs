@@ -22,6 +22,7 @@ use crate::ArtifactIdentity;
 use crate::archive::Input;
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, FinalConfig, JobSpec, PackageSpec};
+use crate::limits::MAX_DOCUMENT_BYTES;
 use base::files::durable::create_private_directory;
 use base::files::input;
 use base::{Error, Result};
@@ -142,7 +143,7 @@ fn quoted(text: &str) -> serde_json::Value {
 fn release_name(dir: &Path, what: &str) -> Result<String> {
     let path = dir.join("config").join("final.yml");
     let file = format!("'config/final.yml' of {what}");
-    let text = match input::read(&path, documents::MAX_DOCUMENT) {
+    let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(Error::invalid(format!("{what} is a directory without config/final.yml"))
@@ -186,7 +187,7 @@ fn file(path: PathBuf) -> Input {
 }
 
 fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
-    input::read(path, documents::MAX_DOCUMENT).map_err(|error| match error.kind() {
+    input::read(path, MAX_DOCUMENT_BYTES).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{owner} has no file '{}'", path.display())),
         _ => Error::io(format!("reading '{}'", path.display()), error),
     })

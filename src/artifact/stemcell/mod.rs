@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::archive::{self, ArchiveError, Options};
 use crate::digest::{Algorithm, Digest};
-use crate::documents::{self, MAX_DOCUMENT, StemcellManifest};
+use crate::documents::{self, StemcellManifest};
+use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::{ArtifactIdentity, Source, Stamp};
 use base::events::{Stage, Unit};
 use base::{Error, Result};
@@ -77,7 +78,7 @@ pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
 fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let what = source.describe("stemcell");
     let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
-    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT)
+    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
     documents::decode(&text, &format!("{MANIFEST} of {what}"))
@@ -195,13 +196,15 @@ pub(super) fn read_manifest(path: &Path, what: &str) -> Result<StemcellManifest>
     match fs::File::open(path) {
         Ok(file) => {
             let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
-            file.take(MAX_DOCUMENT + 1).read_to_end(&mut text).map_err(reading)?;
+            file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(reading)?;
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(what)),
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
     }
-    if text.len() as u64 > MAX_DOCUMENT {
-        return Err(Error::invalid(format!("{MANIFEST} of {what} is larger than {MAX_DOCUMENT} bytes")));
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(Error::invalid(format!(
+            "{MANIFEST} of {what} is larger than {MAX_DOCUMENT_BYTES} bytes"
+        )));
     }
     documents::decode(&text, &format!("{MANIFEST} of {what}"))
 }

@@ -16,7 +16,7 @@ use crate::signals::SignalCounter;
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
-pub const FILE_LIMIT: u64 = 64 << 20;
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The signals of this process.
 static SIGNALS: OnceLock<SignalCounter> = OnceLock::new();

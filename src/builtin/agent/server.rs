@@ -28,9 +28,9 @@ use base::{Error, Result};
 use net::http_server::{AuthorizationDigest, serve_connection};
 
 /// The maximum size of a message, in bytes. An apply spec is a few KiB.
-const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The maximum size of a blob, in bytes.
-const MAX_BLOB: u64 = 64 * 1024 * 1024 * 1024;
+const MAX_BLOB_BYTES: u64 = 64 * 1024 * 1024 * 1024;
 /// The size of reads and writes of blobs, in bytes. It is large, because each one switches to another thread
 /// and back.
 const CHUNK_BYTES: usize = 512 * 1024;
@@ -91,17 +91,18 @@ async fn message(State(agent): State<Arc<Agent>>, request: Request) -> Response 
     if request.method() != Method::POST {
         return StatusCode::NOT_FOUND.into_response();
     }
-    if declared_length(request.headers()) > MAX_MESSAGE as u64 {
+    if declared_length(request.headers()) > MAX_MESSAGE_BYTES as u64 {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     }
-    let text = match timeout(MESSAGE_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_MESSAGE)).await {
-        Ok(Ok(text)) => text,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "reading a message failed");
-            return StatusCode::BAD_REQUEST.into_response();
-        }
-        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
-    };
+    let text =
+        match timeout(MESSAGE_TIMEOUT, axum::body::to_bytes(request.into_body(), MAX_MESSAGE_BYTES)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "reading a message failed");
+                return StatusCode::BAD_REQUEST.into_response();
+            }
+            Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+        };
     match tokio::task::spawn_blocking(move || dispatch::answer(&agent, &text)).await {
         Ok(Some(answer)) => {
             ([(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
@@ -154,7 +155,7 @@ async fn get(agent: &Agent, id: &str, head: bool) -> Response {
 }
 
 async fn put(agent: &Agent, id: &str, request: Request) -> Response {
-    if declared_length(request.headers()) > MAX_BLOB {
+    if declared_length(request.headers()) > MAX_BLOB_BYTES {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     }
     match receive(agent, id, request.into_body()).await {
@@ -186,8 +187,8 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
             frame.map_err(|e| Error::environment("Updating blob: the request ended early").with_source(e))?;
         if let Ok(data) = frame.into_data() {
             length = length.saturating_add(data.len() as u64);
-            if length > MAX_BLOB {
-                let gib = MAX_BLOB >> 30;
+            if length > MAX_BLOB_BYTES {
+                let gib = MAX_BLOB_BYTES >> 30;
                 return Err(Error::invalid(format!("Updating blob: it is larger than {gib} GiB")));
             }
             writer.write_all(&data).await.map_err(failed)?;

@@ -14,7 +14,7 @@ use base::{Error, Result};
 /// The highest version of the CPI API that the built-in CPIs implement.
 const API_VERSION: u64 = 2;
 /// The maximum size of a request, in bytes.
-const REQUEST_LIMIT: u64 = 16 << 20;
+const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
 /// A request. All fields but the method are checked in [`Request::parts`].
 #[derive(Deserialize)]
@@ -108,13 +108,13 @@ pub(crate) fn exchange(
 fn read(request: impl Read) -> CpiResult<Request> {
     let mut text = Vec::new();
     request
-        .take(REQUEST_LIMIT + 1)
+        .take(MAX_REQUEST_BYTES + 1)
         .read_to_end(&mut text)
         .map_err(|error| CpiFailure::invalid_call(format!("the request cannot be read: {error}")))?;
-    if text.len() as u64 > REQUEST_LIMIT {
+    if text.len() as u64 > MAX_REQUEST_BYTES {
         return Err(CpiFailure::invalid_call(format!(
             "the request is larger than {} MiB",
-            REQUEST_LIMIT >> 20
+            MAX_REQUEST_BYTES >> 20
         )));
     }
     let value: Value = serde_json::from_slice(&text).map_err(|error| {

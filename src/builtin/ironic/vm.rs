@@ -29,7 +29,7 @@ pub(super) struct VmRequest {
 const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
 /// The pause before the first retry of a deletion. It doubles up to a limit.
 const DELETION_PAUSE: Duration = Duration::from_secs(1);
-const DELETION_PAUSE_LIMIT: Duration = Duration::from_secs(10);
+const MAX_DELETION_PAUSE: Duration = Duration::from_secs(10);
 
 /// `create_vm`: returns the CID and, under contract v2, the networks. After an error, deletes everything that
 /// it created.
@@ -234,7 +234,7 @@ pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Va
             Err(failure) if failure.ok_to_retry && started.elapsed() < call.outage_retry_period => {
                 call.log(format_args!("deleting VM '{cid}' failed, retrying: {failure}"));
                 std::thread::sleep(pause);
-                pause = DELETION_PAUSE_LIMIT.min(pause * 2);
+                pause = MAX_DELETION_PAUSE.min(pause * 2);
             }
             done => return done,
         }

@@ -21,9 +21,9 @@ use crate::cpi::process::{ProcessIdentity, timespec};
 /// file, and with it a shared lock, see [`wait_until_empty`].
 const LOG: &str = "agent.log";
 /// The timeout of a boot, which is a few mounts and one exec.
-const BOOT_LIMIT: Duration = Duration::from_secs(60);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum size of a report, in bytes.
-const REPORT_LIMIT: usize = 64 << 10;
+const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// A VM whose init and agent run. Dropping this without a commit ends the VM.
 pub(super) struct Booted {
@@ -67,7 +67,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
             "starting 'vm-boot' failed: it has no pipes for standard input and output",
         ));
     };
-    let mut reports = Reports { stdout, buffer: Vec::new(), deadline: Instant::now() + BOOT_LIMIT };
+    let mut reports = Reports { stdout, buffer: Vec::new(), deadline: Instant::now() + BOOT_TIMEOUT };
     match follow(&mut reports) {
         (Some(init), notes, Ok(())) => {
             // The first stage ends as soon as init runs.
@@ -99,7 +99,7 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
-    let deadline = Instant::now() + BOOT_LIMIT;
+    let deadline = Instant::now() + BOOT_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     loop {
         match log.try_lock() {
@@ -111,7 +111,7 @@ pub(super) fn wait_until_empty(vm_dir: &Path) -> CpiResult<()> {
             }
             Err(fs::TryLockError::WouldBlock) => {
                 let dir = vm_dir.display();
-                let limit = BOOT_LIMIT.as_secs();
+                let limit = BOOT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
                     "a process of the VM in '{dir}' still runs after {limit} s: end it, then try again \
                      (`fuser -v {}` shows it)",
@@ -157,7 +157,7 @@ fn last_line(log: &Path, start: u64) -> Option<String> {
     let mut file = fs::File::open(log).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut text = Vec::new();
-    file.take(REPORT_LIMIT as u64).read_to_end(&mut text).ok()?;
+    file.take(MAX_REPORT_BYTES as u64).read_to_end(&mut text).ok()?;
     String::from_utf8_lossy(&text).lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
@@ -176,14 +176,16 @@ impl Reports {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Ok(Some(serde_json::from_slice(&line)?));
             }
-            if self.buffer.len() > REPORT_LIMIT {
-                return Err(io::Error::other(format!("a report of 'vm-boot' exceeds {REPORT_LIMIT} bytes")));
+            if self.buffer.len() > MAX_REPORT_BYTES {
+                return Err(io::Error::other(format!(
+                    "a report of 'vm-boot' exceeds {MAX_REPORT_BYTES} bytes"
+                )));
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
             match poll(&mut fds, Some(&timespec(left))) {
                 Ok(0) => {
-                    let limit = BOOT_LIMIT.as_secs();
+                    let limit = BOOT_TIMEOUT.as_secs();
                     return Err(io::Error::other(format!("'vm-boot' was not ready within {limit} s")));
                 }
                 Ok(_) => {}

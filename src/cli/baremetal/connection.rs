@@ -128,7 +128,7 @@ impl Connection {
             None => None,
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
-                Some(input::read_text(&path, input::FILE_LIMIT).map_err(|error| {
+                Some(input::read_text(&path, input::MAX_FILE_BYTES).map_err(|error| {
                     Error::invalid(format!("reading '{}' (--os-cacert) failed", path.display()))
                         .with_source(error)
                 })?)

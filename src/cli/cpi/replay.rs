@@ -13,7 +13,7 @@ use crate::conformance::{self, ProcessEnd};
 use base::{Error, Result};
 
 /// The maximum size of a request, in bytes.
-const REQUEST_LIMIT: u64 = 64 * 1024 * 1024;
+const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Replay a recorded CPI transcript
 ///
@@ -44,7 +44,7 @@ impl ReplayArgs {
         let mut input = Vec::new();
         std::io::stdin()
             .lock()
-            .take(REQUEST_LIMIT)
+            .take(MAX_REQUEST_BYTES)
             .read_to_end(&mut input)
             .map_err(|error| Error::io("reading the request from standard input", error))?;
         let played = conformance::play_once(&path, &input)?;

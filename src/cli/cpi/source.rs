@@ -277,7 +277,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
     let text = match text.strip_prefix('@') {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
-            read = input::read_text(&path, input::FILE_LIMIT)
+            read = input::read_text(&path, input::MAX_FILE_BYTES)
                 .map_err(|error| Error::input(format!("reading '{}' ({flag})", path.display()), error))?;
             read.as_str()
         }

@@ -55,7 +55,9 @@ fn trust_markers(real: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if base::files::input::read(&path, base::files::input::FILE_LIMIT).is_ok_and(|text| text == wanted) {
+        if base::files::input::read(&path, base::files::input::MAX_FILE_BYTES)
+            .is_ok_and(|text| text == wanted)
+        {
             found.push(path);
         }
     }

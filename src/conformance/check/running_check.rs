@@ -19,7 +19,7 @@ use engine::protocol::Terms;
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
 const RETRIES: u32 = 3;
 /// The timeout of malformed requests.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(60);
+const MALFORMED_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a check stops early.
 pub(super) enum CheckStop {
@@ -391,7 +391,7 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Resul
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(line);
     };
-    let limit = if ordinary { run.cpi.limit } else { run.cpi.limit.min(REFUSAL_LIMIT) };
+    let limit = if ordinary { run.cpi.limit } else { run.cpi.limit.min(MALFORMED_REQUEST_TIMEOUT) };
     run.cpi.exchange(
         input,
         &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, limit },

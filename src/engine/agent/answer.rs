@@ -6,7 +6,7 @@ use super::error::AgentError;
 
 /// The maximum length of an exception's message in an error, in bytes. The message may contain the output of
 /// a failed script.
-const MESSAGE_LIMIT: usize = 64 * 1024;
+const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Parses an answer, and returns its value or its exception.
 pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
@@ -15,7 +15,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         serde_json::from_slice(bytes).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
     if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
         let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
-        let message = base::encoding::shorten(message, MESSAGE_LIMIT).into_owned();
+        let message = base::encoding::shorten(message, MAX_MESSAGE_BYTES).into_owned();
         return Err(AgentError::Exception { method: method.to_owned(), message });
     }
     answer
@@ -58,6 +58,6 @@ mod tests {
     fn long_exception_messages_are_truncated() {
         let text = serde_json::json!({"exception": {"message": "ü".repeat(1 << 20)}}).to_string();
         let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
-        assert!(error.len() < MESSAGE_LIMIT + 100, "{}", error.len());
+        assert!(error.len() < MAX_MESSAGE_BYTES + 100, "{}", error.len());
     }
 }

@@ -19,7 +19,7 @@ use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
 
 /// The maximum size of an answer to a message, in bytes.
-const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 /// The timeouts of requests to an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentTimeouts {
@@ -223,7 +223,7 @@ impl Agent {
             .map_err(|error| self.request_error(method, limit, error))?;
         self.check_status(method, response.status().as_u16())?;
         let mut body = Vec::new();
-        let mut reader = response.into_body().into_with_config().limit(ANSWER_LIMIT).reader();
+        let mut reader = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).reader();
         reader.read_to_end(&mut body).map_err(|error| {
             self.broken_off(method, limit, error, |error| AgentError::Protocol {
                 method: method.to_owned(),

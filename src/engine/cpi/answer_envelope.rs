@@ -10,13 +10,13 @@ use crate::protocol::RequestId;
 use base::encoding::shorten;
 
 /// The maximum size of an answer that is read, in bytes.
-pub const ANSWER_LIMIT: u64 = 16 * 1024 * 1024;
+pub const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 /// The maximum length of a CPI's message, in bytes. Some messages contain whole HTTP answers.
-const MESSAGE_LIMIT: usize = 16 * 1024;
+const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// The maximum length of an error type, in bytes.
-const TYPE_LIMIT: usize = 200;
+const MAX_TYPE_BYTES: usize = 200;
 /// The maximum length of the shown beginning of an answer that is not JSON, in characters.
-const BEGINNING_LIMIT: usize = 120;
+const MAX_BEGINNING_CHARACTERS: usize = 120;
 
 /// A missing key is `None`, a null is `Some(Value::Null)`.
 #[derive(Deserialize)]
@@ -50,8 +50,8 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
         problem,
         log_tail: String::new(),
     };
-    if bytes.len() as u64 > ANSWER_LIMIT {
-        return Err(no_answer(format!("it is larger than {} MiB", ANSWER_LIMIT >> 20)));
+    if bytes.len() as u64 > MAX_ANSWER_BYTES {
+        return Err(no_answer(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(no_answer("it wrote nothing".to_owned()));
@@ -81,7 +81,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
             let error_type = match message.trim() {
                 // The type then takes the place of the message.
                 "" => Box::default(),
-                _ => shorten(&error_type, TYPE_LIMIT).into(),
+                _ => shorten(&error_type, MAX_TYPE_BYTES).into(),
             };
             Err(CpiError::Answered {
                 method,
@@ -89,7 +89,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 kind,
                 message: said.map_or_else(
                     || "the CPI gave no message".to_owned(),
-                    |said| shorten(said, MESSAGE_LIMIT).into_owned(),
+                    |said| shorten(said, MAX_MESSAGE_BYTES).into_owned(),
                 ),
                 error_type,
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
@@ -119,7 +119,7 @@ fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
 /// secret.
 fn beginning(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.trim_ascii());
-    match text.char_indices().nth(BEGINNING_LIMIT) {
+    match text.char_indices().nth(MAX_BEGINNING_CHARACTERS) {
         None => text.into_owned(),
         Some((end, _)) => match text[..end].rfind(char::is_whitespace) {
             Some(end) => format!("{} …", text[..end].trim_end()),
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn beginning_of_an_answer_cuts_no_word_and_shows_no_disk_hint() {
-        let secret = format!("token {}", "s".repeat(BEGINNING_LIMIT));
+        let secret = format!("token {}", "s".repeat(MAX_BEGINNING_CHARACTERS));
         assert_eq!(beginning(secret.as_bytes()), "token …");
-        assert_eq!(beginning("s".repeat(BEGINNING_LIMIT + 1).as_bytes()), "");
+        assert_eq!(beginning("s".repeat(MAX_BEGINNING_CHARACTERS + 1).as_bytes()), "");
         match parse_answer(b"password: x", Method::AttachDisk, &RequestId::fresh()) {
             Err(CpiError::NoAnswer { problem, .. }) => assert!(!problem.contains("password"), "{problem}"),
             other => panic!("{other:?}"),

@@ -16,11 +16,11 @@ const TAIL_LINES: usize = 12;
 /// The maximum size of the part of a log that an error shows, in bytes. A single longer line is shown whole.
 const TAIL_BYTES: usize = 16 * 1024;
 /// The length at which a line is split, in bytes.
-const LINE_LIMIT: usize = 16 * 1024;
+const MAX_LINE_BYTES: usize = 16 * 1024;
 /// The maximum number of bytes that one call of `follow` reads. A log may grow faster than it can be read.
-const READ_LIMIT: u64 = 4 * 1024 * 1024;
+const MAX_READ_BYTES: u64 = 4 * 1024 * 1024;
 /// The maximum size of the shown end of an answer's log, in bytes.
-const ANSWER_LOG_LIMIT: usize = 256 * 1024;
+const MAX_ANSWER_LOG_BYTES: usize = 256 * 1024;
 
 /// Reads the log of one call line by line, and keeps its end.
 pub(crate) struct CallLog {
@@ -38,7 +38,7 @@ impl CallLog {
     /// Reads what was added to standard error.
     pub(super) fn follow(&mut self, on_log: &mut dyn FnMut(&str)) {
         let Some(file) = &mut self.stderr else { return };
-        let mut file = file.take(READ_LIMIT);
+        let mut file = file.take(MAX_READ_BYTES);
         let mut chunk = [0; 8192];
         while let Ok(read @ 1..) = file.read(&mut chunk) {
             self.pending.extend_from_slice(&chunk[..read]);
@@ -46,7 +46,7 @@ impl CallLog {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
                 add(&mut self.tail, &line, on_log);
             }
-            if self.pending.len() > LINE_LIMIT {
+            if self.pending.len() > MAX_LINE_BYTES {
                 let line = std::mem::take(&mut self.pending);
                 add(&mut self.tail, &line, on_log);
             }
@@ -69,7 +69,7 @@ impl CallLog {
     fn skip_to_the_end(&mut self) -> Option<u64> {
         let file = self.stderr.as_mut()?;
         let left = file.metadata().ok()?.len().checked_sub(file.stream_position().ok()?)?;
-        let skipped = left.checked_sub(READ_LIMIT).filter(|skipped| *skipped > 0)?;
+        let skipped = left.checked_sub(MAX_READ_BYTES).filter(|skipped| *skipped > 0)?;
         file.seek_relative(i64::try_from(skipped).ok()?).ok()?;
         self.pending.clear();
         Some(skipped)
@@ -89,7 +89,7 @@ impl CallLog {
         }
         for line in log[start..].lines().map(str::trim_end) {
             if !line.is_empty() && !on_stderr.contains(line) {
-                line.as_bytes().chunks(LINE_LIMIT).for_each(|part| add(&mut self.tail, part, on_log));
+                line.as_bytes().chunks(MAX_LINE_BYTES).for_each(|part| add(&mut self.tail, part, on_log));
             }
         }
     }
@@ -99,8 +99,8 @@ impl CallLog {
         if let Some(file) = &mut self.stderr {
             let length = file.metadata().map_or(0, |metadata| metadata.len());
             let read = file
-                .seek(SeekFrom::Start(length.saturating_sub(READ_LIMIT)))
-                .and_then(|_| file.take(READ_LIMIT).read_to_end(&mut end));
+                .seek(SeekFrom::Start(length.saturating_sub(MAX_READ_BYTES)))
+                .and_then(|_| file.take(MAX_READ_BYTES).read_to_end(&mut end));
             tracing::trace!(?read, "read standard error again to compare it with the answer's log");
         }
         String::from_utf8_lossy(&end).into_owned()
@@ -151,7 +151,9 @@ fn answer_log(answer: &[u8]) -> String {
 /// Returns the position in a log from which it is shown: the start of a line, unless the last line is longer
 /// than the limit.
 fn start_of_end(log: &str) -> usize {
-    let Some(limit) = log.len().checked_sub(ANSWER_LOG_LIMIT).filter(|limit| *limit > 0) else { return 0 };
+    let Some(limit) = log.len().checked_sub(MAX_ANSWER_LOG_BYTES).filter(|limit| *limit > 0) else {
+        return 0;
+    };
     let whole = (limit..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
     match log[whole..].find('\n') {
         Some(end) if whole + end + 1 < log.len() => whole + end + 1,
@@ -207,11 +209,11 @@ mod tests {
         assert!(lines[0].contains(" bytes of the log in the CPI's answer are not shown"), "{}", lines[0]);
         assert!(lines[1].starts_with("line "), "{}", lines[1]);
         let length: usize = lines[1..].iter().map(|line| line.len() + 1).sum();
-        assert!((ANSWER_LOG_LIMIT - 100..=ANSWER_LOG_LIMIT).contains(&length), "{length}");
+        assert!((MAX_ANSWER_LOG_BYTES - 100..=MAX_ANSWER_LOG_BYTES).contains(&length), "{length}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
         assert!(tail.ends_with("line 99999 ü"), "{tail}");
         let (lines, tail) = shown("", json!({"log": "ü".repeat(1 << 20)}).to_string().as_bytes());
-        assert_eq!(lines.len(), 1 + ANSWER_LOG_LIMIT / LINE_LIMIT);
+        assert_eq!(lines.len(), 1 + MAX_ANSWER_LOG_BYTES / MAX_LINE_BYTES);
         assert!(tail.len() <= TAIL_BYTES, "{}", tail.len());
     }
 }

@@ -16,7 +16,7 @@ mod process;
 mod request_envelope;
 
 pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
-pub use answer_envelope::{ANSWER_LIMIT, parse_answer};
+pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};
 pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;

@@ -147,8 +147,9 @@ impl Executable {
         }
         log.rest(on_log);
         let mut answer = Vec::new();
-        let read = File::open(&files.answer_path)
-            .and_then(|file| file.take(super::answer_envelope::ANSWER_LIMIT + 1).read_to_end(&mut answer));
+        let read = File::open(&files.answer_path).and_then(|file| {
+            file.take(super::answer_envelope::MAX_ANSWER_BYTES + 1).read_to_end(&mut answer)
+        });
         Ok(match read {
             Ok(_) => ProcessOutcome::Answer { bytes: answer, log, status },
             // Not a `Local` error, because the call was made.
@@ -160,7 +161,7 @@ impl Executable {
 /// Frees the disk space of an answer that exceeds the limit while its process still writes. The length of the
 /// file stays above the limit, so every reader comes to the same result, even in a later run.
 pub(crate) fn truncate_oversized_answer(answer: &Path) {
-    let too_long = super::answer_envelope::ANSWER_LIMIT + 1;
+    let too_long = super::answer_envelope::MAX_ANSWER_BYTES + 1;
     if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
         && let Ok(file) = File::options().write(true).open(answer)
     {

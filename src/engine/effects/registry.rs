@@ -26,7 +26,7 @@ const TUNNEL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// The maximum number of prompts for a passphrase.
 const MAX_PASSPHRASE_PROMPTS: u32 = 3;
 /// The maximum size of a private key, in bytes.
-const KEY_LIMIT: u64 = 1 << 20;
+const MAX_KEY_BYTES: u64 = 1 << 20;
 const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
 
 /// The registry server of a deploy on a runtime of its own, with the SSH tunnel from the VM to it.
@@ -148,7 +148,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
                     "`{KEY}` must be a private key or the path of one, not a URL"
                 )));
             };
-            let text = input::read_text(&path, KEY_LIMIT).map_err(|error| {
+            let text = input::read_text(&path, MAX_KEY_BYTES).map_err(|error| {
                 Error::invalid(format!("the private key '{}' cannot be read", path.display()))
                     .with_source(error)
                     .with_hint(format!("the path comes from {}", tunnel.location))

@@ -16,7 +16,7 @@ const MIN_FETCH_PAUSE: Duration = Duration::from_secs(1);
 /// The minimum ratio of the pause to the duration of a fetch, which limits the load on the VM.
 const PAUSE_FACTOR: u32 = 4;
 /// The maximum shown growth of a file since the last fetch, in bytes. The rest is skipped.
-const MAX_SHOWN_GROWTH: u64 = 8 << 20;
+const MAX_SHOWN_GROWTH_BYTES: u64 = 8 << 20;
 
 /// The positions up to which logs were shown.
 pub(super) struct Follower {
@@ -64,7 +64,7 @@ impl Follower {
     }
 
     /// Returns the complete lines of a file that were not shown yet, as one text of at most
-    /// [`MAX_SHOWN_GROWTH`] bytes.
+    /// [`MAX_SHOWN_GROWTH_BYTES`] bytes.
     pub(super) fn new_lines(&mut self, name: &Path, path: &Path) -> Result<Vec<u8>> {
         let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(failed)?;
@@ -72,7 +72,7 @@ impl Follower {
         let new_file = !self.seen.contains_key(name);
         // A file that became shorter has been rotated.
         let shown = self.seen.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
-        let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH));
+        let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
         file.seek(SeekFrom::Start(from)).map_err(failed)?;
         let mut bytes = Vec::new();
         file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;

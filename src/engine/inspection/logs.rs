@@ -16,7 +16,7 @@ use base::{Error, Result};
 use manifest::Inputs;
 
 /// The maximum size of a fetched archive, in bytes.
-const ARCHIVE_LIMIT: u64 = 16 << 30;
+const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 /// The number of lines of each file shown first when logs are followed.
 const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
@@ -98,7 +98,7 @@ impl LogsRequest {
     fn fetch(&self, agent: &Agent, run: &RunContext) -> Result<LogArchive> {
         let jobs = self.jobs.iter().map(|job| format!("{job}/**/*"));
         let filters: Vec<String> = jobs.chain(self.filters.iter().cloned()).collect();
-        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.work, ARCHIVE_LIMIT)
+        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.work, MAX_ARCHIVE_BYTES)
     }
 }
 

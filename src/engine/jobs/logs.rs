@@ -19,12 +19,12 @@ const MAX_TAIL_BYTES: u64 = 16 * 1024;
 /// The maximum length of a shown line, in characters.
 const MAX_LINE_CHARACTERS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
-const ARCHIVE_LIMIT: u64 = 512 << 20;
+const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
 
 /// Returns the last lines of the most recently written job logs that match one of the globs. Returns an empty
 /// text if they have no content.
 pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
-    let archive = LogArchive::fetch(agent, "job", filters, work, ARCHIVE_LIMIT)?;
+    let archive = LogArchive::fetch(agent, "job", filters, work, MAX_ARCHIVE_BYTES)?;
     let tree = archive.unpack()?;
     Ok(show(&tree))
 }

@@ -20,7 +20,7 @@ use manifest::Deployment;
 use manifest::deployment::JobRef;
 
 /// The maximum size of a template, in bytes.
-const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+const MAX_TEMPLATE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Rendered jobs, packed.
 pub(crate) struct RenderedJobs {
@@ -268,7 +268,7 @@ pub(crate) fn evaluation_context(
 
 fn read(path: &Path) -> Result<String> {
     let failed = |error| Error::io(format!("reading the template '{}'", path.display()), error);
-    if fs::metadata(path).map_err(failed)?.len() > TEMPLATE_LIMIT {
+    if fs::metadata(path).map_err(failed)?.len() > MAX_TEMPLATE_BYTES {
         return Err(Error::invalid(format!("the template '{}' is larger than 16 MiB", path.display())));
     }
     let bytes = fs::read(path).map_err(failed)?;

@@ -225,7 +225,7 @@ impl WatchedCall {
 fn written(mut file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.take(crate::cpi::ANSWER_LIMIT + 1).read_to_end(&mut bytes)?;
+    file.take(crate::cpi::MAX_ANSWER_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

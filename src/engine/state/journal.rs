@@ -378,7 +378,7 @@ mod tests {
         let (_, call) = call(directory.path());
         File::create(call.answer_path()).unwrap().set_len(1 << 40).unwrap();
         let CallProgress::Ended(bytes) = call.progress().unwrap() else { panic!("it has ended") };
-        assert_eq!(bytes.len() as u64, crate::cpi::ANSWER_LIMIT + 1);
+        assert_eq!(bytes.len() as u64, crate::cpi::MAX_ANSWER_BYTES + 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use lib_ruby_parser::{Parser, ParserOptions, ParserResult};
 use super::scanner;
 
 /// The maximum size of a template in bytes. Parsing needs stack in proportion to nesting, and so to size.
-const MAX_SOURCE: usize = 1 << 20;
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// A parsed template.
 #[derive(Debug)]
@@ -73,8 +73,9 @@ fn line_at(starts: &[u32], lines: &[u32], offset: u32) -> u32 {
 /// Parses a template. The caller's stack must be large: hostile nesting recurses as deep as the source is
 /// long.
 pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
-    if source.len() > MAX_SOURCE {
-        let text = format!("the template has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
+    if source.len() > MAX_SOURCE_BYTES {
+        let text =
+            format!("the template has {} bytes, more than the limit of {MAX_SOURCE_BYTES}", source.len());
         return Err(ParseError::TooLarge(text));
     }
     let scanned = scanner::scan(source);

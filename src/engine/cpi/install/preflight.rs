@@ -17,7 +17,7 @@ use artifact::archive;
 use base::{Error, Result};
 
 /// The maximum size of a packaging script that is read, in bytes.
-const SCRIPT_LIMIT: u64 = 1 << 20;
+const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// Checks the scripts of the packages that must be compiled now.
 pub(super) fn check(
@@ -59,7 +59,7 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
     let what = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
     let file = File::open(&package.package.archive)
         .map_err(|error| Error::io(format!("reading '{}'", package.package.archive.display()), error))?;
-    let script = archive::read_member(file, Path::new("packaging"), SCRIPT_LIMIT)
+    let script = archive::read_member(file, Path::new("packaging"), MAX_SCRIPT_BYTES)
         .map_err(|error| error.about(&what))?
         .ok_or_else(|| Error::invalid(format!("{what} has no packaging script")))?;
     Ok(String::from_utf8_lossy(&script).into_owned())

@@ -96,7 +96,7 @@ impl Directory {
     /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
         let path = self.path(document);
-        match input::read(&path, input::FILE_LIMIT) {
+        match input::read(&path, input::MAX_FILE_BYTES) {
             Ok(bytes) => {
                 // Only the time of an earlier version is ever shown. A file that another run just removed has
                 // no time.
@@ -167,9 +167,11 @@ impl Directory {
                 remove_if_there(&staging)
             }
             // File systems without hard links get a copy.
-            Err(_) => {
-                write_atomically_beside(&backup, &input::read(&self.state, input::FILE_LIMIT)?, &self.state)
-            }
+            Err(_) => write_atomically_beside(
+                &backup,
+                &input::read(&self.state, input::MAX_FILE_BYTES)?,
+                &self.state,
+            ),
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn on_condition<T>(
 }
 
 /// The timeout of a request that cleans up after a signal.
-const CLEANUP_LIMIT: Duration = Duration::from_secs(3);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The phase of a run that decides what a signal does to requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Interruption {
 
     /// Returns the timeout of a request if it is shorter than the usual one.
     fn limit(&self) -> Option<Duration> {
-        (*self.phase.lock() == SignalPhase::CleaningUp).then_some(CLEANUP_LIMIT)
+        (*self.phase.lock() == SignalPhase::CleaningUp).then_some(CLEANUP_TIMEOUT)
     }
 
     /// Returns true if a failed request is not sent again.

@@ -14,7 +14,7 @@ use crate::evaluator::stdlib::regex::{
 use crate::evaluator::value::{RHash, RMatch, Value};
 
 /// The maximum length of a regular expression, in bytes.
-const MAX_REGEXP: usize = 64 << 10;
+const MAX_REGEXP_BYTES: usize = 64 << 10;
 /// The bytes that a compiled regular expression takes, in addition to those for its length.
 const COMPILED_BYTES: usize = 32 << 10;
 /// The steps counted for each microsecond of matching. The engine does not report its backtracks.
@@ -54,8 +54,10 @@ impl Interp {
         if let Some(known) = self.regexps.get(&key) {
             return Ok(Value::Regexp(Rc::clone(known)));
         }
-        if source.len() > MAX_REGEXP {
-            return Err(self.unsupported(format!("a regular expression of more than {MAX_REGEXP} bytes")));
+        if source.len() > MAX_REGEXP_BYTES {
+            return Err(
+                self.unsupported(format!("a regular expression of more than {MAX_REGEXP_BYTES} bytes"))
+            );
         }
         let started = Instant::now();
         let compiled = Regex::new(source, options);

@@ -11,7 +11,7 @@ use fancy_regex::Expr;
 use translate::{Translated, has_boundary, inline_flags, translate};
 
 /// Maximum number of backtracks in one match.
-const BACKTRACK_LIMIT: usize = 2_000_000;
+const MAX_BACKTRACKS: usize = 2_000_000;
 
 /// A compiled regular expression.
 pub(crate) struct Regex {
@@ -44,7 +44,7 @@ impl Regex {
             .multi_line(true)
             .case_insensitive(options & 1 != 0)
             .dot_matches_new_line(options & 4 != 0)
-            .backtrack_limit(BACKTRACK_LIMIT)
+            .backtrack_limit(MAX_BACKTRACKS)
             .delegate_size_limit(4 << 20)
             .build()
             .map_err(|error| error.to_string())?;
