@@ -9,7 +9,6 @@
 
 pub mod agent;
 pub mod cpi;
-pub mod cpis;
 pub mod deploy;
 mod effects;
 pub mod history;
@@ -23,5 +22,6 @@ mod recovery;
 pub mod registry;
 pub mod resources;
 pub mod run_context;
+pub mod run_cpis;
 pub mod state;
 pub mod templates;

@@ -4,11 +4,11 @@ use super::draft_plan::DraftPlan;
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
-use crate::cpis::{self, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, RunRegistry};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock, signals};
+use crate::run_cpis::{self, Presence, check_formats, info_stage_name};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
@@ -29,8 +29,8 @@ pub fn create_env(
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, store.state(), *overrides, &validating)?;
-    cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    cpis::record_migrated_from(run, prepared.cpis.as_ref(), &mut store)?;
+    run_cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    run_cpis::record_migrated_from(run, prepared.cpis.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
     let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &run.paths.state);
     if let Some(saved_plan) = saved_plan {

@@ -15,7 +15,7 @@ use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
 use crate::run_context::RunContext;
 use crate::state::{Intent, Journal, State, Storage};
-use crate::{cpis, prepare, templates};
+use crate::{prepare, run_cpis, templates};
 use base::events::AnnouncedStep;
 use base::text;
 use base::{Error, Result};
@@ -135,8 +135,8 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
-    cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
+    run_cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
+    let (state, _) = run_cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
     let draft = DraftPlan::create(run, request, prepared, &state)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {

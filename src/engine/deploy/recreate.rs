@@ -5,7 +5,7 @@ use super::request::CreateEnvRequest;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
-use crate::{cpis, prepare};
+use crate::{prepare, run_cpis};
 use base::{Error, Result};
 use manifest::Inputs;
 
@@ -45,7 +45,7 @@ fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> R
     // Newly generated values would differ from the deployed ones.
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = manifest::load(&inputs, &run.redactor)?;
-    let (state, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
+    let (state, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
     Ok(!moves && prepare::manifest_sha(&loaded) == state.current_manifest_sha)

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::jobs::render;
 use crate::run_context::RunContext;
-use crate::{cpis, prepare, templates};
+use crate::{prepare, run_cpis, templates};
 use base::error::ResultExt;
 use base::text;
 use base::{Error, Result};
@@ -78,7 +78,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
             &deployment.vm.networks,
             INSTANCE,
         ),
-        None => cpis::job_context(&deployment.name, job, &provider.properties),
+        None => run_cpis::job_context(&deployment.name, job, &provider.properties),
     };
     let context = templates::context(&context)?;
     let root = run.paths.work.join("rendered");

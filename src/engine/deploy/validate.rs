@@ -3,10 +3,10 @@
 use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
-use crate::cpis::{self, Cpis};
 use crate::jobs::unknown_properties;
 use crate::prepare::OpenedArtifacts;
 use crate::run_context::RunContext;
+use crate::run_cpis::{self, Cpis};
 use crate::state::State;
 use base::Result;
 use base::events::Stage;
@@ -29,7 +29,7 @@ pub(super) fn validate<'a>(
     let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, draft.endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     deploy_run.render_what_can_be(state, stage)?;
-    let parts = cpis::CpiInputs {
+    let parts = run_cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpis.as_ref(),
         deployment: &prepared.deployment.name,

@@ -2,8 +2,8 @@
 
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
-use crate::cpis::name_cpi;
 use crate::run_context::RunContext;
+use crate::run_cpis::name_cpi;
 use crate::state::call_rules::Outcome;
 use crate::state::{AbsentMethod, Change, State, Store, Suspect};
 use base::redact::Redactor;

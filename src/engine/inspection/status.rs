@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect, endpoint};
-use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence};
 use crate::history::{self, RecordFile, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
 use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
+use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence};
 use crate::state::{DiskHandle, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::exit_code;
@@ -428,7 +428,7 @@ impl StatusCollector<'_> {
         let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = cpis::apply_migrated_from(cpi_parts.config.as_ref(), state)?;
+        let (renamed, _) = run_cpis::apply_migrated_from(cpi_parts.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {

@@ -1,9 +1,9 @@
 //! The start of every operation: the locked, settled state and the CPIs of the manifest.
 
-use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state};
+use crate::run_cpis::{self, Cpis, OwnedCpiInputs};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
@@ -52,7 +52,7 @@ impl TargetEnvironment {
         let validating = run.reporter.stage("Validating");
         let loaded = prepare::load(run, &self.inputs)?;
         let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
-        cpis::record_migrated_from(run, cpi_parts.config.as_ref(), &mut store)?;
+        run_cpis::record_migrated_from(run, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_parts })
     }

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cpis;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::prepare::obtain::create_directory;
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
+use crate::run_cpis;
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
 use erb::Mode;
@@ -281,7 +281,7 @@ pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
-    let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
+    let (state, _) = run_cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();

@@ -5,15 +5,15 @@
 //! [`open_cpi()`] for commands that need a CPI but no state lock.
 
 mod connection;
+mod cpis;
 mod formats;
 mod names;
 mod open;
-mod set;
 mod source;
 
 pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
+pub(crate) use cpis::{Cpis, info_stage_name};
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};
-pub(crate) use set::{Cpis, info_stage_name};
 pub(crate) use source::{CpiInputs, OwnedCpiInputs, job_context};
