@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::url::HttpUrl;
+use base::files::input;
 use base::{Error, Result};
 
 /// The parsed `url` of a stemcell or release. Displays without credentials.
@@ -88,12 +89,7 @@ pub struct Source {
 impl Source {
     /// Returns the file or directory `path` as a source. Fails if `path` does not exist or is neither.
     pub fn local(path: &Path) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::invalid(format!("the file '{}' does not exist", path.display()))
-            }
-            _ => Error::io(format!("reading '{}'", path.display()), error),
-        })?;
+        let metadata = fs::metadata(path).map_err(|error| input::unreadable("the file", path, error))?;
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
         }

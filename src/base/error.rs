@@ -117,10 +117,23 @@ impl Error {
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let source = source.into();
         if let Some(error) = source.downcast_ref().and_then(error_inside) {
-            self.inner.notes.extend_from_slice(error.notes());
-            self.inner.hints.extend_from_slice(error.hints());
+            self = self.with_advice_of(error);
         }
         self.inner.source = Some(source);
+        self
+    }
+
+    /// Adds the notes and hints of another error, except those that this one has.
+    #[must_use]
+    pub fn with_advice_of(mut self, other: &Error) -> Self {
+        let Inner { notes, hints, .. } = &mut *self.inner;
+        for (own, others) in [(notes, other.notes()), (hints, other.hints())] {
+            others.iter().for_each(|text| {
+                if !own.contains(text) {
+                    own.push(text.clone());
+                }
+            });
+        }
         self
     }
 
@@ -142,7 +155,7 @@ impl Error {
     /// help.
     ///
     /// If `path` does not exist, the hint is about its directory. `option` is the flag that selects another
-    /// path, such as "--state FILE".
+    /// path, such as "--state FILE", or empty.
     #[must_use]
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
@@ -154,9 +167,10 @@ impl Error {
         let found = named.chain([Path::new(".")]).find_map(|path| Some((path, fs::metadata(path).ok()?)));
         let Some((path, metadata)) = found else { return self };
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
+        let other = if option.is_empty() { "" } else { ", choose another path with " };
         self.with_hint(format!(
-            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user, choose another path \
-             with {option}, or take it over: `sudo chown \"$(id -u)\" '{path}'`"
+            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user{other}{option}, or \
+             take it over: `sudo chown \"$(id -u)\" '{path}'`"
         ))
     }
 
@@ -170,7 +184,7 @@ impl Error {
         otherwise: impl FnOnce() -> Option<String>,
     ) -> Self {
         match nearest(name, known) {
-            Some(near) => self.with_hint(format!("did you mean '{near}'?")),
+            Some(near) => self.with_hint(question(near)),
             None => match otherwise() {
                 Some(note) => self.with_note(note),
                 None => self,
@@ -292,7 +306,12 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+    nearest(name, known).map_or_else(String::new, |near| format!("; {}", question(near)))
+}
+
+/// Returns `did you mean 'x'?`.
+pub fn question(near: &str) -> String {
+    format!("did you mean '{near}'?")
 }
 
 #[cfg(test)]

@@ -44,9 +44,8 @@ impl RenderTemplateArgs {
         let home = paths::home();
         let read = |path: &PathBuf| {
             let path = paths::expand(path, home.as_deref());
-            input::read_text(&path, input::MAX_FILE_BYTES).map_err(|error| {
-                Error::invalid(format!("reading '{}' failed", path.display())).with_source(error)
-            })
+            input::read_text(&path, input::MAX_FILE_BYTES)
+                .map_err(|error| input::unreadable("the file", &path, error))
         };
         let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let text = read(&self.context)?;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::{duration, paths};
-use base::{Error, Result};
+use base::Result;
+use base::files::input;
 use engine::run_context::RunContext;
 
 /// The state and its lock.
@@ -41,7 +42,7 @@ impl StateArgs {
     /// before a missing state.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
         if manifest != Path::new("-") && !paths::exists(manifest) {
-            return Err(Error::invalid(format!("manifest '{}' does not exist", manifest.display())));
+            return Err(input::missing("manifest", manifest));
         }
         self.location(manifest)
     }

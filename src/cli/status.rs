@@ -16,6 +16,7 @@ use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
 use crate::ui;
 use base::events::Reporter;
+use base::files::input;
 use base::{Error, Result};
 use engine::history::RecordFile;
 use engine::inspection::{
@@ -73,8 +74,9 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path) {
-            return Err(Error::invalid(format!("there is no manifest or state '{}'", self.path.display())));
+        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path)
+        {
+            return Err(input::missing("manifest or state", &self.path));
         }
         let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
             true => (paths::state(Some(&self.path), Path::new(""))?, None),

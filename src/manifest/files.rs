@@ -21,24 +21,11 @@ pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -
 
 /// Reads a file that may be binary; otherwise like [`read`].
 pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::IsADirectory => {
-            Error::invalid(format!("{what} '{}' is a directory", path.display()))
-        }
-        std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
-            "{what} '{}' is larger than {} MiB",
-            path.display(),
-            input::MAX_FILE_BYTES >> 20
-        )),
-        // A missing file is a mistake in the arguments, not a failure of the machine.
-        std::io::ErrorKind::NotFound => Error::invalid(format!("{what} '{}' does not exist", path.display())),
-        _ => Error::io(format!("reading {what} '{}'", path.display()), error),
-    };
     match path == Path::new("-") {
         true => input::read_stdin(input::MAX_FILE_BYTES),
         false => input::read(path, input::MAX_FILE_BYTES),
     }
-    .map_err(failed)
+    .map_err(|error| input::unreadable(what, path, error))
 }
 
 /// Converts the content of a file to text, or returns an error with the line that is not UTF-8.

@@ -18,6 +18,7 @@ use base::encryption::Encryption;
 use base::events::Reporter;
 use base::redact::Redactor;
 use base::secret::Secret;
+use base::text::{listed, shell_word};
 use base::{Error, Result};
 use yaml::{self, Data, Node};
 
@@ -297,13 +298,17 @@ impl PartialInputs {
         }
         self.notes.extend(resolver.take_notes());
         let missing = resolver.missing_error(options.all_found);
+        let beside = |error: Error| match file_with(&resolver.missing_names(), inputs, &self.definitions) {
+            Some(hint) if options.all_found => Error::invalid(error.to_string()).with_hint(hint),
+            _ => error,
+        };
+        let missing = missing.map(beside);
         let unused = options.all_used.then(|| unused_error(&self.sources, &resolver)).flatten();
         match (missing, unused) {
             (None, None) => {}
             (Some(error), None) | (None, Some(error)) => return Err(error),
             (Some(missing), Some(unused)) => {
-                let both = Error::invalid(format!("{missing}\n{unused}"));
-                return Err(missing.hints().iter().fold(both, |error, hint| error.with_hint(hint)));
+                return Err(Error::invalid(format!("{missing}\n{unused}")).with_advice_of(&missing));
             }
         }
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
@@ -448,6 +453,28 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     ops.into_iter().try_for_each(|ops| ops?.apply_to(root))
+}
+
+/// Returns the hint for a file beside the manifest that has values of these variables.
+fn file_with(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Option<String> {
+    let default = format!("{}-vars.yml", inputs.manifest.file_stem()?.to_string_lossy());
+    let paths = [&*default, "creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
+    paths.iter().find_map(|path| {
+        let store = VarsStore::open(path, &inputs.encryption).ok()?;
+        let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
+        let is_generated = |name: &&str| definitions.get(name).is_some_and(|found| found.kind.is_some());
+        let (what, flag) = match names.iter().all(is_generated) {
+            true => ("vars store", "--vars-store"),
+            false => ("variables", "--vars-file"),
+        };
+        let what = format!("the {what} beside the manifest ({})", listed(&names));
+        (!names.is_empty()).then(|| pass_file(&what, flag, &path.to_string_lossy()))
+    })
+}
+
+/// Formats the hint for a file with variables that the operator left out.
+pub fn pass_file(what: &str, flag: &str, path: &str) -> String {
+    format!("pass {what}: `{flag} {}`", shell_word(path))
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.

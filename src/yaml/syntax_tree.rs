@@ -103,12 +103,13 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         let mut error = match failure {
             Failure::Parser(error) => {
                 let found = Error::at_line_column(LineColumn::from(*error.marker()), error.info());
-                match error.info().contains("mapping values are not allowed") {
-                    true => found.with_hint(
+                match error.info() {
+                    info if info.contains("mapping values are not allowed") => found.with_hint(
                         "indent the line like the lines around it, or put a value that contains ': ' \
                          in quotes",
                     ),
-                    false => found,
+                    info if info.contains("tabs disallowed") => found.with_hint("indent with spaces"),
+                    _ => found,
                 }
             }
             Failure::Here { position, problem, hint } => {

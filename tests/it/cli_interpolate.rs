@@ -78,6 +78,21 @@ fn all_missing_variables_are_in_one_message() {
 }
 
 #[test]
+fn file_beside_the_manifest_that_has_the_values_is_named() {
+    let world = World::new();
+    world.write("env/m.yml", "a: ((x))\nb: ((ip))\nvariables: [{name: x, type: password}]\n");
+    let hint = || {
+        let run = world.run(["int", "env/m.yml", "--var-errs"]).failure(3);
+        run.stderr.lines().last().unwrap().trim().to_owned()
+    };
+    assert!(hint().starts_with("hint: give a value with --var NAME=VALUE"), "{}", hint());
+    world.write("env/vars.yml", "ip: 10.0.0.6\nname: z\n");
+    assert_eq!(hint(), "hint: pass the variables beside the manifest (ip): `--vars-file env/vars.yml`");
+    world.write("env/creds.yml", "x: secret\n");
+    assert_eq!(hint(), "hint: pass the vars store beside the manifest (x): `--vars-store env/creds.yml`");
+}
+
+#[test]
 fn errors_name_file_line_and_column() {
     let world = World::new();
     world.write("broken.yml", "a: 1\nb: [1,\n");
@@ -86,6 +101,9 @@ fn errors_name_file_line_and_column() {
     let run = world.run(["int", "absent.yml"]).failure(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
     world.write("directory/m.yml", "a: 1\n");
+    let run = world.run(["int", "directory/n.yml"]).failure(3);
+    let near = "error: manifest 'directory/n.yml' does not exist; did you mean 'directory/m.yml'?\n";
+    assert_eq!(run.stderr, near);
     let run = world.run(["int", "directory"]).failure(3);
     assert!(run.stderr.contains("manifest 'directory' is a directory"), "{}", run.stderr);
     world.write("m.yml", "a: 1\n");

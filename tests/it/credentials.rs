@@ -46,7 +46,7 @@ fn missing_vars_store_stops_the_run() {
     }
     assert_eq!(known["vars_store"], json!(hello.world.path("creds.yml").canonicalize().unwrap()));
     hello.requests();
-    let store = format!("--vars-store '{}'", hello.world.path("creds.yml").canonicalize().unwrap().display());
+    let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &[]);
     stops(&hello, &store);
     hello.script(Script::speaking(Dialect::Local));

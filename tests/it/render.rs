@@ -233,5 +233,7 @@ fn rejects_an_invalid_context() {
         );
     }
     std::fs::remove_file(world.path("context.json")).unwrap();
-    assert!(render_template(&world, &[]).failure(3).stderr.contains("reading 'context.json'"));
+    assert!(
+        render_template(&world, &[]).failure(3).stderr.contains("the file 'context.json' does not exist")
+    );
 }

@@ -3,7 +3,8 @@
 //! Reading a named pipe without a writer, or with a silent writer, ends at the first signal. Reading
 //! `/dev/zero` ends at the limit.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,11 +13,16 @@ use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::error::{nearest, question};
 use crate::signals::SignalCounter;
+use super::durable::parent;
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The maximum number of names that are compared with a misspelt one.
+const MAX_NAMES: usize = 1000;
 
 /// The signals of this process.
 static SIGNALS: OnceLock<SignalCounter> = OnceLock::new();
@@ -61,6 +67,36 @@ pub fn read_file(file: &File, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     read_to_limit(rustix::stdio::stdin(), &mut stdin.lock(), true, limit, Vec::new())
+}
+
+/// Returns the error for a file that the operator named and that does not exist. It names a file with a
+/// similar name.
+pub fn missing(what: &str, path: &Path) -> Error {
+    Error::invalid(format!("{what} '{}' does not exist{}", path.display(), did_you_mean(path)))
+}
+
+/// Returns the error for a file that the operator named and that cannot be read.
+pub fn unreadable(what: &str, path: &Path, error: io::Error) -> Error {
+    let shown = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => missing(what, path),
+        io::ErrorKind::IsADirectory => {
+            Error::invalid(format!("{what} '{shown}' is a directory: name a file in it"))
+        }
+        io::ErrorKind::FileTooLarge => {
+            Error::invalid(format!("{what} '{shown}' is larger than {} MiB", FILE_LIMIT >> 20))
+        }
+        _ => Error::io(format!("reading {what} '{shown}'"), error).with_owner_hint(path, ""),
+    }
+}
+
+fn did_you_mean(path: &Path) -> String {
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let wanted = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let near = nearest(wanted, names.iter().map(String::as_str));
+    let question = |name: &str| format!("; {}", question(&path.with_file_name(name).to_string_lossy()));
+    near.map(question).unwrap_or_default()
 }
 
 fn read_to_limit(
@@ -136,6 +172,18 @@ mod tests {
         assert_eq!(error.to_string(), "it is larger than 2 MiB");
         assert_eq!(read(directory.path(), 9).unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(read(&directory.path().join("b"), 9).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn file_with_a_near_name_is_suggested() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("manifest.yml"), "").unwrap();
+        let expected = format!("; did you mean '{}'?", path("manifest.yml").display());
+        assert_eq!(did_you_mean(&path("manifst.yml")), expected);
+        assert_eq!(did_you_mean(&path("creds.json")), "");
+        assert_eq!(did_you_mean(&path("manifest/x.yml")), "");
+        assert_eq!(did_you_mean(Path::new("/")), "");
     }
 
     #[test]

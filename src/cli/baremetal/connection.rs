@@ -6,8 +6,8 @@ use clap::{Args, ValueHint};
 
 use crate::cli::paths;
 use crate::cli::session::Session;
+use base::Result;
 use base::files::input;
-use base::{Error, Result};
 use ironic::{AccessSettings, Client};
 
 /// Options with the names and variables of `openstack` (python-openstackclient, "Authentication").
@@ -128,10 +128,8 @@ impl Connection {
             None => None,
             Some(path) => {
                 let path = paths::expand(path, paths::home().as_deref());
-                Some(input::read_text(&path, input::MAX_FILE_BYTES).map_err(|error| {
-                    Error::invalid(format!("reading '{}' (--os-cacert) failed", path.display()))
-                        .with_source(error)
-                })?)
+                let read = input::read_text(&path, input::MAX_FILE_BYTES);
+                Some(read.map_err(|error| input::unreadable("the file of --os-cacert", &path, error))?)
             }
         };
         let settings = AccessSettings {

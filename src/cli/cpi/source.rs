@@ -242,8 +242,7 @@ fn check_executable(path: &Path) -> Result<()> {
                 .with_hint(format!("name the executable in it: --path {shown}/EXE")))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(Error::invalid(format!("the CPI '{shown}' does not exist"))
-                .with_hint("name an executable: --path EXE"))
+            Err(input::missing("the CPI", path).with_hint("name an executable: --path EXE"))
         }
         _ => Ok(()),
     }
@@ -278,7 +277,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
         Some(path) => {
             let path = paths::expand(Path::new(path), paths::home().as_deref());
             read = input::read_text(&path, input::MAX_FILE_BYTES)
-                .map_err(|error| Error::input(format!("reading '{}' ({flag})", path.display()), error))?;
+                .map_err(|error| input::unreadable(&format!("the file of {flag}"), &path, error))?;
             read.as_str()
         }
         None => text,

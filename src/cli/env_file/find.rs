@@ -35,12 +35,7 @@ pub(in crate::cli) struct OpenedEnvFile {
 impl OpenedEnvFile {
     /// Opens the env file that the operator named, in any directory and with any owner.
     pub(super) fn named(path: &Path) -> Result<OpenedEnvFile> {
-        let failed = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::invalid(format!("env file '{}' does not exist", path.display()))
-            }
-            _ => Error::io(format!("reading env file '{}'", path.display()), error),
-        };
+        let failed = |error| input::unreadable("env file", path, error);
         let file = input::open(path).map_err(failed)?;
         // A pipe of the shell (`<(…)`) has no real path.
         let real = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(failed)?;

@@ -314,6 +314,9 @@ impl From<CpiError> for Error {
                 }
             }
             CpiError::NotSent { .. } => Error::environment(error.to_string()),
+            CpiError::NoAnswer { method: Method::Info, .. } => with_log(&error).with_hint(
+                "`monopile cpi info MANIFEST` shows the request, the answer and the log of the CPI",
+            ),
             CpiError::NoAnswer { .. } => with_log(&error),
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableVa
     Err(match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
         Some(path) => {
             keep(run, path);
-            error.with_hint(format!("pass the vars store of the last deploy: --vars-store '{path}'"))
+            error.with_hint(manifest::pass_file("the vars store of the last deploy", "--vars-store", path))
         }
         None => error.with_hint(
             "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, --vars-exec or \

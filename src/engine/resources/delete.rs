@@ -150,7 +150,9 @@ fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
         None => "no CPI finds VM".to_owned(),
         Some(cpi) => format!("{} does not find VM", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty()))),
     };
-    Error::invalid(format!("{who} '{cid}', and it is not on record")).with_note("nothing was changed")
+    Error::invalid(format!("{who} '{cid}', and it is not on record"))
+        .with_note("nothing was changed")
+        .with_hint("list the resources on record: `monopile state show MANIFEST`")
 }
 
 /// Records the VM as an orphan, so that a later run deletes it if this one fails to.

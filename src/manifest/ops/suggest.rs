@@ -17,7 +17,7 @@ pub(super) fn nearest<'a>(
     let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
     match (base::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
-        (Some(name), _) => format!("did you mean '{}'?", show(name)),
+        (Some(name), _) => base::error::question(&show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),
         (None, _) => {
             let shown: Vec<String> =

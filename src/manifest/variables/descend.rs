@@ -1,23 +1,15 @@
 //! Selects the part of a value that `((name.key.0))` refers to.
 
 use crate::node_kind::kind_with_article;
-use base::error::nearest;
+use base::error::did_you_mean;
 use yaml::{Data, Node};
 
-/// The error for a missing part.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoSuchPart {
-    /// The problem. It does not show the value, which may be secret.
-    pub message: String,
-    /// The nearest existing name.
-    pub suggestion: Option<String>,
-}
-
 /// Follows `keys` into `value`: names in mappings, indices in sequences. Negative indices count from the end.
+/// The error for a missing part does not show the value, which may be secret.
 pub(super) fn descend<'n, 'k>(
     value: &'n Node,
     keys: impl Iterator<Item = &'k str>,
-) -> Result<&'n Node, NoSuchPart> {
+) -> Result<&'n Node, String> {
     let mut here = value;
     for key in keys {
         here = match &here.data {
@@ -25,18 +17,13 @@ pub(super) fn descend<'n, 'k>(
                 Some(value) => value,
                 None => {
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
-                    return Err(NoSuchPart {
-                        message: format!("there is no key '{key}', only {}", list(map.iter())),
-                        suggestion: nearest(key, names.iter().copied()).map(str::to_owned),
-                    });
+                    let near = did_you_mean(key, names.iter().copied());
+                    return Err(format!("there is no key '{key}', only {}{near}", list(map.iter())));
                 }
             },
             Data::Seq(items) => index(items, key)?,
             _ => {
-                return Err(NoSuchPart {
-                    message: format!("the value is {}, so it has no key '{key}'", kind_with_article(here)),
-                    suggestion: None,
-                });
+                return Err(format!("the value is {}, so it has no key '{key}'", kind_with_article(here)));
             }
         };
     }
@@ -48,10 +35,8 @@ fn integer_key<'n>(map: &'n yaml::Mapping, key: &str) -> Option<&'n Node> {
     map.iter().find(|(name, _)| name.as_i64() == Some(wanted)).map(|(_, value)| value)
 }
 
-fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
-    let fail = |message| NoSuchPart { message, suggestion: None };
-    let wanted: i64 =
-        key.parse().map_err(|_| fail(format!("the value is a list, so '{key}' must be a number")))?;
+fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
+    let wanted: i64 = key.parse().map_err(|_| format!("the value is a list, so '{key}' must be a number"))?;
     let position = if wanted < 0 {
         items.len().checked_sub(usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX))
     } else {
@@ -59,7 +44,7 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, NoSuchPart> {
     };
     position
         .and_then(|position| items.get(position))
-        .ok_or_else(|| fail(format!("there is no item {wanted}: the list has {} items", items.len())))
+        .ok_or_else(|| format!("there is no item {wanted}: the list has {} items", items.len()))
 }
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
@@ -95,7 +80,7 @@ mod tests {
     }
 
     fn at(path: &str) -> Result<Node, String> {
-        descend(&value(), path.split('.')).cloned().map_err(|error| error.message)
+        descend(&value(), path.split('.')).cloned()
     }
 
     #[test]
@@ -111,7 +96,7 @@ mod tests {
     fn errors_show_keys_that_are_not_strings() {
         let map = yaml::load("{y: 1, 7: 2}", std::path::Path::new("v.yml")).unwrap();
         assert_eq!(
-            descend(&map, ["y"].into_iter()).unwrap_err().message,
+            descend(&map, ["y"].into_iter()).unwrap_err(),
             "there is no key 'y', only the boolean true (quote the key if it is meant as text), 7"
         );
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::error::nearest;
+use base::error::did_you_mean;
 use base::{Error, ErrorKind};
 use yaml::Position;
 
@@ -24,7 +24,6 @@ struct MissingPart {
     reference: String,
     position: Position,
     message: String,
-    suggestion: Option<String>,
 }
 
 /// The maximum number of places that an error shows for one missing variable.
@@ -44,13 +43,8 @@ impl MissingVariables {
     }
 
     /// Adds a reference to a part that its variable's value lacks.
-    pub(super) fn add_part(&mut self, reference: &str, position: &Position, why: super::descend::NoSuchPart) {
-        self.parts.push(MissingPart {
-            reference: reference.to_owned(),
-            position: position.clone(),
-            message: why.message,
-            suggestion: why.suggestion,
-        });
+    pub(super) fn add_part(&mut self, reference: &str, position: &Position, message: String) {
+        self.parts.push(MissingPart { reference: reference.to_owned(), position: position.clone(), message });
     }
 
     /// Returns true if this variable is missing.
@@ -79,18 +73,13 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                lines.push(entry.describe(name, nearest(name, known.clone())));
+                lines.push(entry.describe(name, &did_you_mean(name, known.clone())));
             }
         }
         let missing = lines.len();
         for part in &self.parts {
-            let meant = part.suggestion.as_deref().map(did_you_mean).unwrap_or_default();
-            lines.push(format!(
-                "(({})) at {}: {}{meant}",
-                part.reference,
-                part.position.describe(),
-                part.message
-            ));
+            let MissingPart { reference, position, message } = part;
+            lines.push(format!("(({reference})) at {}: {message}", position.describe()));
         }
         if lines.is_empty() {
             return None;
@@ -120,7 +109,7 @@ impl MissingVariables {
 }
 
 impl MissingVariable {
-    fn describe(&self, name: &str, meant: Option<&str>) -> String {
+    fn describe(&self, name: &str, meant: &str) -> String {
         let mut positions: Vec<String> =
             self.positions.iter().take(MAX_SHOWN_POSITIONS).map(Position::describe).collect();
         if self.positions.len() > MAX_SHOWN_POSITIONS {
@@ -134,13 +123,8 @@ impl MissingVariable {
             .as_ref()
             .map(|by| format!(", needed to generate variable '{by}'"))
             .unwrap_or_default();
-        let meant = meant.map(did_you_mean).unwrap_or_default();
         format!("(({name})) at {}{needed}{meant}", positions.join(", "))
     }
-}
-
-fn did_you_mean(name: &str) -> String {
-    format!(" (did you mean '{name}'?)")
 }
 
 #[cfg(test)]
@@ -159,7 +143,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
-             ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5 (did you mean 'internal_ip'?)"
+             ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5; did you mean 'internal_ip'?"
         );
         missing.add_variable("tls", &position(5), None);
         let error = missing.error(true, ["tls"].into_iter(), |_| false).unwrap();

@@ -19,7 +19,7 @@ use crate::vars_store::store::VarsStore;
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
 use base::error::ResultExt;
-use base::text::shell_word;
+use base::text::{listed, shell_word};
 use base::{Error, Result};
 use yaml::{Data, Node};
 
@@ -239,7 +239,7 @@ fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
         Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
             name,
             store.names(),
-            || None,
+            || Some(format!("its variables are: {}", listed(&store.names().collect::<Vec<_>>()))),
         )
     })
 }

@@ -62,8 +62,7 @@ impl VarsStore {
             self.values = Mapping::new();
             return Ok(());
         }
-        let bytes = files::read_bytes(&self.path, "vars store")
-            .map_err(|error| error.with_owner_hint(&self.path, "--vars-store FILE"))?;
+        let bytes = files::read_bytes(&self.path, "vars store")?;
         self.stored_form = self.encryption.stored_form(&bytes);
         let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
