@@ -487,3 +487,26 @@ fn failed_download_stops_the_others() {
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
+
+#[test]
+fn all_failed_downloads_are_reported() {
+    let fetching = Fetching::new();
+    // The stemcell fails a little later than the release.
+    let refusing = Server::start(|request, _| {
+        let later = if request.path() == "/s.tgz" { 500 } else { 0 };
+        std::thread::sleep(Duration::from_millis(later));
+        answer("404 Not Found", &[], b"")
+    });
+    let (release, stemcell) = (refusing.url("/x.tgz"), refusing.url("/s.tgz"));
+    fetching.manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
+    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    for line in [
+        "error: 2 artifacts cannot be used:\n".to_owned(),
+        format!("  the stemcell: downloading '{stemcell}' failed: "),
+        format!("  release 'x': downloading '{release}' failed: "),
+        format!("hint: check the URL: `curl -IL '{stemcell}'`"),
+        format!("hint: check the URL: `curl -IL '{release}'`"),
+    ] {
+        assert!(run.stderr.contains(&line), "{line} is not in {}", run.stderr);
+    }
+}

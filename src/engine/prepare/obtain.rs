@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::SystemTime;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -177,8 +178,14 @@ impl<'m> WantedArtifact<'m> {
     }
 }
 
-/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure stops the other
-/// downloads, whose parts stay for the next run.
+/// The cause of the failure of an artifact that was stopped because another one had failed.
+const STOPPED: &str = "another artifact cannot be used";
+
+/// The time after a failure in which the other artifacts may fail as well, before they are stopped.
+const GRACE_PERIOD: Duration = Duration::from_secs(3);
+
+/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure soon stops the other
+/// downloads, whose parts stay for the next run. The error reports all failures up to then.
 fn obtain(
     run: &RunContext,
     wanted: &[WantedArtifact<'_>],
@@ -186,10 +193,11 @@ fn obtain(
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&run.paths.cache)?;
-    let failed = Arc::new(AtomicBool::new(false));
-    let (asked, stop) = (run.clone(), Arc::clone(&failed));
-    let interrupted = move || match stop.load(Ordering::SeqCst) {
-        true => Err(Error::environment("another artifact cannot be used")),
+    let first_failure = Arc::new(OnceLock::<Instant>::new());
+    let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > GRACE_PERIOD);
+    let (asked, failure) = (run.clone(), Arc::clone(&first_failure));
+    let interrupted = move || match is_over(&failure) {
+        true => signals::check(&asked).and(Err(Error::environment(STOPPED))),
         false => signals::check(&asked),
     };
     let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;
@@ -202,30 +210,50 @@ fn obtain(
     std::thread::scope(|scope| {
         for _ in 0..run.parallel.min(wanted.len()).max(1) {
             scope.spawn(|| {
-                while !failed.load(Ordering::SeqCst)
+                while !is_over(&first_failure)
                     && let index = next.fetch_add(1, Ordering::SeqCst)
                     && let Some(one) = wanted.get(index)
                 {
                     let result = one.obtain(&context);
-                    let result = result.map_err(|error| match error.kind() {
-                        ErrorKind::Interrupted(_) => error,
-                        _ => error.context(format!("{} cannot be used", one.what())),
-                    });
-                    let mut results = results.lock();
-                    failed.fetch_or(result.is_err(), Ordering::SeqCst);
-                    results.push((index, result));
+                    if result.is_err() {
+                        first_failure.get_or_init(Instant::now);
+                    }
+                    results.lock().push((index, result));
                 }
             });
         }
     });
-    let results = results.into_inner();
-    // The first failure is the cause of the later ones.
-    let mut obtained = results
-        .into_iter()
-        .map(|(index, result)| result.map(|obtained| (index, obtained)))
-        .collect::<Result<Vec<_>>>()?;
-    obtained.sort_by_key(|(index, _)| *index);
-    Ok(obtained.into_iter().map(|(_, obtained)| obtained).collect())
+    let mut results = results.into_inner();
+    results.sort_by_key(|(index, _)| *index);
+    let (mut obtained, mut failures) = (Vec::new(), Vec::new());
+    for (index, result) in results {
+        match result {
+            Ok(artifact) => obtained.push(artifact),
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
+            Err(error) if error.chain().last().is_some_and(|cause| cause == STOPPED) => {}
+            Err(error) => failures.push((wanted[index].what(), error)),
+        }
+    }
+    combine_failures(failures).map_or(Ok(obtained), Err)
+}
+
+/// Combines the failures of artifacts into one error.
+fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
+    /// The maximum number of failures that the error describes.
+    const MAX_SHOWN: usize = 10;
+    let count = failures.len();
+    if count < 2 {
+        return failures.pop().map(|(what, error)| error.context(format!("{what} cannot be used")));
+    }
+    // Invalid input fails again, whatever becomes of the others.
+    let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);
+    let kind = if is_invalid { ErrorKind::InvalidInput } else { failures[0].1.kind() };
+    let shown = failures.iter().take(MAX_SHOWN);
+    let mut lines: Vec<String> =
+        shown.clone().map(|(what, error)| format!("{what}: {}", error.chain().join(": "))).collect();
+    lines.extend((count > MAX_SHOWN).then(|| format!("and {} more", count - MAX_SHOWN)));
+    let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
+    Some(shown.fold(all, |all, (_, error)| all.with_advice_of(error)))
 }
 
 /// Creates a directory that only this user can access, and its parents.
