@@ -525,6 +525,7 @@ impl Command {
         match self {
             Command::Cpi(cpi) => cpi.0.shows_progress(),
             Command::CloudCheck(args) => args.0.repairs(),
+            Command::CreateEnv(_) | Command::Plan(_) => true,
             _ => false,
         }
     }
@@ -534,7 +535,7 @@ impl Command {
         match self {
             Command::Cpi(cpi) => cpi.0.shows_progress(),
             Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_) => true,
-            Command::CloudCheck(_) => true,
+            Command::CloudCheck(_) | Command::CreateEnv(_) | Command::Plan(_) => true,
             _ => false,
         }
     }

@@ -310,14 +310,6 @@ impl Session {
         Layout::new(self.columns(), self.redactor.clone())
     }
 
-    /// Returns the layout of reports, which keep their columns in a pipe.
-    pub(super) fn report_layout(&self) -> Layout {
-        match self.columns() {
-            Some(columns) => Layout::new(Some(columns), self.redactor.clone()),
-            None => Layout::unlimited(self.redactor.clone()),
-        }
-    }
-
     /// Returns the number of columns of the terminal to which output goes.
     pub(super) fn columns(&self) -> Option<usize> {
         (self.globals.tty || std::io::stdout().is_terminal()).then(ui::stdout_columns)

@@ -38,11 +38,6 @@ impl Layout {
         Layout { form: columns.map_or(Form::Tabs, Form::Columns), redactor }
     }
 
-    /// Returns the layout for aligned columns of any width.
-    pub(super) fn unlimited(redactor: Redactor) -> Self {
-        Layout { form: Form::Columns(usize::MAX), redactor }
-    }
-
     /// Returns true if a program reads the table.
     pub(super) fn is_for_programs(&self) -> bool {
         matches!(self.form, Form::Tabs)
@@ -200,7 +195,6 @@ mod tests {
         let text = "NAME  NEEDS   NOTE\na     x       -\n      longer\n\
                     ab    -       one note of several words, for one\n";
         assert_eq!(table().print(&on_terminal(80)), text);
-        assert_eq!(table().print(&Layout::unlimited(Redactor::default())), text);
     }
 
     #[test]

@@ -8,12 +8,14 @@ use clap::{Args, Subcommand, ValueHint};
 use super::duration;
 use super::env_file::{EnvFile, EnvFileArgs};
 use super::finish::CommandResult;
+use super::table::Table;
 use super::vars_exec_args::VarsExecArgs;
 use super::{encryption_args, paths, session::Session, signals};
 use crate::ui;
 use base::Result;
 use manifest::Inputs;
 use manifest::vars::command::{self, VarsRequest};
+use manifest::vars::report::VariableRow;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct VarsArgs {
@@ -135,8 +137,17 @@ impl DeclaredArgs {
 
 impl VarsArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        let expand = |store: &StoreArgs| paths::expand(&store.store, paths::home().as_deref());
         let (store, request) = match self.command {
-            VarsCommand::List { store } => (store, VarsRequest::List { json: session.globals.json() }),
+            VarsCommand::List { store } => {
+                let rows = command::list(&expand(&store), &encryption_args::current())?;
+                return match session.globals.json() {
+                    true => CommandResult::json(&rows),
+                    false => {
+                        Ok(CommandResult::Output(variables_table(rows).print(&session.layout()).into_bytes()))
+                    }
+                };
+            }
             VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
             VarsCommand::Check { store, declared, within } => {
                 let declared = declared.inputs(store.env_file.file());
@@ -148,7 +159,7 @@ impl VarsArgs {
             }
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),
         };
-        let store = paths::expand(&store.store, paths::home().as_deref());
+        let store = expand(&store);
         let run = || command::run(&store, &encryption_args::current(), &request, &session.reporter);
         let mut text = match request.has_programs() {
             true => signals::count_during(run)?,
@@ -159,4 +170,18 @@ impl VarsArgs {
         }
         Ok(CommandResult::Output(text.into_bytes()))
     }
+}
+
+fn variables_table(rows: Vec<VariableRow>) -> Table {
+    let mut table = Table::new(["Name", "Type", "Expires", "Signed by", "Detail"]);
+    for VariableRow { name, kind, expires, signed_by, detail } in rows {
+        table.row([
+            name,
+            kind.to_owned(),
+            expires.unwrap_or_default(),
+            signed_by.unwrap_or_default(),
+            detail,
+        ]);
+    }
+    table
 }

@@ -166,7 +166,7 @@ fn vars_and_state_commands_use_the_env_file() {
     world.run(["trust"]).success();
     world.run(["int"]).success();
     let listed = world.run(["vars", "list"]).success().stdout;
-    assert!(listed.contains("p ") && !listed.contains("q "), "{listed}");
+    assert!(listed.contains("p\t") && !listed.contains("q\t"), "{listed}");
     world.run(["vars", "check"]).success();
     let before = world.read("creds.yml");
     world.run(["vars", "rotate", "p"]).success();

@@ -67,6 +67,19 @@ impl PlanCheck {
     }
 }
 
+/// A plan may take minutes, in which a pipe shows its stages as those of `create-env`.
+#[test]
+fn stages_are_printed_to_standard_error_in_a_pipe() {
+    let hello = Hello::new();
+    for (command, flags) in [("plan", &[][..]), ("create-env", &["--dry-run"])] {
+        let run = hello.world.finish(hello.command(command, flags)).success();
+        assert!(run.stdout.starts_with("Plan for "), "{}", run.stdout);
+        for line in ["Validating ...\n", "  Rendering job templates: done in ", "\nValidating: done in "] {
+            assert!(run.stderr.contains(line), "{line} is not in\n{}", run.stderr);
+        }
+    }
+}
+
 #[test]
 fn plan_for_job_changes() {
     let mut life = PlanCheck::new();

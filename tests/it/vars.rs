@@ -325,8 +325,10 @@ fn list_shows_everything_but_secrets() {
     let shown = world.run(["vars", "list", "s.yml"]).success().stdout;
     let stored = store(&world);
     for line in ["root", "middle", "leaf", "plain", "rsa", "ssh", "password", "short"] {
-        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line} is not in\n{shown}");
+        let start = format!("{line}\t");
+        assert!(shown.lines().any(|shown| shown.starts_with(&start)), "{line} is not in\n{shown}");
     }
+    assert!(shown.lines().all(|line| line.matches('\t').count() == 4) && !shown.contains("NAME"), "{shown}");
     assert!(shown.contains("CN=10.0.0.6 for *.bosh, 10.0.0.6, ::1"), "{shown}");
     assert!(shown.contains(stored["ssh"]["public_key_fingerprint"].as_str().unwrap()));
     for secret in ["password", "short"] {

@@ -169,7 +169,7 @@ impl CheckArgs {
         let finished = match session.globals.json() {
             true => CommandResult::json(&report)?,
             false => {
-                let mut text = report_text(&report, session.globals.verbose > 0, &session.report_layout());
+                let mut text = report_text(&report, session.globals.verbose > 0, &session.layout());
                 if settings.stemcell.is_none() {
                     text += "note: no VM was tested: name a manifest, or a stemcell with --stemcell PATH\n";
                 }

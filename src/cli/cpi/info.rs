@@ -64,7 +64,7 @@ impl InfoArgs {
                     contract.unwrap_or_default(),
                 );
             }
-            text = format!("{}\n", table.print(&session.report_layout()));
+            text = format!("{}\n", table.print(&session.layout()));
         }
         text += &call_report(&called);
         Ok(with_failure(CommandResult::Output(text.into_bytes()), &called))

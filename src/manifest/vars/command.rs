@@ -1,4 +1,4 @@
-//! Runs the subcommands of `monopile vars` and formats their output.
+//! Runs the subcommands of `monopile vars` and formats the output of those that print text.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,16 +14,12 @@ use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;
 use base::events::Reporter;
+use base::files::input;
 use base::{Error, Result};
 
 /// A subcommand of `monopile vars`.
 #[derive(Debug, Clone)]
 pub enum VarsRequest {
-    /// List the values in the store.
-    List {
-        /// True for JSON output.
-        json: bool,
-    },
     /// Print one value.
     Get {
         /// The path of the value in the language of ops files.
@@ -57,21 +53,21 @@ impl VarsRequest {
             VarsRequest::Check { declared, .. } | VarsRequest::Rotate { declared, .. } => {
                 declared.iter().any(Inputs::has_programs)
             }
-            VarsRequest::List { .. } | VarsRequest::Get { .. } | VarsRequest::Finish { .. } => false,
+            VarsRequest::Get { .. } | VarsRequest::Finish { .. } => false,
         }
     }
 }
 
-/// Runs the request and returns its text for standard output. A check with findings is an error.
-pub fn run(
-    path: &Path,
-    encryption: &Encryption,
-    request: &VarsRequest,
-    reporter: &Reporter,
-) -> Result<String> {
-    let mut store = VarsStore::open(path, encryption)?;
+/// Lists the variables of a vars store, without secrets.
+pub fn list(path: &Path, encryption: &Encryption) -> Result<Vec<VariableRow>> {
+    open(path, encryption).map(|store| report::list(&store))
+}
+
+/// Opens an existing vars store.
+fn open(path: &Path, encryption: &Encryption) -> Result<VarsStore> {
+    let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
-        return Err(Error::invalid(format!("vars store '{}' does not exist", path.display())));
+        return Err(input::missing("vars store", path));
     }
     if let Some(key) = ["instance_groups", "cloud_provider"].into_iter().find(|key| store.get(key).is_some())
     {
@@ -83,17 +79,19 @@ pub fn run(
             "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest",
         ));
     }
+    Ok(store)
+}
+
+/// Runs the request and returns its text for standard output. A check with findings is an error.
+pub fn run(
+    path: &Path,
+    encryption: &Encryption,
+    request: &VarsRequest,
+    reporter: &Reporter,
+) -> Result<String> {
+    let mut store = open(path, encryption)?;
     let now = OffsetDateTime::now_utc();
     match request {
-        VarsRequest::List { json } => {
-            let rows = report::list(&store);
-            if *json {
-                let text = serde_json::to_string_pretty(&rows)
-                    .map_err(|error| Error::environment("the list has no JSON form").with_source(error))?;
-                return Ok(format!("{}\n", base::text::escape_json(&text)));
-            }
-            Ok(table(&rows))
-        }
         VarsRequest::Get { path } => {
             let root = store.root();
             let value = ops::find(&root, &load::parse_path("OP-PATH", path)?)?;
@@ -170,28 +168,4 @@ fn describe_rotation(done: &RotationResult, path: &Path) -> String {
 
 fn count_text(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-fn table(rows: &[VariableRow]) -> String {
-    let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    let mut cells = vec![["NAME", "TYPE", "EXPIRES", "SIGNED BY", "DETAIL"].map(str::to_owned)];
-    cells.extend(rows.iter().map(|row| {
-        [row.name.clone(), row.kind.to_owned(), dash(&row.expires), dash(&row.signed_by), row.detail.clone()]
-    }));
-    for cell in cells.iter_mut().flatten() {
-        *cell = base::text::clean_line(cell);
-    }
-    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..4).map(width).collect();
-    let mut text = String::new();
-    for row in &cells {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        line.push_str(&row[4]);
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
