@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command};
+use clap::{Arg, Args as _, Command};
 
 use super::baremetal;
 use super::env_file;
+use super::globals::Globals;
 use super::reference::{self, ExitCodes};
 use crate::ui;
 use base::exit_code;
@@ -200,6 +201,70 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
 /// The argument of commands that take the lock of the state.
 const LOCK: &[&str] = &["wait_for_lock"];
 
+/// The commands without an environment.
+const ALONE: &[&str] = &[
+    "cache",
+    "completion",
+    "cpi replay",
+    "example",
+    "inspect-local-release",
+    "inspect-local-stemcell",
+    "render-template",
+    "repack-stemcell",
+    "sha1ify-release",
+    "sha2ify-release",
+    "trust",
+];
+
+/// The commands that download and compile nothing, besides those in [`ALONE`].
+const WITHOUT_ARTIFACTS: &[&str] = &[
+    "attach-disk",
+    "baremetal",
+    "history",
+    "interpolate",
+    "logs",
+    "restart",
+    "scp",
+    "ssh",
+    "start-env",
+    "state backup",
+    "state forget",
+    "state show",
+    "stop-env",
+    "vars",
+];
+
+/// The commands that keep nothing in the cache directory.
+const WITHOUT_CACHE: &[&str] = &[
+    "baremetal",
+    "completion",
+    "cpi replay",
+    "example",
+    "history",
+    "interpolate",
+    "render-template",
+    "trust",
+    "vars",
+];
+
+/// Returns true if the global option with this id has an effect on the command, or on one below it.
+fn has_effect(id: &str, command: &Command, path: &str) -> bool {
+    if command.has_subcommands() {
+        let below = |command: &Command| has_effect(id, command, &format!("{path} {}", command.get_name()));
+        return command.get_subcommands().any(below);
+    }
+    let is_below = |group: &str| path.strip_prefix(group).is_some_and(|rest| rest.starts_with(' '));
+    let is_in = |paths: &[&str]| paths.iter().any(|known| path == *known || is_below(known));
+    match id {
+        "sha2" => is_in(&["create-env", "recreate", "cloud-check"]),
+        "parallel" => !is_in(ALONE) && !is_in(WITHOUT_ARTIFACTS),
+        "cache_dir" => !is_in(WITHOUT_CACHE),
+        "non_interactive" => !is_in(ALONE),
+        "encrypt_to" | "identity" | "redact" => !is_in(ALONE) && !is_in(&["baremetal"]),
+        _ => true,
+    }
+}
+
 /// Groups of options, by the ids of their arguments.
 const HEADINGS: [(&str, &[&str]); 5] = [
     (
@@ -384,7 +449,15 @@ fn examples(path: &str) -> Examples {
 
 /// Adds notes to the help of the command at `path` and of those below it.
 pub(super) fn with_notes(command: Command, path: &str) -> Command {
-    let command = named(command, path);
+    let globals = Globals::augment_args(Command::default());
+    with_notes_below(command, path, globals.get_arguments().collect())
+}
+
+/// Does the work of [`with_notes`]. Of the global options `shown`, hides those without effect.
+fn with_notes_below(command: Command, path: &str, shown: Vec<&Arg>) -> Command {
+    let (shown, hidden): (Vec<&Arg>, Vec<&Arg>) =
+        shown.into_iter().partition(|arg| has_effect(arg.get_id().as_str(), &command, path));
+    let command = named(command, path).args(hidden.into_iter().map(|arg| arg.clone().hide(true)));
     let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
         exit_codes: reference::exit_codes(path),
@@ -400,7 +473,7 @@ pub(super) fn with_notes(command: Command, path: &str) -> Command {
     };
     let command = command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
-        with_notes(command, &path)
+        with_notes_below(command, &path, shown.clone())
     });
     match path {
         "baremetal" => with_connection_at_leaves(command),
@@ -608,6 +681,35 @@ mod tests {
             .get_subcommands()
             .filter(|below| !below.is_hide_set() && below.get_name() != "unset")
             .for_each(|below| collect(below, texts));
+    }
+
+    /// The help of a command has the global options that it uses.
+    #[test]
+    fn global_options_without_effect_are_accepted_and_hidden() {
+        for (command, option, is_shown) in [
+            ("create-env", "--sha2", true),
+            ("plan", "--sha2", false),
+            ("plan", "--parallel", true),
+            ("interpolate", "--parallel", false),
+            ("interpolate", "--identity", true),
+            ("cpi", "--identity", true),
+            ("cpi check", "--identity", true),
+            ("cpi replay", "--identity", false),
+            ("cache", "--cache-dir", true),
+            ("cache list", "--cache-dir", true),
+            ("cache list", "--redact", false),
+            ("baremetal node list", "--cache-dir", false),
+            ("baremetal node list", "--non-interactive", true),
+            ("completion", "--non-interactive", false),
+            ("completion", "--json", true),
+        ] {
+            let words = format!("monopile {command} --help");
+            let help = grammar::whole().try_get_matches_from(words.split(' ')).unwrap_err().to_string();
+            assert_eq!(help.contains(option), is_shown, "{words}: {option}");
+        }
+        let words = "monopile completion bash --sha2 -n --parallel 3 --identity key.txt";
+        let matches = grammar::whole().try_get_matches_from(words.split(' ')).unwrap();
+        assert_eq!(matches.get_one::<u16>("parallel"), Some(&3));
     }
 
     #[test]

@@ -70,7 +70,9 @@ fn reference_is_up_to_date() {
     text.push_str(
         "\n## Global options\n\n`monopile --version`, or `-v` without a command, shows the version. ",
     );
-    text.push_str("All commands take these options:\n\n");
+    text.push_str(
+        "All commands take these options; the help of a command has those with an effect on it:\n\n",
+    );
     let global = grammar.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_global_set());
     table(&mut text, "option", global.map(row));
     writeln!(text, "\n{DURATIONS}").unwrap();
