@@ -56,7 +56,7 @@ const EXAMPLES: [Example; 7] = [
         name: "hello",
         description: "An HTTP service with a counter on a persistent disk, on this machine",
         uses: None,
-        next: "monopile create-env hello/manifest.yml",
+        next: "`monopile create-env hello/manifest.yml`",
         files: files!("hello":
             "elsewhere.yml",
             "manifest.yml",
@@ -86,30 +86,30 @@ const EXAMPLES: [Example; 7] = [
         name: "two-clouds",
         description: "The same service in one of two clouds, chosen by availability zone",
         uses: Some("hello"),
-        next: "monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml \
-            -v clouds=\"$PWD/clouds\" -v az=north",
+        next: "`monopile create-env two-clouds/manifest.yml --cpi-config two-clouds/cpis.yml \
+            -v clouds=\"$PWD/clouds\" -v az=north`",
         files: files!("two-clouds": "cpis.yml", "manifest.yml"),
     },
     Example {
         name: "director-manifest",
         description: "The same service as a manifest for a director, with its cloud config",
         uses: Some("hello"),
-        next: "monopile create-env director-manifest/manifest.yml --cloud-config \
-            director-manifest/cloud-config.yml",
+        next: "`monopile create-env director-manifest/manifest.yml --cloud-config \
+            director-manifest/cloud-config.yml`",
         files: files!("director-manifest": "cloud-config.yml", "manifest.yml"),
     },
     Example {
         name: "director",
         description: "A BOSH director on AWS, with versions, site and credentials in an env file",
         uses: None,
-        next: "cd director && monopile interpolate --var-errs",
+        next: "`cd director && monopile interpolate --var-errs`",
         files: files!("director": ".monopile.yml", "director.yml", "site.yml", "tunnel.yml", "versions.yml"),
     },
     Example {
         name: "bare-metal",
         description: "A jumpbox on bare metal, through a standalone Ironic",
         uses: None,
-        next: "monopile interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml",
+        next: "`monopile interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml`",
         files: files!("bare-metal": "jumpbox.yml", "versions.yml"),
     },
     Example {
@@ -123,7 +123,7 @@ const EXAMPLES: [Example; 7] = [
         name: "cpi",
         description: "A CPI in sixty lines of Python",
         uses: None,
-        next: "monopile cpi info --path cpi/cpi.py",
+        next: "`monopile cpi info --path cpi/cpi.py`",
         files: files!("cpi": "cpi.py"),
     },
 ];
@@ -140,7 +140,7 @@ impl ExampleArgs {
         let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
         let Some(example) = find(&name) else {
             return Err(Error::invalid(format!("unknown example '{name}'"))
-                .with_hint("monopile example lists all examples"));
+                .with_hint("`monopile example` lists all examples"));
         };
         for example in example.uses.and_then(find).into_iter().chain([example]) {
             write(example, &directory.join(example.name))?;

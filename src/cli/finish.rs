@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::run_log::RunLog;
-use super::session::Session;
+use super::session::{Session, has_colors, is_dumb};
 use crate::ui;
 use base::events::{Event, Reporter};
 use base::timing::Counts;
@@ -135,8 +135,10 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let exit_code = ErrorKind::Usage.exit_code();
+    // clap writes "tip" where other errors have "hint".
+    let rendered = error.render();
+    let text = base::text::clean(&rendered.to_string()).replace("\n  tip: ", "\n  hint: ");
     if json {
-        let text = base::text::clean(&error.render().to_string()).into_owned();
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
@@ -159,21 +161,23 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             elapsed: Duration::ZERO,
             errors: vec![message],
             notes: Vec::new(),
-            hints: paragraphs.collect(),
+            hints: paragraphs.map(|hint| hint.replace("  hint: ", "")).collect(),
             exit_code,
             timings: None,
             log: None,
             report: None,
         });
     } else {
-        let text = base::text::clean(&error.render().to_string()).into_owned();
-        let columns = std::io::stderr().is_terminal().then(ui::stdout_columns);
-        // Standard error may be closed.
-        let _ = match columns {
-            Some(columns) if text.lines().all(|line| ui::width(line) <= columns) => error.print(),
-            Some(columns) => std::io::stderr().write_all(ui::wrap(&text, columns).as_bytes()),
-            None => std::io::stderr().write_all(text.as_bytes()),
+        let text = match std::io::stderr().is_terminal().then(ui::columns) {
+            Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
+            Some(_) if has_colors() && !is_dumb() => {
+                rendered.ansi().to_string().replace("tip:\x1b", "hint:\x1b")
+            }
+            Some(_) => text,
+            None => text,
         };
+        // Standard error may be closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
     ExitCode::from(exit_code)
 }

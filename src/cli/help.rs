@@ -550,8 +550,8 @@ pub(super) fn expand_help_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Removes tips that do not help: how to pass a flag as a value, and similar commands except a near one.
-pub(super) fn with_few_tips(mut error: clap::Error) -> clap::Error {
+/// Removes hints that do not help: how to pass a flag as a value, and similar commands except a near one.
+pub(super) fn with_few_hints(mut error: clap::Error) -> clap::Error {
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
@@ -716,7 +716,7 @@ mod tests {
     fn only_a_near_command_is_suggested() {
         for (wrong, near) in [("creat-env", Some("create-env")), ("nope", None), ("xyzzy", None)] {
             let error = grammar::whole().try_get_matches_from(["monopile", wrong]).unwrap_err();
-            let text = with_few_tips(error).to_string();
+            let text = with_few_hints(error).to_string();
             assert_eq!(text.contains("similar"), near.is_some(), "{text}");
             assert!(near.is_none_or(|near| text.contains(&format!("'{near}'"))), "{text}");
         }

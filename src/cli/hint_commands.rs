@@ -1,11 +1,13 @@
 //! Completes the commands in hints with the manifest and the flags of this run, so that they can be pasted.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::Command;
 
 use super::grammar;
+use super::paths::is_state_name;
 use base::events::{Event, Sink};
 use base::text::shell_word;
 
@@ -55,9 +57,13 @@ impl EnvironmentWords {
         let of_flag = |(id, flag): &(&str, &'static str)| -> Vec<(&'static str, String)> {
             values(id).into_iter().map(|value| (*flag, without_secrets(id, value))).collect()
         };
+        let mut flags: Vec<_> = FLAGS.iter().flat_map(of_flag).collect();
+        let mut manifest = values("manifest").into_iter().next();
+        // Some commands take the state in place of the manifest.
+        flags.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
         EnvironmentWords {
-            manifest: values("manifest").into_iter().next(),
-            flags: FLAGS.iter().flat_map(of_flag).collect(),
+            manifest,
+            flags,
             global_flags: GLOBAL_FLAGS.iter().flat_map(of_flag).collect(),
             is_manifest_found: false,
         }

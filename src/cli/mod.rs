@@ -578,7 +578,7 @@ fn run() -> ExitCode {
         CommandLine::Understood(cli, words, remarks) => (cli, words, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
         CommandLine::Refused(error) => {
-            let error = help::with_few_tips(director::explain_director_command(error));
+            let error = help::with_few_hints(director::explain_director_command(error));
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::usage(&error, json);
         }

@@ -75,8 +75,17 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
             Err(Error::usage("a manifest from standard input ('-') has no default state file")
                 .with_hint("add --state PATH"))
         }
+        None if is_state_name(manifest) => {
+            Err(Error::invalid(format!("'{}' is a state, not a manifest", manifest.display()))
+                .with_hint("name the manifest; --state FILE names a state with another name"))
+        }
         None => absolute(&with_suffix(&expand(manifest, home.as_deref()), "-state.json")),
     }
+}
+
+/// Returns true for the name of a state: `bosh-state.json`.
+pub(super) fn is_state_name(path: &Path) -> bool {
+    path.to_string_lossy().ends_with("-state.json")
 }
 
 /// Returns true for `scheme://…`.

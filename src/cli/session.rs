@@ -80,8 +80,8 @@ impl Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
         let terminal = std::io::stdout().is_terminal();
-        let color = !globals.no_color && reference::NO_COLOR.value().is_none();
-        let dumb = reference::TERM.value().is_some_and(|term| term == "dumb");
+        let color = !globals.no_color && has_colors();
+        let dumb = is_dumb();
         let options = ui::Options {
             format: match () {
                 () if globals.json == Some(JsonForm::Bosh) => ui::Format::Bosh,
@@ -322,6 +322,16 @@ impl Session {
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }
+}
+
+/// Returns true unless the environment forbids colours.
+pub(super) fn has_colors() -> bool {
+    reference::NO_COLOR.value().is_none()
+}
+
+/// Returns true if the terminal can only append text.
+pub(super) fn is_dumb() -> bool {
+    reference::TERM.value().is_some_and(|term| term == "dumb")
 }
 
 /// Returns true if the locale is UTF-8.

@@ -32,7 +32,7 @@ impl StateLocationArgs {
             return Ok(None);
         }
         if let Some(file) = self.manifest.as_ref().filter(|_| !self.state.is_named())
-            && is_state(&paths::expand(file, paths::home().as_deref()))
+            && (paths::is_state_name(file) || is_state(&paths::expand(file, paths::home().as_deref())))
         {
             return paths::state(Some(file), Path::new("")).map(Some);
         }

@@ -146,8 +146,8 @@ impl StatusArgs {
 /// Returns true if a file is a state and not a manifest.
 pub(super) fn is_state(path: &Path) -> bool {
     let storage = Storage::from(path);
-    path.extension().is_some_and(|extension| extension == "json")
-        && matches!(State::read(&storage), Ok(Some(_)))
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    is_json && State::read(&storage).map_or_else(|_| paths::is_state_name(path), |state| state.is_some())
 }
 
 fn json_line(status: &Status) -> Result<String> {

@@ -45,7 +45,7 @@ impl TypedValueParser for CommandParser {
         parse(text).map_err(|problem| {
             let text = format!(
                 "invalid value for '--vars-exec <COMMAND>': {problem}; it is not shown here, because it may \
-                 contain a secret\n\n  tip: quote the command as a whole: --vars-exec 'PROGRAM ARG'"
+                 contain a secret\n\n  hint: quote the command as a whole: --vars-exec 'PROGRAM ARG'"
             );
             command.clone().error(ErrorKind::ValueValidation, text)
         })

@@ -48,7 +48,7 @@ fn not_started(error: StartError) -> Error {
     let hint = match error {
         StartError::Interrupted(signal) => return interrupted(signal, text),
         StartError::Missing(_) => "install ruby, or render with --templates native",
-        StartError::Silent(_) => "try: ruby --version",
+        StartError::Silent(_) => "try: `ruby --version`",
         StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
     };
     let failed = Error::environment(text).with_hint(hint);

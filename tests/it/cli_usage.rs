@@ -211,6 +211,33 @@ fn usage_errors_are_json_with_json_flag() {
     assert!(run.stderr.is_empty());
 }
 
+/// Every error has hints, also that of an argument.
+#[test]
+fn errors_of_arguments_have_hints() {
+    let text = World::new().run(["create-env", "--vars-stor", "x"]).failure(2).stderr;
+    assert!(text.contains("\n  hint: a similar argument exists: '--vars-store'\n"), "{text}");
+    let line = World::new().run(["--json", "creat-env"]).failure(2).json().remove(0);
+    let hint = line["hints"][0].as_str().unwrap();
+    assert!(hint.starts_with("a similar subcommand exists: 'create-env'"), "{hint}");
+}
+
+#[test]
+fn state_in_place_of_the_manifest_is_named() {
+    let world = World::new();
+    world.write("bosh-state.json", "");
+    for (command, said) in [
+        ("delete-env", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
+        ("logs", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
+        ("status", "bosh-state.json' cannot be used\n  cause: not valid JSON, line 1"),
+    ] {
+        let run = world.run([command, "bosh-state.json"]).failure(3);
+        assert!(run.stderr.contains(said), "{command}: {}", run.stderr);
+    }
+    let run = world.run(["state", "show", "a-state.json"]).failure(3);
+    assert!(run.stderr.contains("/a-state.json'\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("`monopile create-env MANIFEST --state a-state.json`"), "{}", run.stderr);
+}
+
 #[test]
 fn manifest_from_standard_input_needs_a_state_path() {
     for command in ["create-env", "delete-env"] {

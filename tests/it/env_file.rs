@@ -91,12 +91,12 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 fn manifest_is_required_without_an_env_file() {
     let world = world();
     let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
-    assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("tip"), "{}", refused.stderr);
-    for (args, tip) in
+    assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("hint"), "{}", refused.stderr);
+    for (args, hint) in
         [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
     {
         let refused = world.finish(inside(&world, ".", args)).failure(2);
-        assert_eq!(refused.stderr.contains("tip: an env file .monopile.yml"), tip, "{}", refused.stderr);
+        assert_eq!(refused.stderr.contains("hint: an env file .monopile.yml"), hint, "{}", refused.stderr);
     }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
     assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);

@@ -206,6 +206,27 @@ fn page_quotes_existing_messages() {
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new(), "the program has no such messages");
 }
 
+/// A terminal breaks lines between words, but not in backticks.
+#[test]
+fn commands_in_hints_are_in_backticks() {
+    let grammar = monopile::cli::command();
+    let own: Vec<&str> = grammar.get_subcommands().map(clap::Command::get_name).collect();
+    let own = own.join("|");
+    let program = "age-keygen|chmod|cp|curl|kill|mkdir|mv|openssl|rm|ssh|ssh-keygen|sudo";
+    // A command of monopile, and of other programs one after a colon or with options.
+    let command =
+        format!(r"\bmonopile (?:{own})\b|(?:^|: |with |run |or )(?:{program}) \S|\b(?:{program}|ruby) -");
+    let command = Regex::new(&command).unwrap();
+    let quoted = Regex::new("`[^`]*`").unwrap();
+    let mut wrong = Vec::new();
+    for (path, code) in rust_files(&root().join("src"), &|path| !path.to_string_lossy().contains("tests")) {
+        let bare = |hint: &String| command.is_match(&quoted.replace_all(hint, "``"));
+        let bare = hints(&code).into_iter().filter(bare);
+        wrong.extend(bare.map(|hint| format!("src/{}: {hint}", path.display())));
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "put the commands in backticks");
+}
+
 #[test]
 fn finds_hints_and_sections() {
     let code = r#"

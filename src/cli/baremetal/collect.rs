@@ -50,7 +50,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     if found.is_empty() {
         return Err(Error::environment(format!("{machine} reports no initiator to collect")).with_hint(
             "install open-iscsi there, which names the initiator, or create the connector yourself: \
-             monopile baremetal volume connector create --help",
+             `monopile baremetal volume connector create --help`",
         ));
     }
     let ironic = call.ironic()?;
@@ -108,7 +108,7 @@ fn run_script(host: Option<&str>) -> Result<String> {
     match status.success() {
         true => Ok(String::from_utf8_lossy(&output).into_owned()),
         false => Err(Error::environment(format!("collecting the initiators failed: '{program}': {status}"))
-            .with_hint("try the login first: ssh HOST true; its message is above")),
+            .with_hint("try the login first: `ssh HOST true`; its message is above")),
     }
 }
 

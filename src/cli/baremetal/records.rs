@@ -90,7 +90,7 @@ pub(super) fn set(call: &Call) -> Result<CommandResult> {
 pub(super) fn unset(call: &Call) -> Result<CommandResult> {
     if call.has("boot-index") {
         return Err(Error::usage("--boot-index cannot be unset: every volume target has one")
-            .with_hint("to change it: monopile baremetal volume target set UUID --boot-index N"));
+            .with_hint("to change it: `monopile baremetal volume target set UUID --boot-index N`"));
     }
     let mut patch = Patch::new();
     for field in call.fields(Use::Unset) {

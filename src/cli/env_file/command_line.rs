@@ -72,7 +72,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     let Some(file) = file else {
-        let strict = strict().map_err(|error| with_tip(error, &remarks));
+        let strict = strict().map_err(|error| with_env_file_hint(error, &remarks));
         return Ok(CommandLine::Understood(strict?, words, remarks));
     };
     let words = match file.manifest() {
@@ -186,18 +186,18 @@ fn applicable(
     Ok((Some(file), remark))
 }
 
-/// Adds a tip about env files to the error for a missing manifest or vars store, or the warning about an
+/// Adds a hint about env files to the error for a missing manifest or vars store, or the warning about an
 /// ignored env file, which explains the error better.
-fn with_tip(mut error: clap::Error, remarks: &[Remark]) -> clap::Error {
+fn with_env_file_hint(mut error: clap::Error, remarks: &[Remark]) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
         && let [only] = missing.as_slice()
         && ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&only.as_str())
     {
-        let tip = match remarks {
+        let hint = match remarks {
             [Remark::Warning(text), ..] => clean_line(text),
             _ => "an env file .monopile.yml, here or in a directory above, can name it".to_owned(),
         };
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
 }

@@ -12,7 +12,7 @@ pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
         [] => "if the CPI hangs, end its process".to_owned(),
         pids => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            format!("if the CPI hangs, end its process: kill {}", pids.join(" "))
+            format!("if the CPI hangs, end its process: `kill {}`", pids.join(" "))
         }
     };
     error

@@ -174,11 +174,11 @@ fn read_key(run: &RunContext, text: &Secret, what: &str) -> Result<SshKey> {
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
-                "run the same command at a terminal, which asks for the passphrase, or remove it: ssh-keygen \
-                 -p -f FILE"
+                "run the same command at a terminal, which asks for the passphrase, or remove it: \
+                 `ssh-keygen -p -f FILE`"
             }
             KeyError::WrongPassphrase => "run the same command again, and type another passphrase",
-            KeyError::Cipher(_) => "convert the key to OpenSSH's format: ssh-keygen -p -f FILE",
+            KeyError::Cipher(_) => "convert the key to OpenSSH's format: `ssh-keygen -p -f FILE`",
             KeyError::Unreadable(_) => "use an RSA, ECDSA or Ed25519 key in OpenSSH or PEM format",
         };
         Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)

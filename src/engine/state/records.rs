@@ -498,7 +498,7 @@ impl State {
                 return error
                     .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }
-            error
+            error.with_hint("name the state of this environment, or a copy of it, with --state FILE")
         })
     }
 

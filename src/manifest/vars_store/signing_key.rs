@@ -37,7 +37,7 @@ impl SigningKey {
             || text.contains("Proc-Type: 4,ENCRYPTED")
         {
             return Err(Error::invalid("the private key is encrypted")
-                .with_hint("remove the passphrase: openssl pkey -in KEY -out KEY.plain"));
+                .with_hint("remove the passphrase: `openssl pkey -in KEY -out KEY.plain`"));
         }
         // `openssl ecparam -genkey` writes a block of parameters before the key.
         let block = blocks

@@ -40,13 +40,17 @@ impl Directory {
     pub(super) fn check(&self) -> Result<()> {
         let directory = parent(&self.state);
         match directory.is_dir() {
+            true if self.state.is_dir() => {
+                Err(Error::invalid(format!("the state '{}' is a directory", self.state.display()))
+                    .with_hint("name the file in it with --state FILE"))
+            }
             true => self.check_links(),
             false => Err(Error::invalid(format!(
                 "the directory '{}' for the state file does not exist",
                 directory.display()
             ))
             .with_hint(format!(
-                "create it, or correct --state: mkdir -p {}",
+                "create it, or correct --state: `mkdir -p {}`",
                 shell_word(&directory.to_string_lossy())
             ))),
         }
@@ -73,8 +77,8 @@ impl Directory {
             .with_note("nothing was changed")
             .with_note("a run that uses another link would not see the changes of this run")
             .with_hint(format!(
-                "to separate the file from the other links: cp -p '{path}' '{path}.own' && mv '{path}.own' \
-                 '{path}'"
+                "to separate the file from the other links: `cp -p '{path}' '{path}.own' && mv '{path}.own' \
+                 '{path}'`"
             )))
     }
 
