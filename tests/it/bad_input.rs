@@ -74,6 +74,11 @@ fn rejects_invalid_manifests() {
         ("  jobs:\n  - name: hello", "  jobs:\n  - name: helo", &["no job 'helo'", "did you mean 'hello'?"]),
         ("resource_pool: vms", "resource_pool: vm", &["resource pool 'vm'", "did you mean 'vms'?"]),
         ("persistent_disk_pool: disks", "persistent_disk_pool: disk", &["'disk'", "did you mean 'disks'?"]),
+        (
+            "url: file://release",
+            "url: file://release\n  sha1: 12345678901234567890123456789012345678e1",
+            &["`releases[0].sha1` must be in quotes"],
+        ),
         ("disk_size: 1024", "disk_size: 0", &["`disk_pools[0].disk_size` must be at least 1"]),
         ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not a string"]),
         ("instances: 1", "instances: 2", &["must have `instances: 1`, not 2"]),

@@ -19,7 +19,7 @@ use base::Result;
 use base::error::did_you_mean;
 use base::redact::Redactor;
 use base::secret::Secret;
-use yaml::Node;
+use yaml::{Data, Node};
 
 /// The default of the bosh CLI for `update_watch_time`.
 const DEFAULT_WATCH_TIME: WatchTime = WatchTime { start: Duration::ZERO, end: Duration::from_secs(300) };
@@ -136,6 +136,12 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
 
 pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
     let url = field.required_text("url", problems);
+    if let Some(sha1) = field.get("sha1")
+        && matches!(sha1.node.data, Data::Float(_))
+    {
+        sha1.problem(problems, "must be in quotes, because YAML reads it as a number");
+        return None;
+    }
     let sha1 = field.optional_text("sha1", problems);
     let url = url?;
     if url.starts_with("http") && sha1.is_none() {
