@@ -168,7 +168,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             report: None,
         });
     } else {
-        let text = match std::io::stderr().is_terminal().then(ui::columns) {
+        let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
                 rendered.ansi().to_string().replace("tip:\x1b", "hint:\x1b")

@@ -74,8 +74,7 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path)
-        {
+        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path) {
             return Err(input::missing("manifest or state", &self.path));
         }
         let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {

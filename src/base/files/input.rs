@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::durable::parent;
 use crate::error::{nearest, question};
 use crate::signals::SignalCounter;
-use super::durable::parent;
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
@@ -84,7 +84,7 @@ pub fn unreadable(what: &str, path: &Path, error: io::Error) -> Error {
             Error::invalid(format!("{what} '{shown}' is a directory: name a file in it"))
         }
         io::ErrorKind::FileTooLarge => {
-            Error::invalid(format!("{what} '{shown}' is larger than {} MiB", FILE_LIMIT >> 20))
+            Error::invalid(format!("{what} '{shown}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
         _ => Error::io(format!("reading {what} '{shown}'"), error).with_owner_hint(path, ""),
     }

@@ -177,7 +177,7 @@ mod tests {
         std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
             .unwrap();
         let source = SettingsSource::beside(&path).unwrap();
-        for settings in [source.first(), source.refresh(), source.known()] {
+        for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "b");
         }
         // Without an agent ID, they are not complete.
