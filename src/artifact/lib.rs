@@ -57,7 +57,7 @@ pub(crate) mod http;
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest};
 pub use fetch::client;
-pub use fetch::{Fetcher, InterruptCheck, relay};
+pub use fetch::{AgentProxy, Fetcher, InterruptCheck, relay};
 pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;

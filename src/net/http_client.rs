@@ -30,18 +30,21 @@ pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
-/// requests.
-pub fn client(config: Config, is_interrupted: IsInterrupted) -> ureq::Agent {
-    ureq::Agent::with_parts(
-        config,
-        Dialer { is_interrupted }.chain(RustlsConnector::default()),
-        DummyResolver,
-    )
+/// requests. `tls` replaces the TLS settings of `config`.
+pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, is_interrupted: IsInterrupted) -> ureq::Agent {
+    client_over(config, tls, Dialer { is_interrupted })
 }
 
-/// Like [`client`], for HTTPS with these TLS settings instead of those of `config`.
-pub fn client_with_tls(config: Config, tls: Arc<ClientConfig>, is_interrupted: IsInterrupted) -> ureq::Agent {
-    ureq::Agent::with_parts(config, Dialer { is_interrupted }.chain(TlsConnector(tls)), DummyResolver)
+/// Like [`client`], with connections of `connector`, which also resolves hosts.
+pub fn client_over(
+    config: Config,
+    tls: Option<Arc<ClientConfig>>,
+    connector: impl Connector<()>,
+) -> ureq::Agent {
+    match tls {
+        Some(tls) => ureq::Agent::with_parts(config, connector.chain(TlsConnector(tls)), DummyResolver),
+        None => ureq::Agent::with_parts(config, connector.chain(RustlsConnector::default()), DummyResolver),
+    }
 }
 
 /// The error for a host name without an address, wrapped in an [`io::Error`].
@@ -276,7 +279,7 @@ mod tests {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let started = Instant::now();
-        let error = client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
+        let error = client(config, None, Arc::new(|| false)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
@@ -286,8 +289,11 @@ mod tests {
         let (_listener, url) = silent();
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let client =
-            client(ureq::Agent::config_builder().build(), Arc::new(move || seen.load(Ordering::SeqCst)));
+        let client = client(
+            ureq::Agent::config_builder().build(),
+            None,
+            Arc::new(move || seen.load(Ordering::SeqCst)),
+        );
         let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
         let started = Instant::now();
@@ -308,7 +314,7 @@ mod tests {
         });
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let started = Instant::now();
-        client(config, Arc::new(|| false)).get(&url).call().unwrap_err();
+        client(config, None, Arc::new(|| false)).get(&url).call().unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 

@@ -396,6 +396,51 @@ fn downloads_go_through_a_jumpbox() {
     assert_eq!(server.requests().len(), 2);
 }
 
+#[test]
+fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
+    let hello = Hello::new();
+    let sshd = Sshd::start(&hello.world);
+    let user = prepare("id").arg("-un").outcome().stdout;
+    let user = String::from_utf8(user).unwrap().trim().to_owned();
+    let jumpbox = |key: &str| {
+        let key = hello.world.path(key);
+        format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", sshd.port, key.display())
+    };
+    let run = |command: &str, proxy: &str, more: &[&str]| {
+        let mut command = hello.command(command, more);
+        command.env("BOSH_ALL_PROXY", proxy);
+        hello.world.finish(command)
+    };
+    run("create-env", &jumpbox("client_key"), &[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let log = hello.world.read("sshd.log");
+    assert_eq!(log.matches("Accepted publickey").count(), 1, "one session serves all messages: {log}");
+
+    // Both agent and blobs use the proxy, and its password is a secret.
+    let socks = ForwardProxy::socks5(Some(("me", "s3cret-of-a-proxy")));
+    let url = |password: &str| format!("socks5://me:{password}@127.0.0.1:{}", socks.port());
+    let status = run("status", &url("s3cret-of-a-proxy"), &["-vv"]).success();
+    assert!(status.stdout.contains("running"), "{}", status.stdout);
+    assert!(!format!("{status:?}").contains("s3cret-of-a-proxy"));
+    let agent = format!("{}:6868", hello.ip());
+    assert!(socks.targets().contains(&agent), "{:?}", socks.targets());
+    let before = socks.targets().len();
+    let mut direct = hello.command("status", &[]);
+    direct.env("BOSH_ALL_PROXY", url("s3cret-of-a-proxy")).env("NO_PROXY", "127.0.0.0/8");
+    hello.world.finish(direct).success();
+    assert_eq!(socks.targets().len(), before);
+
+    let quick = ["--agent-timeout", "1s"];
+    let refused = run("restart", &url("wr0ng"), &quick).failure(4);
+    assert!(refused.stderr.contains("the SOCKS proxy 127.0.0.1"), "{}", refused.stderr);
+    let refused = run("restart", &jumpbox("host_key"), &quick).failure(4);
+    assert!(refused.stderr.contains("does not accept the private key"), "{}", refused.stderr);
+    let invalid = run("status", "gopher://x", &[]).failure(3);
+    assert!(invalid.stderr.contains("BOSH_ALL_PROXY"), "{}", invalid.stderr);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
 /// Runs a command under a shell that then reports the bytes read by it and its children.
 fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
     let mut shell = prepare("bash");

@@ -13,7 +13,6 @@ use ureq::config::ConfigBuilder;
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
-use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::InterruptCheck;
 use super::connection::ProxyDialer;
@@ -25,7 +24,7 @@ use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
-use net::http_client::DummyResolver;
+use net::http_client;
 use net::tls_roots;
 
 /// Pauses between attempts. They restart from the first one after an attempt that received more than all
@@ -61,7 +60,7 @@ struct CompletedBody {
 pub(super) fn http_client(dialer: ProxyDialer) -> ureq::Agent {
     // `Download::request` follows redirects itself, with rules of its own.
     let config = config().max_redirects(0).max_redirects_will_error(false).max_idle_connections(0).build();
-    ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver)
+    http_client::client_over(config, None, dialer)
 }
 
 /// Returns the configuration that is common to all HTTP clients with connections from a [`ProxyDialer`].

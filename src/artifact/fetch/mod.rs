@@ -26,9 +26,9 @@ use base::events::{Reporter, Stage};
 use base::{Error, Result};
 use connection::ProxyDialer;
 use download::Download;
-use net::http_client::DummyResolver;
+use net::http_client;
 use proxy::Proxies;
-use ureq::unversioned::transport::{Connector as _, RustlsConnector};
+use rustls::ClientConfig;
 
 pub use relay::relay;
 
@@ -47,7 +47,33 @@ pub fn client(
     let dialer = ProxyDialer::new(proxies, interrupted);
     let config = download::config().timeout_global(Some(timeout)).max_redirects(0);
     let config = config.max_redirects_will_error(false).build();
-    Ok((ureq::Agent::with_parts(config, dialer.chain(RustlsConnector::default()), DummyResolver), secrets))
+    Ok((http_client::client_over(config, None, dialer), secrets))
+}
+
+/// The proxy or jumpbox of `BOSH_ALL_PROXY`, for connections to an agent. Cheap to clone; clones share the
+/// session with the jumpbox.
+#[derive(Clone)]
+pub struct AgentProxy(ProxyDialer);
+
+impl AgentProxy {
+    /// Reads the environment variables `env_vars`. Also returns the passwords of the proxy, which must be
+    /// redacted.
+    pub fn from_variables(
+        env_vars: &[(String, String)],
+        interrupted: InterruptCheck,
+    ) -> Result<Option<(Self, Vec<String>)>> {
+        let proxies = Proxies::for_all(env_vars)?;
+        Ok(proxies.map(|proxies| {
+            let secrets = proxies.secrets();
+            (AgentProxy(ProxyDialer::new(proxies, interrupted)), secrets)
+        }))
+    }
+
+    /// Creates an HTTP client whose connections go through the proxy. `tls` replaces the TLS settings of
+    /// `config`.
+    pub fn http_client(&self, config: ureq::config::Config, tls: Option<Arc<ClientConfig>>) -> ureq::Agent {
+        http_client::client_over(config, tls, self.0.clone())
+    }
 }
 
 /// Returns an error if the run was interrupted.

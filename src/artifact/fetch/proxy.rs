@@ -102,6 +102,14 @@ impl Proxies {
         })
     }
 
+    /// Reads only `BOSH_ALL_PROXY` and its exceptions. Returns `None` if it is not set.
+    pub(super) fn for_all(env_vars: &[(String, String)]) -> Result<Option<Self>> {
+        let is_http = |name: &str| name.to_ascii_lowercase().starts_with("http");
+        let others: Vec<_> = env_vars.iter().filter(|(name, _)| !is_http(name)).cloned().collect();
+        let proxies = Self::from_variables(&others)?;
+        Ok((proxies.all != Route::Direct).then_some(proxies))
+    }
+
     /// Uses the proxy `url`, in the form of `BOSH_ALL_PROXY`, for all connections.
     pub(super) fn through(url: &str) -> Result<Self> {
         let all = all_proxy("the SOCKS proxy", url)?;

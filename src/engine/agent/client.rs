@@ -13,6 +13,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use super::answer::{parse_answer, running_task};
 use super::endpoint::{AgentEndpoint, ServerTrust};
 use super::error::{AgentError, UntrustedReason};
+use artifact::AgentProxy;
 use base::encoding::basic_authorization;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
@@ -103,7 +104,12 @@ impl Backoff {
 }
 
 impl AuthenticatedClient {
-    fn new(endpoint: &AgentEndpoint, interrupted: &SignalCheck, timeouts: AgentTimeouts) -> Self {
+    fn new(
+        endpoint: &AgentEndpoint,
+        proxy: Option<&AgentProxy>,
+        interrupted: &SignalCheck,
+        timeouts: AgentTimeouts,
+    ) -> Self {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -118,7 +124,7 @@ impl AuthenticatedClient {
         .build();
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
-            // The agent is reached directly. The proxies in the environment are only for downloads.
+            // HTTP proxies are only for downloads.
             .proxy(None)
             .http_status_as_error(false)
             .max_redirects(0)
@@ -127,9 +133,10 @@ impl AuthenticatedClient {
             .build();
         let stop = Arc::clone(interrupted);
         let stopped: http_client::IsInterrupted = Arc::new(move || stop().is_some());
-        let http = match tls_of_known(endpoint) {
-            Some(tls) => http_client::client_with_tls(config, tls, stopped),
-            None => http_client::client(config, stopped),
+        let tls = tls_of_known(endpoint);
+        let http = match proxy {
+            Some(proxy) => proxy.http_client(config, tls),
+            None => http_client::client(config, tls, stopped),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
         AuthenticatedClient { http, authorization }
@@ -152,8 +159,9 @@ impl Agent {
         timeouts: AgentTimeouts,
     ) -> Self {
         let clients = std::iter::once(&endpoint).chain(&endpoint.previous);
+        let proxy = endpoint.proxy.as_ref();
         let clients =
-            clients.map(|endpoint| AuthenticatedClient::new(endpoint, &interrupted, timeouts)).collect();
+            clients.map(|one| AuthenticatedClient::new(one, proxy, &interrupted, timeouts)).collect();
         let (reply_to, current) = (reply_to.to_owned(), Arc::default());
         Agent { endpoint, clients, current, reply_to, interrupted, clock, timeouts }
     }
@@ -478,7 +486,9 @@ impl Agent {
                 }
                 match source.kind() {
                     // An error code of the operating system means that there was a connection.
-                    io::ErrorKind::TimedOut if source.raw_os_error().is_none() => {
+                    io::ErrorKind::TimedOut
+                        if source.raw_os_error().is_none() && self.endpoint.proxy.is_none() =>
+                    {
                         unreachable(format!("TCP: no connection within {:?}", self.timeouts.connect))
                     }
                     _ => unreachable(format!("TCP: {source}")),

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::identity::ForeignAgent;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
-use crate::run_context::{RunContext, signals};
+use crate::run_context::{self, RunContext, signals};
 use crate::state::State;
+use artifact::AgentProxy;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
-/// Returns the address, credentials and CA of the agent. Without a CA, `--insecure-agent` is required.
+/// Returns the address, credentials and CA of the agent, and the proxy on the way to it. Without a CA,
+/// `--insecure-agent` is required.
 pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
     let mut endpoint = match ca {
@@ -22,6 +24,11 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
         }
         ca => AgentEndpoint::new(&provider.mbus, ca, &run.redactor),
     }?;
+    let interrupted = run_context::interrupt_check(&run.signals);
+    if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupted)? {
+        secrets.iter().for_each(|secret| run.redactor.add(secret));
+        endpoint.proxy = Some(proxy);
+    }
     // Earlier values are optional, so invalid ones are no error.
     for PreviousAgent { mbus, ca, certificate } in &provider.previous {
         match AgentEndpoint::new(mbus, ca.as_deref(), &run.redactor) {

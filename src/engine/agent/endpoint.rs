@@ -7,6 +7,7 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use url::Url;
 
+use artifact::AgentProxy;
 use base::encoding::percent_decode;
 use base::redact::Redactor;
 use base::secret::Secret;
@@ -24,6 +25,8 @@ pub struct AgentEndpoint {
     pub(super) known: Vec<CertificateDer<'static>>,
     /// The credentials and CAs that the agent of a VM may still have from before a rotation.
     pub(super) previous: Vec<AgentEndpoint>,
+    /// The proxy on the way to the agent.
+    pub(super) proxy: Option<AgentProxy>,
 }
 
 /// The servers that are accepted as the agent.
@@ -81,6 +84,7 @@ impl AgentEndpoint {
             trust: ServerTrust::AnyServer,
             known: Vec::new(),
             previous: Vec::new(),
+            proxy: None,
         })
     }
 
