@@ -119,7 +119,7 @@ static HOME: Variable = Variable::new("HOME", "Home directory; that of the passw
 static PASSED_ON: [Variable; 7] = [
     Variable::new(
         "BOSH_ALL_PROXY",
-        "Proxy for downloads and buckets, socks5:// or ssh+socks5://; sets --gw-socks5",
+        "Proxy for downloads, buckets and the agent, socks5:// or ssh+socks5://; sets --gw-socks5",
     ),
     Variable::new("HTTP_PROXY", "Proxy for http:// URLs; also in lower case"),
     Variable::new("HTTPS_PROXY", "Proxy for https:// URLs; also in lower case"),

@@ -61,8 +61,8 @@ struct Server {
 }
 
 impl SettingsSource {
-    /// Returns the registry or the settings in the user data in the directory of `settings`. Without user data,
-    /// returns the file `settings`.
+    /// Returns the source that the user data beside the file `settings` name. Without user data, returns the
+    /// file.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
