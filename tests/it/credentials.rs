@@ -78,6 +78,24 @@ fn missing_vars_store_stops_the_run() {
 }
 
 #[test]
+fn missing_vars_store_of_bosh_stops_the_run() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    // `bosh` writes the same state without this section.
+    let mut state = hello.state();
+    state.as_object_mut().unwrap().remove("monopile");
+    hello.world.write("state.json", state.to_string());
+    hello.replace_flag("--vars-store", &[]);
+    hello.requests();
+    stops(&hello, "--vars-store");
+    hello.create(&["--vars-store", "creds.yml"]).success();
+    assert_eq!(hello.ask().1, 2, "the disk is the same");
+    hello.delete(&["--vars-store", "creds.yml"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn credentials_of_a_program_must_be_given_again() {
     let mut hello = Hello::new();
     hello.replace_flag("--vars-store", &["--vars-exec", "cat creds.yml"]);

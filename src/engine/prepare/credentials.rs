@@ -19,15 +19,19 @@ pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -
 
 /// Fails like [`check`], for commands that use the deployed credentials only.
 pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
-    let Some(deployed) = &state.monopile.credentials else { return Ok(()) };
-    let forgotten = deployed.forgotten(values);
+    let deployed = state.monopile.credentials.as_ref();
+    let forgotten = match deployed {
+        Some(deployed) => deployed.forgotten(values),
+        None => all_of_bosh(state, values),
+    };
     let Some(first) = forgotten.first() else { return Ok(()) };
     let names = listed(&forgotten);
     let error = Error::invalid(format!(
         "the credentials with which this environment was deployed are missing, and would be generated again: \
          {names}"
     ));
-    Err(match deployed.vars_store.as_ref().filter(|_| deployed.was_stored(first)) {
+    let stored = deployed.filter(|deployed| deployed.was_stored(first));
+    Err(match stored.and_then(|deployed| deployed.vars_store.as_ref()) {
         Some(path) => {
             keep(run, path);
             error.with_hint(manifest::pass_file("the vars store of the last deploy", "--vars-store", path))
@@ -37,6 +41,16 @@ pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableVa
              --vars-env)",
         ),
     })
+}
+
+/// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again. Its
+/// states do not record which credentials it had.
+fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
+    let is_of_bosh = state.vm_handle().is_some() && state.monopile.vm.is_none();
+    match is_of_bosh && values.iter().all(|variable| variable.value.is_none()) {
+        true => values.iter().map(|variable| variable.name.as_str()).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// Returns the names of the variables whose values differ from the deployed ones.
