@@ -125,7 +125,8 @@ impl Source {
     }
 }
 
-/// Size, inode and modification time of a file. As long as they stay the same, the file counts as unchanged.
+/// Path, size, inode and modification time of a file. As long as they stay the same, the file counts as
+/// unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Path of the file.

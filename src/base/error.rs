@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Declined,
     /// The input is wrong: manifest, variables, release, stemcell, digest, state file. Exit code 3.
     InvalidInput,
-    /// Another run holds the state. Exit code 4.
+    /// Another run holds the state or the cache, or this run lost its lease. Exit code 4.
     Locked,
     /// The agent cannot be reached. Exit code 5.
     AgentUnreachable,

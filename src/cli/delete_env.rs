@@ -80,14 +80,14 @@ impl DeleteEnvArgs {
     }
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let confirmed = self.confirm(session)?;
+        let may_delete = self.confirm(session)?;
         session.name_manifest(self.target.manifest());
         session.keep_log("delete-env");
         let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::DeleteEnvRequest {
             inputs,
-            confirmed,
+            may_delete,
             stopping: self.stopping.stopping(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,

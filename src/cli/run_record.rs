@@ -31,7 +31,7 @@ pub(super) struct RunRecord {
 struct Stages {
     /// The running stages with their depths.
     open: Vec<(StageId, usize)>,
-    /// The recorded stages in the order of their starts.
+    /// The recorded stages: each before those below it, otherwise in the order of their starts.
     taken: Vec<(StageId, FinishedStage)>,
     /// The steps that have begun.
     steps: Vec<StartedStep>,

@@ -57,7 +57,7 @@ pub(super) struct Session {
     stdout_reserved: bool,
 }
 
-/// An [`RunContext`] with its scratch directory, which is removed on drop.
+/// A [`RunContext`] with its scratch directory, which is removed on drop.
 pub(super) struct PreparedRun {
     pub(super) run: RunContext,
     scratch: Scratch,

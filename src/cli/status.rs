@@ -166,7 +166,7 @@ fn text(session: &Session, status: &Status) -> String {
         let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
         let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
         let none_runs_wrong =
-            state == "running" && status.processes.iter().all(|undeleted| undeleted.state == "running");
+            state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if none_runs_wrong && status.jobs.len() > 1 { "all running" } else { state };
         facts.push(("Jobs", format!("{state}: {jobs}{}", by.unwrap_or_default())));
     }

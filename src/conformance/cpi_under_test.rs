@@ -1,4 +1,4 @@
-//! A CPI under test: an executable or a transcript, called one request at a time and recorded.
+//! A CPI under test: an executable or a transcript, with a process for each request. Calls are recorded.
 
 use std::path::Path;
 use std::time::Duration;

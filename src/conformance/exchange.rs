@@ -47,7 +47,7 @@ pub enum ProcessEnd {
     Signalled(i32),
     /// It exceeded its time limit and was killed.
     TimedOut,
-    /// It still runs, and the caller stopped waiting.
+    /// The caller stopped waiting, or could not observe its end.
     Abandoned,
 }
 

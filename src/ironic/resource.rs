@@ -51,7 +51,7 @@ impl Collection {
         self.path().trim_start_matches("volume/")
     }
 
-    /// Returns true if the server sorts by the field. It accepts no field of another collection.
+    /// Returns true if the server sorts by the field. `node_uuid` is a field of nodes.
     pub fn server_sorts_by(self, key: &str) -> bool {
         self == Collection::Nodes || key != "node_uuid"
     }

@@ -1,7 +1,7 @@
 //! Turns a manifest, ops files and variables into a validated deployment.
 //!
-//! This crate reads the files and runs the programs that it is given, and writes the vars store. It does no
-//! other I/O.
+//! This crate reads the files and runs the programs that it is given, and writes the vars store. For hints,
+//! it looks for vars files beside the manifest. It does no other I/O.
 //!
 //! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
 //! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for

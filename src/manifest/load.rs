@@ -440,7 +440,7 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         *root = yaml::load(&manifest, &inputs.manifest)?;
         return Ok(());
     }
-    // Files are read in order, because one of them may be standard input, and parsed in parallel.
+    // Ops files are read in order, because one of them may be standard input, and parsed beside the manifest.
     let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
     let ops = thread::scope(|scope| {

@@ -1,9 +1,10 @@
-//! Decides which values are secret. No other module adds secrets of a manifest to the redactor.
+//! Decides which values of a manifest are secret, and adds them to the redactor. Only
+//! [`Secret::new`](base::secret::Secret::new) and downloads add theirs as well.
 //!
 //! Always secret are:
 //! - values under keys and of variables that are named like secrets ([`NameClass`]), except paths of keys,
 //!   public keys and certificates;
-//! - private keys, and passwords that were generated;
+//! - private keys, and values of variables of the type `password`;
 //! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
 //! - values that the operator declares secret (`--redact`), and all that programs print (`--vars-exec`).
 //!
@@ -49,7 +50,7 @@ pub(crate) struct KnownInputs<'d> {
 pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
     let mut found = SecretTexts::new(redactor);
     for document in &known.documents {
-        names_on_record(document, &mut found.visible);
+        declared_names(document, &mut found.visible);
         found.walk(document, NameClass::Plain, true);
     }
     for (name, value) in &known.variables {
@@ -230,7 +231,7 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 }
 
 /// Collects the names on record. Output shows them all the time, and hiding them would garble it.
-fn names_on_record<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomState>) {
+fn declared_names<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomState>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     names.extend(text(document, "name"));
     let named =

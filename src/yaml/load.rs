@@ -176,9 +176,9 @@ impl<'a> Decoder<'a> {
 
     /// Counts a node, and rejects the document if aliases add too much to it.
     ///
-    /// Documents of up to [`FREE_NODES`] nodes, or with up to [`FREE_ALIAS_NODES`] from aliases, are always
-    /// accepted. Up to 400,000 nodes, 99 percent may come from aliases; the limit falls to 10 percent at
-    /// 4,000,000.
+    /// Documents of up to [`FREE_NODES`] nodes, or with up to [`FREE_ALIAS_NODES`] from aliases, are accepted
+    /// up to [`MAX_ALIAS_BYTES`]. Up to 400,000 nodes, 99 percent may come from aliases; the limit falls to
+    /// 10 percent at 4,000,000.
     fn count(&mut self, id: NodeId) -> Result<(), Error> {
         const LOW: f64 = 400_000.0;
         const HIGH: f64 = 4_000_000.0;
@@ -343,21 +343,21 @@ impl<'a> Decoder<'a> {
                         .with_hint("remove the tag, so that the value stays base64 text")
                 })
             }
-            Some("bool") => match scalar::resolve_typed(text) {
+            Some("bool") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ Data::Bool(_)) => Ok(data),
                 _ => mismatch("a boolean"),
             },
-            Some("int") => match scalar::resolve_typed(text) {
+            Some("int") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ (Data::Int(_) | Data::UInt(_))) => Ok(data),
                 _ => mismatch("an integer"),
             },
             #[expect(clippy::cast_precision_loss, reason = "the tag asks for a float")]
-            Some("float") => match scalar::resolve_typed(text) {
+            Some("float") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(data @ Data::Float(_)) => Ok(data),
                 ResolvedScalar::Value(Data::Int(int)) => Ok(Data::Float(int as f64)),
                 _ => mismatch("a float"),
             },
-            Some("null") => match scalar::resolve_typed(text) {
+            Some("null") => match scalar::resolve_except_timestamp(text) {
                 ResolvedScalar::Value(Data::Null) => Ok(Data::Null),
                 _ => mismatch("null"),
             },

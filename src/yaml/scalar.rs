@@ -1,8 +1,8 @@
 //! Resolves plain scalars to values by the rules of YAML 1.1 as upstream applies them.
 //!
 //! Upstream deviates from the specification, and so does this module: there are no base 60 numbers, `0o17` is
-//! octal, `1e3` needs no dot, and a number may have underscores anywhere. The emitter uses the same rules to
-//! decide which strings need quotes.
+//! octal, `1e3` needs no dot, and a number may have underscores anywhere (only between digits if it begins
+//! with a dot). The emitter uses the same rules to decide which strings need quotes.
 
 use std::borrow::Cow;
 
@@ -21,14 +21,14 @@ pub(super) enum ResolvedScalar {
 
 /// Resolves an untagged plain scalar.
 pub(super) fn resolve(text: &str) -> ResolvedScalar {
-    match resolve_typed(text) {
+    match resolve_except_timestamp(text) {
         ResolvedScalar::Text if is_timestamp(text) => ResolvedScalar::Timestamp,
         plain => plain,
     }
 }
 
-/// Resolves a scalar that cannot be a timestamp, because its tag demands another type.
-pub(super) fn resolve_typed(text: &str) -> ResolvedScalar {
+/// Like [`resolve`], but a timestamp is text.
+pub(super) fn resolve_except_timestamp(text: &str) -> ResolvedScalar {
     if let Some(data) = keyword(text) {
         return ResolvedScalar::Value(data);
     }

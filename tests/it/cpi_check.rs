@@ -1,5 +1,5 @@
 //! `monopile cpi`: conformance runs of a good CPI and of bad ones, manual calls, and transcripts in place of
-//! a CPI. No run leaves anything behind.
+//! a CPI.
 //!
 //! The bad CPIs are `support/authored_cpi`, whose first argument selects its bug.
 

@@ -56,7 +56,7 @@ impl Cache {
         Ok(digest)
     }
 
-    /// Stores the digest of a file. `begun` is the time at which reading began, and `stamp` is the file's
+    /// Stores the digest of a file. `started` is the time at which reading began, and `stamp` is the file's
     /// stamp at that time.
     ///
     /// Stores nothing if the stamp has changed since, or if the file could change without changing its stamp.

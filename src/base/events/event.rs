@@ -147,7 +147,8 @@ pub struct RunReport {
     pub steps: Vec<StartedStep>,
     /// Number of steps of the plan that were not started.
     pub steps_left: usize,
-    /// The stages at the top level and those directly below, in the order in which they started.
+    /// The stages at the top level and those directly below, each before those below it, otherwise in the
+    /// order of their starts.
     pub stages: Vec<FinishedStage>,
     /// Path of the state file.
     #[serde(skip_serializing_if = "Option::is_none")]

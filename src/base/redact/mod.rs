@@ -10,7 +10,8 @@
 //!
 //! Some values are not redacted, because that would garble ordinary text and hide nothing: values shorter
 //! than four characters; `true`, `false`, `null`; and short values of letters alone inside a longer word.
-//! Paths and addresses that the operator gave stay whole ([`Redactor::keep_visible`]).
+//! In paths and addresses that the operator gave, values that are secret only as a precaution stay visible
+//! ([`Redactor::keep_visible`]).
 
 #[cfg(test)]
 mod combined_tests;

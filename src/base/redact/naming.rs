@@ -45,7 +45,6 @@ const DESCRIPTIVE_LAST_WORDS: &[&str] = &[
     "policy",
     "provider",
     "required",
-    "signature_algorithm",
     "size",
     "source",
     "timeout",

@@ -141,7 +141,7 @@ fn at_once(
             .and_then(|command| Ok((command, arguments.next::<Params>()?)))
             .and_then(|(command, params)| agent.ssh(&command, &params)),
         "remove_file" => arguments.next::<String>().and_then(|path| remove_file(&path)),
-        // The VM shares the machine's network and has no ARP cache of its own.
+        // Nothing to delete: the agent fills no ARP cache.
         "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
         "shutdown" => Err(Error::environment("not supported: the CPI ends this VM (delete_vm)")),

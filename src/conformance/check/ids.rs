@@ -1,8 +1,9 @@
 //! Checks with CIDs that do not exist, because they were deleted or never created. Deleted resources have
 //! valid CIDs that belong to no other resource.
 //!
-//! Deleting a missing resource may succeed or fail with the error type for it. Every other method must fail
-//! with that error type.
+//! Deleting a missing resource may succeed or fail with the error type for it. `has_vm` and
+//! `has_disk` may answer false, and `detach_disk` may succeed. Every other method must fail with that error
+//! type.
 
 use serde_json::{Value, json};
 
@@ -160,7 +161,7 @@ fn expect_type(
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             check.note_refusal(method, refusal)
         }
-        // A CPI without disk support need not look for the disk.
+        // A CPI that does not support the method need not look for the resource.
         Response::Refused(refusal) if is(&refusal, "NotSupported") => {
             Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }

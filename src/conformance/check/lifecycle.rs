@@ -102,9 +102,9 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.detach(vm_and_disk.as_ref());
         let disk = self.resize(disk);
         self.parallel_calls(vm.as_ref());
-        let spare = self.create_spare();
+        let deleted_disk = self.create_and_delete_disk();
         let present = vm.as_ref().filter(|_| self.lost_in.is_none());
-        ids::deleted_disk(self.run, present, spare.as_ref());
+        ids::deleted_disk(self.run, present, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
@@ -366,7 +366,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
     }
 
-    fn create_spare(&mut self) -> Option<CreatedResource> {
+    fn create_and_delete_disk(&mut self) -> Option<CreatedResource> {
         // A director that has no VM for the disk sends null as the VM's CID.
         self.run.check("create_disk with null as the VM", |check| {
             let mut arguments = disk_arguments(check, None);

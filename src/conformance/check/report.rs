@@ -10,7 +10,7 @@ use engine::cpi::Info;
 /// The result of a conformance run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The CPI: the path of the executable or of the transcript.
+    /// The CPI: the path of the executable or of the transcript, or the name of the manifest.
     pub cpi: String,
     /// Its result of `info`.
     #[serde(serialize_with = "info")]

@@ -55,7 +55,7 @@ pub struct Blob {
     pub sha1: String,
 }
 
-/// A user that the agent created for an ssh session.
+/// The address and the host key of a VM for an ssh session.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SshHost {
     /// The VM's address, from the agent's settings.
@@ -190,8 +190,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for the end of a task that an earlier run started. Also succeeds if the agent does not know the
-    /// task, because the task has ended or the agent was restarted.
+    /// Waits for the end of a task that an earlier run started. Also succeeds if the task
+    /// failed, or if the agent does not know it: the caller must check the result itself.
     pub fn wait_for_task(&self, method: &str, task: &str) -> Result<(), AgentError> {
         let value = json!({"agent_task_id": task, "state": "running"});
         match self.follow(method, value, None) {

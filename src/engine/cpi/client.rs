@@ -185,7 +185,7 @@ impl Cpi {
             ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
-            ProcessOutcome::Ended(stop) => {
+            ProcessOutcome::Killed(stop) => {
                 Err(CpiError::Ended { method, request_id: request_id.clone(), stop })
             }
             ProcessOutcome::Unreadable(error) => {

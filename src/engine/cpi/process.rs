@@ -140,7 +140,7 @@ impl Executable {
                         }
                         // The process leads a session of its own, so its group has its number.
                         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                        return Ok(ProcessOutcome::Ended(stop));
+                        return Ok(ProcessOutcome::Killed(stop));
                     }
                 }
             }
@@ -186,7 +186,7 @@ pub(super) enum ProcessOutcome {
     /// The run stopped waiting for the process.
     Abandoned(StopWaiting),
     /// The run ended the process.
-    Ended(StopWaiting),
+    Killed(StopWaiting),
 }
 
 /// The rename that a new process makes before it becomes the CPI. The name of the answer file then shows that

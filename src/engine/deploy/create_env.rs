@@ -102,7 +102,7 @@ pub fn create_env(
         RunRegistry::start(run, provider, &prepared.manifest_path, served, &mut executor)?;
     deploy_run.take_steps(&plan, &mut executor, contract)?;
     prepared.forget_previous(run, &request.inputs);
-    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_contract(contract, &opened)))
+    Ok(format!("Deployed '{}' with {}", prepared.deployment.name, describe_stemcell(contract, &opened)))
 }
 
 /// Asks the operator at a terminal to confirm a plan that stops running jobs or deletes existing resources.
@@ -134,7 +134,7 @@ fn contract_served(state: &State, cpi: Option<&str>, new: Contract) -> Contract 
     }
 }
 
-fn describe_contract(contract: Contract, opened: &prepare::OpenedArtifacts) -> String {
+fn describe_stemcell(contract: Contract, opened: &prepare::OpenedArtifacts) -> String {
     let artifact::Stemcell { name, version, .. } = &opened.stemcell;
     match contract {
         Contract::V1 => format!("stemcell {name}/{version} (contract {contract})"),

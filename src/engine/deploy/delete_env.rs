@@ -120,7 +120,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         validating.finish();
         return remove_state(run, &provider, store, "Nothing was left to delete", true);
     }
-    if !request.confirmed {
+    if !request.may_delete {
         return Err(Error::new(
             ErrorKind::Declined,
             "another run changed the state meanwhile: nothing was deleted",

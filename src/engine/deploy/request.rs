@@ -38,7 +38,7 @@ pub(super) const OLD_AGENT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct CreateEnvRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
-    /// `--recreate`: deploy even if nothing changed.
+    /// `--recreate`: replace the VM even if nothing changed.
     pub recreate: bool,
     /// `--recreate-persistent-disks`: move the data to a new disk.
     pub recreate_persistent_disks: bool,
@@ -68,8 +68,8 @@ pub struct DeleteEnvRequest {
     /// The manifest and what goes into it.
     pub inputs: Inputs,
     /// True if resources may be deleted. False if the operator was not asked, because the state recorded no
-    /// resources.
-    pub confirmed: bool,
+    /// resources or could not be read.
+    pub may_delete: bool,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: StopOptions,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.

@@ -107,7 +107,8 @@ impl<'a> DeployRun<'a> {
         )
     }
 
-    /// Takes every step, then records the deploy and deletes what it superseded.
+    /// Takes every step. The step that deploys or updates the jobs records the deploy. Later steps only clean
+    /// up.
     pub(super) fn take_steps(
         mut self,
         plan: &Plan,

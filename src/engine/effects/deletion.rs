@@ -2,7 +2,7 @@
 //!
 //! A record is dropped only when the resource is known to be gone; otherwise the next run tries again. Proof
 //! is one of these: the CPI deleted it, `has_vm` or `has_disk` denies that it exists, or, if the CPI has no
-//! such method, its own "not found" error type in two runs.
+//! such method, a "not found" in an earlier run and its own error type for that in this run.
 //!
 //! No proof is a denial by a CPI whose properties have changed since: it probably looks in another account or
 //! region, where `delete_disk` of an unknown disk may succeed.
@@ -27,8 +27,8 @@ use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
-/// Deletes a resource as a stage of its own. Returns the error if the resource still exists, for the caller
-/// to judge: a deploy that did everything else does not fail because of it.
+/// Deletes a resource as a stage of its own. Returns the error if the deletion failed, for the caller to
+/// judge: a deploy that did everything else does not fail because of it.
 pub(crate) fn delete(
     executor: &mut Executor<'_>,
     resource: &Resource,
@@ -44,11 +44,11 @@ pub(crate) fn delete(
     if (!others.is_empty() || !changed.is_empty())
         && executor.presence(&deleting, resource)? == Presence::Gone
     {
-        return match deletion.search(executor, &others, &deleting)? {
-            SearchResult::Nowhere if !changed.is_empty() => {
+        return match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
+            OtherCpiResult::Nowhere if !changed.is_empty() => {
                 Ok(Some(deletion.wrong_place_error(executor, &changed)))
             }
-            SearchResult::Nowhere => {
+            OtherCpiResult::Nowhere => {
                 deletion.record_gone(executor)?;
                 deleting.skip("no CPI finds it: it does not exist any more");
                 Ok(None)
@@ -75,8 +75,8 @@ pub(crate) fn delete(
     };
     let not_found = not_found(what, &error);
     if not_found.is_some() && !others.is_empty() {
-        match deletion.search(executor, &others, &deleting)? {
-            SearchResult::Nowhere => {}
+        match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
+            OtherCpiResult::Nowhere => {}
             found => return deletion.report(executor, found, deleting),
         }
     }
@@ -125,7 +125,7 @@ struct Deletion<'d> {
 }
 
 /// The result of looking for a resource at CPIs other than the one on record.
-enum SearchResult {
+enum OtherCpiResult {
     /// This CPI deleted it.
     Deleted(String),
     /// No CPI knows it.
@@ -152,13 +152,13 @@ impl Deletion<'_> {
         others
     }
 
-    /// Asks other CPIs in turn until one knows the resource.
-    fn search(
+    /// Deletes the resource at the first other CPI that does not deny it.
+    fn delete_at_other_cpi(
         &self,
         executor: &mut Executor<'_>,
         others: &[Option<String>],
         stage: &Stage,
-    ) -> Result<SearchResult> {
+    ) -> Result<OtherCpiResult> {
         for other in others {
             let cpi = other.as_deref();
             let presence = executor.presence(stage, &self.resource.at_cpi(cpi))?;
@@ -168,36 +168,36 @@ impl Deletion<'_> {
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.resource.cid())];
             match executor.attempt(cpi, stage, self.reason, &self.effect, arguments)? {
-                Ok(_) => return Ok(SearchResult::Deleted(cpi_label(cpi))),
+                Ok(_) => return Ok(OtherCpiResult::Deleted(cpi_label(cpi))),
                 Err(error) if presence != Presence::Exists && does_not_know(self.resource.kind(), &error) => {
                 }
                 Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => {
-                    return Ok(SearchResult::Failed(other.clone(), error));
+                    return Ok(OtherCpiResult::Failed(other.clone(), error));
                 }
                 Err(error) => return Err(name_cpi(cpi, error)),
             }
         }
-        Ok(SearchResult::Nowhere)
+        Ok(OtherCpiResult::Nowhere)
     }
 
     /// Reports and records the result of a search.
     fn report(
         &self,
         executor: &mut Executor<'_>,
-        found: SearchResult,
+        found: OtherCpiResult,
         deleting: Stage,
     ) -> Result<Option<Error>> {
         match found {
-            SearchResult::Failed(cpi, error) => {
+            OtherCpiResult::Failed(cpi, error) => {
                 self.mark(executor, &error, false)?;
                 Ok(Some(name_cpi(cpi.as_deref(), error)))
             }
-            SearchResult::Deleted(who) => {
+            OtherCpiResult::Deleted(who) => {
                 deleting.log_line(format!("{who} had it and deleted it"));
                 deleting.finish();
                 Ok(None)
             }
-            SearchResult::Nowhere => Ok(None),
+            OtherCpiResult::Nowhere => Ok(None),
         }
     }
 

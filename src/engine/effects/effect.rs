@@ -173,8 +173,9 @@ impl Effect {
         in_iaas(&self.description(), self.cpi())
     }
 
-    /// Returns the suspect of a creating call that failed. Any error counts, because a CPI may report an
-    /// error after it has created the resource. Returns `None` if a built-in CPI states that it made nothing.
+    /// Returns the suspect of a creating call that failed. Any error answer counts, because a CPI may report
+    /// an error after it has created the resource. Returns `None` if a built-in CPI states that it made
+    /// nothing.
     pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let (what, agent_id) = match self {

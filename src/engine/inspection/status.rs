@@ -644,10 +644,14 @@ impl Status {
                 let problem = self.agent.problem.clone().unwrap_or_default();
                 let trouble = if self.agent.silent { "does not answer" } else { "cannot be used" };
                 let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
-                return Some(
-                    Error::new(ErrorKind::AgentUnreachable, text)
-                        .with_hint(next("see what can be done: `monopile cloud-check MANIFEST`")),
-                );
+                let usual = "see what can be done: `monopile cloud-check MANIFEST`";
+                // A run that failed without an open call would fail again.
+                let newest = self.last_change.as_ref().map(|run| run.result);
+                let would_fail = newest == Some(RunOutcome::Failed)
+                    && self.running().is_none()
+                    && self.record.open_calls.is_empty();
+                let hint = if would_fail { usual.to_owned() } else { next(usual) };
+                return Some(Error::new(ErrorKind::AgentUnreachable, text).with_hint(hint));
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {

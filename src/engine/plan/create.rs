@@ -50,7 +50,7 @@ pub enum Strategy {
 /// Flags of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
-    /// Deploys even if nothing changed.
+    /// Replaces the VM even if nothing changed.
     pub recreate: bool,
     /// Moves the data to a new disk.
     pub recreate_persistent_disks: bool,

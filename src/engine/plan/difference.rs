@@ -112,7 +112,7 @@ impl fmt::Display for Difference {
         match &self.alteration {
             LeafChange::Added(Some(value)) => write!(f, "+ {path}: {value}"),
             LeafChange::Added(None) => write!(f, "+ {path}: <redacted>"),
-            // The values differ only after the point where the short form cuts them off.
+            // The values differ, but their short forms are equal.
             LeafChange::Changed { from: Some(from), to: Some(to) } if from == to => {
                 write!(f, "~ {path}: {from} -> new")
             }

@@ -97,7 +97,8 @@ pub enum Step {
     UpdateVm(VmHandle),
     /// Creates a persistent disk.
     CreateDisk(DiskSpec),
-    /// Grows a detached disk in place. If the CPI cannot, [`Plan::copying_disk`] has the steps that remain.
+    /// Grows a detached disk in place. If the CPI cannot, the run goes on with
+    /// [`Plan::copying_disk`].
     ResizeDisk(DiskUpdate),
     /// Like `ResizeDisk`, and changes the cloud properties.
     UpdateDisk(DiskUpdate),

@@ -61,6 +61,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if !unfinished {
         reasons.extend(release_changes(state, desired.releases).map(jobs));
     }
+    // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
         reasons.extend(vm_changes(state, desired).into_iter().map(vm));
         reasons.extend(disk_change_reason(state, desired).map(vm));

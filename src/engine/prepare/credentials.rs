@@ -43,8 +43,8 @@ pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableVa
     })
 }
 
-/// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again. Its
-/// states do not record which credentials it had.
+/// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.
+/// Its states do not record which credentials it had.
 fn all_of_bosh<'v>(state: &State, values: &'v [VariableValue]) -> Vec<&'v str> {
     let is_of_bosh = state.vm_handle().is_some() && state.monopile.vm.is_none();
     match is_of_bosh && values.iter().all(|variable| variable.value.is_none()) {

@@ -29,7 +29,7 @@ pub(crate) struct PreparedDeployment {
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<DesiredLeaf>,
     pub(crate) vm_properties: VmProperties,
-    /// The values of declared variables.
+    /// Salted digests of the values of declared variables.
     pub(crate) credentials: Option<Credentials>,
     /// The variables whose values differ from the deployed ones.
     pub(crate) changed_credentials: Vec<String>,

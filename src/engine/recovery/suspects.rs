@@ -47,8 +47,8 @@ pub(crate) fn forget_command(run: &RunContext) -> String {
     failed_call::forget_command(run, "--failed-calls")
 }
 
-/// Asks the operator at the terminal whether to forget all suspects. Without a terminal, asks and forgets
-/// nothing, because `-n` confirms only the action that the command is named after. Returns true if they were
+/// Asks the operator at the terminal whether to forget all suspects. Without a terminal, it neither asks nor
+/// forgets, because `-n` confirms only the action that the command is named after. Returns true if they were
 /// forgotten.
 pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool> {
     let Some(confirm) = &run.confirm else { return Ok(false) };

@@ -22,7 +22,7 @@ use base::{events::Reporter, redact::Redactor};
 pub struct Paths {
     /// The storage of the state.
     pub state: Storage,
-    /// The scratch directory of this run. Its subdirectories are removed when the run ends.
+    /// The scratch directory of this run. It is removed when the run ends.
     pub work: PathBuf,
     /// The cache, which runs and environments share (`$XDG_CACHE_HOME/monopile`).
     pub cache: PathBuf,

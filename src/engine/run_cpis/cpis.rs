@@ -139,8 +139,8 @@ impl<'a> Cpis<'a> {
     fn check_location(&self, name: Option<&str>) -> Result<()> {
         let known = self.locations.iter().find(|location| location.cpi.as_deref() == name);
         let Some(known) = known.and_then(|location| location.id.as_deref()) else { return Ok(()) };
-        // Otherwise another CPI has become the default one.
         let location = self.sources.location(name)?;
+        // If it is no directory, another CPI has become the default one.
         let LocationSource::Directory(root) = &location else { return Ok(()) };
         let found = match location.current()? {
             CurrentLocation::Directory(Some(id)) if id == known => return Ok(()),

@@ -15,8 +15,9 @@ use super::records::{
 use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
 
-/// One transition of the state. Applying a change twice has the same effect as applying it once, so a run
-/// that died between a write and its acknowledgement can repeat it.
+/// One transition of the state. Applying the changes of a CPI's answer twice has the same effect as applying
+/// them once, so a run that died between a write and its acknowledgement can repeat them. Those of an
+/// operator's command are then rejected.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A stemcell was uploaded.
@@ -145,7 +146,7 @@ pub enum Change {
         releases: Vec<ReleaseRecord>,
         /// The leaves of the manifest.
         manifest: Option<Leaves>,
-        /// The values of declared variables.
+        /// Salted digests of the values of declared variables.
         credentials: Option<Credentials>,
         /// The durations of its steps and stages, by name.
         durations: BTreeMap<String, Duration>,
@@ -386,9 +387,9 @@ impl State {
                 self.own_vm(handle);
             }
             Change::Replaced(state) => *self = *state,
-            Change::DeployBegun { in_place: true } => self.nothing_is_deployed(),
+            Change::DeployBegun { in_place: true } => self.clear_deployment(),
             Change::DeployBegun { in_place: false } | Change::DeploymentForgotten => {
-                self.nothing_is_deployed();
+                self.clear_deployment();
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.ready = false;
                 }
@@ -439,7 +440,7 @@ impl Change {
 }
 
 impl State {
-    fn nothing_is_deployed(&mut self) {
+    fn clear_deployment(&mut self) {
         self.current_manifest_sha.clear();
         self.current_release_ids.clear();
         self.releases.clear();

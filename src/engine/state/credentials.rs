@@ -37,8 +37,8 @@ impl Credentials {
 
     /// Returns the names of the variables among `values` whose values differ from the record or are missing.
     pub fn changed<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
-        let same = |variable: &&VariableValue| self.had_value(variable) != Some(true);
-        self.recorded(values).filter(same).map(|variable| variable.name.as_str()).collect()
+        let has_changed = |variable: &&VariableValue| self.had_value(variable) != Some(true);
+        self.recorded(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
     }
 
     /// Returns the names of the variables whose source is missing in this run. These are all variables that

@@ -13,8 +13,8 @@ use base::error::ResultExt;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
 
-/// The maximum amount of text and nodes that variables add to one document, in bytes (a node counts as
-/// [`NODE_WEIGHT`]). Without it, a small manifest could expand to terabytes.
+/// The maximum amount of text and nodes that variables add to all documents of one resolver, in bytes (a node
+/// counts as [`NODE_WEIGHT`]). Without it, a small manifest could expand to terabytes.
 const BUDGET: usize = 256 * 1024 * 1024;
 const NODE_WEIGHT: usize = 16;
 
@@ -69,8 +69,9 @@ impl<'a> Resolver<'a> {
         self
     }
 
-    /// Generates values for all declared variables that have a type and no value, and writes the store. After
-    /// a failure, values generated before it are kept.
+    /// Generates values for all declared variables that have a type and no value, and again for those with
+    /// `update_mode: converge` whose value no longer fits, and writes the store. After a failure, values
+    /// generated before it are kept.
     pub fn generate(&mut self) -> Result<()> {
         let Some(store) = self.store.as_deref_mut() else { return Ok(()) };
         let sources = self.sources;

@@ -1,4 +1,4 @@
-//! The operations on a vars store that `monopile vars` offers: list, check and rotate.
+//! The operations on a vars store that `monopile vars` offers: list, get, check and rotate.
 
 pub mod command;
 pub mod report;

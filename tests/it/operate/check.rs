@@ -66,6 +66,12 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     hello.call("detach_disk", json!([vm, disk]));
     hello.requests();
 
+    // A run that fails because of it does not hide the way out.
+    hello.create(&["--agent-timeout", "500ms"]);
+    let status = run(&hello, "status", &QUICK).failure(5);
+    assert!(status.stderr.contains("`monopile cloud-check"), "{}", status.stderr);
+    hello.requests();
+
     // Without a terminal, nothing is done unless flags request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
     let findings = document(&output);

@@ -95,8 +95,8 @@ impl Tunnel {
         Tunnel { events, failure, worker: runtime.spawn(worker.run(serve)) }
     }
 
-    /// Waits until the tunnel is open. Calls `on_problem` with each new reason for the wait, and `learn` to
-    /// record a new host key.
+    /// Waits until the tunnel is open. Calls `on_problem` with each new reason for the wait, and
+    /// `record_host_key` with a new host key.
     pub(crate) fn wait_until_open(
         &self,
         interrupted: &dyn Fn() -> Option<u8>,

@@ -9,6 +9,8 @@
 //! | `.bak` | the version before the last write; in a directory only |
 //! | `.versions/N.json` | an earlier version |
 //! | `.journal/ID.intent` | the announcement of a call |
+//! | `.journal/ID.answer` | the answer of a call; in a directory only |
+//! | `.journal/ID.unasked` | the note that a call was never made; in a directory only |
 //! | `.journal/registry.json` | the content of the registry of contract v1 |
 //! | `.lock` | the holder of the lock |
 //!

@@ -120,7 +120,7 @@ impl Interp {
             class.constants.borrow_mut().insert(Arc::from(name), value.clone());
             return Ok(value);
         }
-        if names::KNOWN_CONSTANTS.contains(&full.as_str()) {
+        if names::UNSUPPORTED_CONSTANTS.contains(&full.as_str()) {
             return Err(self.unsupported(format!("the constant {full}")));
         }
         let detail = Value::symbol(name);

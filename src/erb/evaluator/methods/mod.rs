@@ -6,7 +6,7 @@
 //! that is not supported.
 //!
 //! Loops count their work with `Interp::step`. Allocations whose size the template decides are counted with
-//! `Interp::charge` before they are made.
+//! `Interp::use_scratch` before they are made, or with a `Charge` if a value keeps them.
 
 mod array;
 mod array_edit;

@@ -98,7 +98,7 @@ pub(crate) fn included(name: &str) -> impl Iterator<Item = &'static str> {
 
 /// Constants of Ruby or its libraries that the evaluator does not implement.
 #[rustfmt::skip]
-pub(crate) const KNOWN_CONSTANTS: &[&str] = &[
+pub(crate) const UNSUPPORTED_CONSTANTS: &[&str] = &[
     "ARGF", "ARGV", "Addrinfo", "BasicSocket", "Benchmark", "BigMath", "Bignum", "CROSS_COMPILING",
     "ConditionVariable", "Delegator", "ENV", "Errno", "Etc", "FiberError", "FileTest", "Fixnum",
     "IPSocket", "Queue", "RUBYGEMS_ACTIVATION_MONITOR", "RUBY_COPYRIGHT", "RUBY_DESCRIPTION",
