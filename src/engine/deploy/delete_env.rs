@@ -98,6 +98,9 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let mut store = lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+        if let Some(lost) = lock::lost_state(store.storage()) {
+            return Err(lost);
+        }
         if request.allow_missing {
             return Ok("No deployment state file found: nothing to delete".to_owned());
         }

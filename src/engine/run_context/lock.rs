@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{RunContext, signals};
-use crate::state::{Holder, Storage, Store};
+use crate::state::{Holder, Storage, Store, versions};
 use base::text;
 use base::{Error, Result};
 
@@ -49,7 +49,23 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
 
 /// Returns the error for a command that needs a state when there is none.
 pub(crate) fn no_state(storage: &Storage) -> Error {
-    Error::invalid(format!("there is no state '{storage}'"))
-        .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
-        .with_hint("if the state file is elsewhere, name it with --state FILE")
+    lost_state(storage).unwrap_or_else(|| {
+        Error::invalid(format!("there is no state '{storage}'"))
+            .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
+            .with_hint("if the state file is elsewhere, name it with --state FILE")
+    })
+}
+
+/// Returns the error for a state that is missing but has earlier versions. `delete-env` removes them with the
+/// state, so an environment is probably deployed.
+pub(crate) fn lost_state(storage: &Storage) -> Option<Error> {
+    let newest = versions(storage).ok()?.into_iter().next()?;
+    let error = Error::invalid(format!(
+        "there is no state '{storage}', but an earlier version of it is kept: '{}'",
+        newest.location
+    ));
+    Some(error.with_note("nothing was changed").with_hint(format!(
+        "restore it: `monopile state backup --restore {} --state {storage}`",
+        newest.name
+    )))
 }

@@ -114,3 +114,24 @@ fn rejects_invalid_states_and_names_the_line() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(hello.requests().is_empty(), "the CPI was called");
 }
+
+/// A state that is lost must not pass for an environment that was deleted.
+#[test]
+fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    std::fs::rename(hello.world.path("state.json"), hello.world.path("elsewhere.json")).unwrap();
+    let before = hello.leftovers();
+    for (command, more) in [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])] {
+        let run = hello.world.finish(hello.command(command, more)).failure(3);
+        assert!(run.stderr.contains("an earlier version of it is kept"), "{}", run.stderr);
+        assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
+    }
+    assert_eq!(hello.leftovers(), before);
+    let restore = ["state", "backup", "--restore", "bak", "--state", "state.json", "--yes"];
+    hello.world.run(restore).success();
+    hello.delete(&[]).success();
+    // After a deletion, nothing is kept.
+    hello.delete(&["--allow-missing"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
