@@ -269,10 +269,16 @@ impl Interp {
             }
             "assoc" => {
                 let key = self.arg(args, 0)?;
-                match hash.get(&key) {
-                    Some(value) => Value::array(vec![key, value]),
-                    None => Value::Nil,
+                if let Some(value) = hash.get(&key) {
+                    return Ok(Some(Value::array(vec![key, value])));
                 }
+                // Unlike a lookup, it finds 0 for 0.0.
+                for (known, value) in hash.pairs() {
+                    if self.equal(&known, &key)? {
+                        return Ok(Some(Value::array(vec![known, value])));
+                    }
+                }
+                Value::Nil
             }
             "<=" | ">=" | "<" | ">" => {
                 let Value::Hash(other) = self.arg(args, 0)? else {

@@ -37,7 +37,13 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             let trimmed = path.trim_end_matches('/');
             match trimmed.rfind('/') {
                 Some(at) if trimmed[..at].bytes().all(|byte| byte == b'/') => "/".into(),
-                Some(at) => trimmed[..at].trim_end_matches('/').to_owned(),
+                Some(at) => {
+                    let parent = trimmed[..at].trim_end_matches('/');
+                    match parent.strip_prefix("//") {
+                        Some(rest) => format!("/{}", rest.trim_start_matches('/')),
+                        None => parent.to_owned(),
+                    }
+                }
                 None if trimmed.is_empty() && !path.is_empty() => "/".into(),
                 None => ".".into(),
             }
