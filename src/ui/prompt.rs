@@ -21,15 +21,26 @@ pub fn is_asking() -> bool {
     ASKING.load(Ordering::SeqCst)
 }
 
+/// The way in which a prompt reads.
+#[derive(Clone, Copy, PartialEq)]
+enum ReadMode {
+    Keys,
+    Line,
+}
+
 /// Shows a prompt, and returns its answer.
 fn ask<T>(
     action: &str,
     interrupted: &'static str,
+    mode: ReadMode,
     prompt: impl FnOnce() -> dialoguer::Result<T>,
 ) -> Result<T> {
     ASKING.store(true, Ordering::SeqCst);
+    if mode == ReadMode::Keys {
+        discard_input();
+    }
     #[cfg(unix)]
-    let guard = guard::Guard::new(interrupted)?;
+    let guard = guard::Guard::new(interrupted, mode)?;
     let answer = prompt();
     #[cfg(unix)]
     guard.release();
@@ -51,11 +62,10 @@ pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     // dialoguer would repeat a question of several lines, so it gets only the last one.
     let lines = super::wrap(&question, super::stdout_columns().saturating_sub(ANSWER_COLUMNS));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
-    ask("asking for confirmation", interrupted, || {
+    ask("asking for confirmation", interrupted, ReadMode::Keys, || {
         if !before.is_empty() {
             let _ = writeln!(std::io::stderr(), "{before}");
         }
-        discard_input();
         let input = dialoguer::Input::<String>::with_theme(&YesOrNo).with_prompt(last);
         input.allow_empty(true).interact().map(|answer| is_yes(&answer))
     })
@@ -94,7 +104,7 @@ impl dialoguer::theme::Theme for YesOrNo {
 /// may be empty.
 pub fn secret(question: &str) -> Result<String> {
     let question = clean(question);
-    ask("asking for a secret", NOTHING_DONE, || {
+    ask("asking for a secret", NOTHING_DONE, ReadMode::Line, || {
         let prompt = dialoguer::Password::new().with_prompt(&*question);
         prompt.allow_empty_password(true).report(false).interact()
     })
@@ -126,6 +136,7 @@ mod guard {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::{Handle, Signals};
 
+    use super::ReadMode;
     use base::{Error, Result};
 
     /// The time in which a Ctrl-C that the prompt has read becomes its error, with a margin.
@@ -139,12 +150,16 @@ mod guard {
     }
 
     impl Guard {
-        pub(super) fn new(interrupted: &'static str) -> Result<Guard> {
+        pub(super) fn new(interrupted: &'static str, mode: ReadMode) -> Result<Guard> {
             let failed = |error| Error::io("watching for signals", error);
             let before = tcgetattr(rustix::stdio::stdin()).ok();
-            // The prompt shows what is typed. The terminal would show it again between two keys.
+            // The prompt shows what is typed. The terminal would show it again between two keys. A prompt for
+            // keys also gets Ctrl-C as a key, from the moment it is shown.
             if let Some(mut silent) = before.clone() {
                 silent.local_modes.remove(LocalModes::ECHO);
+                if mode == ReadMode::Keys {
+                    silent.local_modes.remove(LocalModes::ICANON | LocalModes::ISIG);
+                }
                 let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
             }
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
