@@ -393,7 +393,10 @@ fn entity(text: &[u8]) -> Option<(usize, Piece)> {
         b"apos" => '\'',
         b"nbsp" => ' ',
         [b'#', b'x' | b'X', digits @ ..] => char::from_u32(hex(digits)?)?,
-        [b'#', digits @ ..] => char::from_u32(std::str::from_utf8(digits).ok()?.parse().ok()?)?,
+        // `parse` would accept a sign.
+        [b'#', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
+            char::from_u32(std::str::from_utf8(digits).ok()?.parse().ok()?)?
+        }
         _ => return None,
     };
     Some((end + 1, Piece::Character(character)))
@@ -457,7 +460,7 @@ mod tests {
             ("&amp;amp;&#38;lt;&#x3c;&apos;&quot;", "&<<'\""),
             (r#"a\"b\\\"c\/d"#, r#"a"b"c/d"#),
             (r"a\nb\\nc\\\tz", "a\nb\nc\tz"),
-            ("100% & more; &nothing; %zz", "100% & more; &nothing; %zz"),
+            ("100% & more; &nothing; %zz &#+1;", "100% & more; &nothing; %zz &#+1;"),
         ] {
             assert_eq!(unescaped(escaped), plain, "{escaped}");
         }
