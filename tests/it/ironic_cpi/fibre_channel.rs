@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::lvm::SeparateKernel;
 use crate::support::process::{RunToEnd, prepare};
 
-const NAMES: [(&str, &str); 2] = [("wwpn", "10:00:00:90:fa:00:00:01"), ("wwnn", "20:00:00:90:fa:00:00:01")];
+const NAMES: [(&str, &str); 2] = [("wwpn", "10:00:00:90:fa:00:01:01"), ("wwnn", "20:00:00:90:fa:00:01:01")];
 
 /// Returns the device of a path of the form `/dev/disk/by-id/wwn-0x…`. This kernel has no udev.
 fn device(kernel: &SeparateKernel, path: &Value) -> Option<String> {
