@@ -251,7 +251,7 @@ impl Transport for BufferedConnection {
 
 /// A resolver that returns a dummy address: [`dial`] resolves the host.
 #[derive(Debug)]
-pub struct DummyResolver;
+struct DummyResolver;
 
 impl Resolver for DummyResolver {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {

@@ -82,31 +82,32 @@ enum ExceptedHost {
 impl Proxies {
     /// Reads the variables. An error names the one that is not valid.
     pub(super) fn from_variables(env_vars: &[(String, String)]) -> Result<Self> {
-        let get = |names: [&'static str; 2]| {
-            names.into_iter().find_map(|name| {
-                let found = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
-                found.map(|(_, value)| (name, value.as_str()))
-            })
-        };
-        let http = |names| get(names).map(|(name, value)| http_proxy(name, value)).transpose();
+        let http = |names| get(env_vars, names).map(|(name, value)| http_proxy(name, value)).transpose();
         Ok(Proxies {
             http: http(["HTTP_PROXY", "http_proxy"])?,
             https: http(["HTTPS_PROXY", "https_proxy"])?,
-            all: match get(["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
+            ..Self::without_http(env_vars)?
+        })
+    }
+
+    /// Reads only `BOSH_ALL_PROXY` and the exceptions.
+    fn without_http(env_vars: &[(String, String)]) -> Result<Self> {
+        Ok(Proxies {
+            http: None,
+            https: None,
+            all: match get(env_vars, ["BOSH_ALL_PROXY", "bosh_all_proxy"]) {
                 None => Route::Direct,
                 Some((name, value)) => all_proxy(name, value)?,
             },
-            exceptions: get(["NO_PROXY", "no_proxy"])
+            exceptions: get(env_vars, ["NO_PROXY", "no_proxy"])
                 .map(|(_, value)| value.split([',', ' ']).filter_map(ProxyException::parse).collect())
                 .unwrap_or_default(),
         })
     }
 
-    /// Reads only `BOSH_ALL_PROXY` and its exceptions. Returns `None` if it is not set.
+    /// Reads only `BOSH_ALL_PROXY` and the exceptions. Returns `None` if it is not set.
     pub(super) fn for_all(env_vars: &[(String, String)]) -> Result<Option<Self>> {
-        let is_http = |name: &str| name.to_ascii_lowercase().starts_with("http");
-        let others: Vec<_> = env_vars.iter().filter(|(name, _)| !is_http(name)).cloned().collect();
-        let proxies = Self::from_variables(&others)?;
+        let proxies = Self::without_http(env_vars)?;
         Ok((proxies.all != Route::Direct).then_some(proxies))
     }
 
@@ -141,6 +142,14 @@ impl Proxies {
         let host = bare(host).to_ascii_lowercase();
         self.exceptions.iter().any(|exception| exception.matches(&host, port))
     }
+}
+
+/// Returns the first of these variables that is set and not empty, with its value.
+fn get<'v>(env_vars: &'v [(String, String)], names: [&'static str; 2]) -> Option<(&'static str, &'v str)> {
+    names.into_iter().find_map(|name| {
+        let found = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| (name, value.as_str()))
+    })
 }
 
 fn http_proxy(name: &str, value: &str) -> Result<Proxy> {
