@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::identity::ForeignAgent;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
-use crate::run_context::{self, RunContext, signals};
+use crate::run_context::{self, RunContext};
 use crate::state::State;
 use artifact::AgentProxy;
 use base::{Error, Result};
@@ -56,7 +56,7 @@ pub(crate) fn connect_within(
 
 fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {
     let signalled = run.clone();
-    let interrupted = std::sync::Arc::new(move || signals::first_signal(&signalled));
+    let interrupted = std::sync::Arc::new(move || signalled.interrupted());
     Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 

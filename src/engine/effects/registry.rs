@@ -10,7 +10,7 @@ use crate::agent::{Agent, AgentError};
 use crate::protocol::{Contract, VmCid};
 use crate::registry::tunnel::Tunnel;
 use crate::registry::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
-use crate::run_context::{RunContext, signals};
+use crate::run_context::RunContext;
 use crate::state::{Change, State};
 use artifact::ArtifactUrl;
 use base::events::Stage;
@@ -84,7 +84,7 @@ impl<'a> RunRegistry<'a> {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
             let waiting = self.run.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
-                &|| signals::first_signal(self.run),
+                &|| self.run.interrupted(),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;

@@ -85,7 +85,7 @@ pub fn interrupt_check(signals: &SignalCounter) -> artifact::InterruptCheck {
 impl RunContext {
     /// Returns the number of the first signal, if any.
     pub fn interrupted(&self) -> Option<u8> {
-        signals::first_signal(self)
+        self.signals.first()
     }
 
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.

@@ -5,20 +5,10 @@ use std::time::{Duration, Instant};
 use super::RunContext;
 use base::{Error, ErrorKind, Result};
 
-/// Returns the number of the first signal of the run, if any.
-pub(crate) fn first_signal(run: &RunContext) -> Option<u8> {
-    run.signals.first()
-}
-
-/// Returns the number of the first signal, if a second one followed.
-pub(crate) fn interrupted_twice(run: &RunContext) -> Option<u8> {
-    run.signals.first_of_several()
-}
-
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(run: &RunContext) -> Result<()> {
     run.paths.state.check_lock()?;
-    check_signal(first_signal(run))
+    check_signal(run.interrupted())
 }
 
 /// Fails if there is a signal.

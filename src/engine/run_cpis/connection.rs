@@ -344,7 +344,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage) -> CallObserver<'w> {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
         stop: Box::new(move || {
             let timeout = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout);
-            signals::interrupted_twice(run).map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
+            run.signals.first_of_several().map(StopWaiting::Signal).or(timeout.map(StopWaiting::Timeout))
         }),
     }
 }

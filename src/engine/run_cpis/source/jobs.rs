@@ -15,7 +15,6 @@ use crate::cpi::Executable;
 use crate::cpi::install::{CompileSettings, CpiJob, InstalledPackages, install as install_packages};
 use crate::jobs::render;
 use crate::prepare::find_release;
-use crate::run_context::signals;
 use crate::templates;
 use artifact::Release;
 use artifact::release::Job;
@@ -181,7 +180,7 @@ fn packages(
         keep_work: run.keep_work,
         env_vars: &run.env_vars,
         parallel: run.parallel,
-        interrupted: &|| signals::first_signal(run),
+        interrupted: &|| run.interrupted(),
         redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
