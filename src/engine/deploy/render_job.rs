@@ -77,10 +77,9 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
             reference,
             &deployment.vm.networks,
             INSTANCE,
-        ),
-        None => run_cpis::job_context(&deployment.name, job, &provider.properties),
+        )?,
+        None => templates::context(&run_cpis::job_context(&deployment.name, job, &provider.properties))?,
     };
-    let context = templates::context(&context)?;
     let root = run.paths.work.join("rendered");
     let mut files = render::render_templates(&renderer, job, &context, &root)
         .context(|| format!("job '{}' cannot be rendered", job.name))?;

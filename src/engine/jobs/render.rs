@@ -49,14 +49,7 @@ pub(crate) fn render(
     for reference in &deployment.group.jobs {
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
-        let context = templates::context(&evaluation_context(
-            deployment,
-            release,
-            job,
-            reference,
-            networks,
-            instance_id,
-        ))?;
+        let context = evaluation_context(deployment, release, job, reference, networks, instance_id)?;
         files.extend(render_templates(renderer, job, &context, &root)?);
         if let Some(monit) = &job.monit {
             files.push(render_template(renderer, job, monit, "monit", &context, &root)?);
@@ -94,14 +87,7 @@ pub(crate) fn check(
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let in_context = |networks: &Map<String, Value>| {
-            templates::context(&evaluation_context(
-                deployment,
-                release,
-                job,
-                reference,
-                networks,
-                instance_id,
-            ))
+            evaluation_context(deployment, release, job, reference, networks, instance_id)
         };
         let (one, other) = (in_context(&one)?, in_context(&other)?);
         let render = |path: &Path, context: &Context| {
@@ -235,7 +221,7 @@ pub(crate) fn evaluation_context(
     reference: &JobRef,
     networks: &Map<String, Value>,
     instance_id: &str,
-) -> Value {
+) -> Result<Context> {
     let default_network = deployment.default_network_name();
     let address = default_network
         .and_then(|name| networks.get(name))
@@ -247,7 +233,7 @@ pub(crate) fn evaluation_context(
     if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
         networks.entry("default").or_insert(network);
     }
-    json!({
+    templates::context(&json!({
         "index": 0,
         "id": instance_id,
         "az": deployment.az_name(),
@@ -263,7 +249,7 @@ pub(crate) fn evaluation_context(
         "cluster_properties": deployment.group.properties,
         "job_properties": reference.properties,
         "default_properties": defaults(job),
-    })
+    }))
 }
 
 fn read(path: &Path) -> Result<String> {
