@@ -258,24 +258,16 @@ impl Interp {
                 let pairs = Value::array(self.collect(&this)?);
                 self.call(&pairs, "flatten", vec![Value::Int(depth)])?
             }
-            "rassoc" => {
+            "assoc" | "rassoc" => {
                 let wanted = self.arg(args, 0)?;
+                let by_key = name == "assoc";
+                if by_key && let Some(value) = hash.get(&wanted) {
+                    return Ok(Some(Value::array(vec![wanted, value])));
+                }
+                // Unlike a lookup, this finds 0 for 0.0.
                 for (key, value) in hash.pairs() {
-                    if self.equal(&value, &wanted)? {
+                    if self.equal(if by_key { &key } else { &value }, &wanted)? {
                         return Ok(Some(Value::array(vec![key, value])));
-                    }
-                }
-                Value::Nil
-            }
-            "assoc" => {
-                let key = self.arg(args, 0)?;
-                if let Some(value) = hash.get(&key) {
-                    return Ok(Some(Value::array(vec![key, value])));
-                }
-                // Unlike a lookup, it finds 0 for 0.0.
-                for (known, value) in hash.pairs() {
-                    if self.equal(&known, &key)? {
-                        return Ok(Some(Value::array(vec![known, value])));
                     }
                 }
                 Value::Nil
