@@ -173,8 +173,7 @@ pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
             Some(_) if has_colors() && !is_dumb() => {
                 rendered.ansi().to_string().replace("tip:\x1b", "hint:\x1b")
             }
-            Some(_) => text,
-            None => text,
+            _ => text,
         };
         // Standard error may be closed.
         let _ = std::io::stderr().write_all(text.as_bytes());

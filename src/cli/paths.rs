@@ -64,6 +64,9 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))
 }
 
+/// The end of the name of a state. Before it is the manifest's name without extension.
+const STATE_SUFFIX: &str = "-state.json";
+
 /// Returns the path or URL of the state: `--state`, or `<manifest without extension>-state.json`.
 pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
     let home = home();
@@ -79,13 +82,13 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
             Err(Error::invalid(format!("'{}' is a state, not a manifest", manifest.display()))
                 .with_hint("name the manifest; --state FILE names a state with another name"))
         }
-        None => absolute(&with_suffix(&expand(manifest, home.as_deref()), "-state.json")),
+        None => absolute(&with_suffix(&expand(manifest, home.as_deref()), STATE_SUFFIX)),
     }
 }
 
 /// Returns true for the name of a state: `bosh-state.json`.
 pub(super) fn is_state_name(path: &Path) -> bool {
-    path.to_string_lossy().ends_with("-state.json")
+    path.to_string_lossy().ends_with(STATE_SUFFIX)
 }
 
 /// Returns true for `scheme://…`.
