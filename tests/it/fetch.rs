@@ -357,6 +357,13 @@ impl Sshd {
         until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
         sshd
     }
+
+    /// Returns `BOSH_ALL_PROXY` for this server as a jumpbox, with this private key.
+    fn proxy(&self, world: &World, key: &str) -> String {
+        let user = prepare("id").arg("-un").outcome().stdout;
+        let user = String::from_utf8(user).unwrap().trim().to_owned();
+        format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", self.port, world.path(key).display())
+    }
 }
 
 impl Drop for Sshd {
@@ -380,12 +387,7 @@ fn downloads_go_through_a_jumpbox() {
         &server.url("/s"),
         &sha1(&fetching.stemcell),
     );
-    let user = prepare("id").arg("-un").outcome().stdout;
-    let user = String::from_utf8(user).unwrap().trim().to_owned();
-    let proxy = |key: &str| {
-        let key = fetching.world.path(key);
-        format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", sshd.port, key.display())
-    };
+    let proxy = |key: &str| sshd.proxy(&fetching.world, key);
     let mut command = fetching.command(&[]);
     command.env("BOSH_ALL_PROXY", proxy("client_key"));
     fetching.fetches(command);
@@ -408,12 +410,7 @@ fn downloads_go_through_a_jumpbox() {
 fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     let hello = Hello::new();
     let sshd = Sshd::start(&hello.world);
-    let user = prepare("id").arg("-un").outcome().stdout;
-    let user = String::from_utf8(user).unwrap().trim().to_owned();
-    let jumpbox = |key: &str| {
-        let key = hello.world.path(key);
-        format!("ssh+socks5://{user}@127.0.0.1:{}?private-key={}", sshd.port, key.display())
-    };
+    let jumpbox = |key: &str| sshd.proxy(&hello.world, key);
     let run = |command: &str, proxy: &str, more: &[&str]| {
         let mut command = hello.command(command, more);
         command.env("BOSH_ALL_PROXY", proxy);

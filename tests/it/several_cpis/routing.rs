@@ -197,17 +197,24 @@ fn orphaned_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));
 }
 
+/// Creates a disk with a snapshot in the cloud `really`, records the snapshot for the CPI `recorded`, and
+/// returns the disk.
+fn stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
+    let disk = clouds.behind_its_back(really, "create_disk", json!([8, {}]));
+    let snapshot = clouds.behind_its_back(really, "snapshot_disk", json!([disk, {}]));
+    assert!(clouds.has(really, "snapshots").contains(&snapshot));
+    clouds.rewrite_state(|state| {
+        state["monopile"]["snapshots"] =
+            json!([{"cid": snapshot, "cpi": recorded, "disk": disk, "created_at": "2026-01-01T00:00:00Z"}]);
+    });
+    disk
+}
+
 #[test]
 fn snapshot_is_deleted_by_its_cpi() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let disk = clouds.behind_its_back("west", "create_disk", json!([8, {}]));
-    let snapshot = clouds.behind_its_back("west", "snapshot_disk", json!([disk, {}]));
-    assert!(clouds.has("west", "snapshots").contains(&snapshot));
-    clouds.rewrite_state(|state| {
-        state["monopile"]["snapshots"] =
-            json!([{"cid": snapshot, "cpi": "west", "disk": disk, "created_at": "2026-01-01T00:00:00Z"}]);
-    });
+    let disk = stray_snapshot(&clouds, "west", "west");
     clouds.delete("z-east").success();
     assert!(clouds.has("west", "snapshots").is_empty());
     clouds.behind_its_back("west", "delete_disk", json!([disk]));
@@ -218,16 +225,10 @@ fn snapshot_is_deleted_by_its_cpi() {
 fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let disk = clouds.behind_its_back("default", "create_disk", json!([8, {}]));
-    let snapshot = clouds.behind_its_back("default", "snapshot_disk", json!([disk, {}]));
+    let disk = stray_snapshot(&clouds, "default", "foreign");
     let unknown = "Bosh::Clouds::DiskNotFound";
     let script = Script::speaking(Dialect::Version(1)).fail("delete_snapshot", 1, unknown, false);
     clouds.hello.script(script);
-    clouds.rewrite_state(|state| {
-        state["monopile"]["snapshots"] = json!([
-            {"cid": snapshot, "cpi": "foreign", "disk": disk, "created_at": "2026-01-01T00:00:00Z"}
-        ]);
-    });
     clouds.hello.requests();
     clouds.delete("z-east").success();
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "delete_snapshot"]);
