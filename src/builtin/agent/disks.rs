@@ -1,8 +1,8 @@
 //! Persistent disks. Disks of the `local` CPI are directories: mounting a disk binds it to `store`, or to
 //! `store_migration_target` during a migration.
 //!
-//! The file system shows which disk is mounted (by device and inode). The agent records only
-//! the disk that belongs to `store`, to mount it again after a restart.
+//! The file system shows which disk is mounted (by device and inode). The agent records only the disk that
+//! belongs to `store`, to mount it again after a restart.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -309,8 +309,8 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
     })
 }
 
-/// Checks the addresses of manual networks, and gives dynamic networks the address 127.0.0.1. A VM
-/// uses the network of the machine or of its namespace.
+/// Checks the addresses of manual networks, and gives dynamic networks the address 127.0.0.1. A VM uses the
+/// network of the machine or of its namespace.
 fn assign_addresses(mut networks: Hash) -> CpiResult<Hash> {
     for (name, network) in &mut networks {
         let given = type_name(network);

@@ -1,9 +1,8 @@
 //! Checks with CIDs that do not exist, because they were deleted or never created. Deleted resources have
 //! valid CIDs that belong to no other resource.
 //!
-//! Deleting a missing resource may succeed or fail with the error type for it. `has_vm` and
-//! `has_disk` may answer false, and `detach_disk` may succeed. Every other method must fail with that error
-//! type.
+//! Deleting a missing resource may succeed or fail with the error type for it. `has_vm` and `has_disk` may
+//! answer false, and `detach_disk` may succeed. Every other method must fail with that error type.
 
 use serde_json::{Value, json};
 

@@ -190,8 +190,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits for the end of a task that an earlier run started. Also succeeds if the task
-    /// failed, or if the agent does not know it: the caller must check the result itself.
+    /// Waits for the end of a task that an earlier run started. Also succeeds if the task failed, or if the
+    /// agent does not know it: the caller must check the result itself.
     pub fn wait_for_task(&self, method: &str, task: &str) -> Result<(), AgentError> {
         let value = json!({"agent_task_id": task, "state": "running"});
         match self.follow(method, value, None) {

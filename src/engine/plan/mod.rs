@@ -97,8 +97,7 @@ pub enum Step {
     UpdateVm(VmHandle),
     /// Creates a persistent disk.
     CreateDisk(DiskSpec),
-    /// Grows a detached disk in place. If the CPI cannot, the run goes on with
-    /// [`Plan::copying_disk`].
+    /// Grows a detached disk in place. If the CPI cannot, the run goes on with [`Plan::copying_disk`].
     ResizeDisk(DiskUpdate),
     /// Like `ResizeDisk`, and changes the cloud properties.
     UpdateDisk(DiskUpdate),

@@ -23,8 +23,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Locks and reads the state, or starts a new one. Also encrypts documents for
-    /// changed recipients, and removes what a killed run left. The state itself does not change.
+    /// Locks and reads the state, or starts a new one. Also encrypts documents for changed recipients, and
+    /// removes what a killed run left. The state itself does not change.
     pub fn open(storage: &Storage, holder: &Holder) -> Result<Self> {
         Self::open_waiting(storage, holder, &mut Err)
     }
