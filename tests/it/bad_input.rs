@@ -37,7 +37,7 @@ fn code_and_error(run: &Run) -> (i32, String) {
 /// Checks the exit code and texts of an error, and that nothing was called or written.
 #[track_caller]
 fn expect_refusal(hello: &Hello, run: Run, code: i32, said: &[&str]) {
-    let run = run.failure(code);
+    let run = run.exits_with(code);
     for text in said {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
     }
@@ -144,7 +144,7 @@ fn rejects_damaged_state_files() {
         let hello = Hello::new();
         hello.world.write("state.json", text);
         for run in [hello.create(&[]), hello.delete(&[]), hello.world.finish(hello.command("plan", &[]))] {
-            let run = run.failure(3);
+            let run = run.exits_with(3);
             assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
         }
         assert_eq!(hello.world.read("state.json"), text, "the state was changed");
@@ -263,7 +263,7 @@ fn template_errors_stop_the_run_before_any_effect() {
     both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     let template = "<%= raise \"what is #{spec.address}?\" %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("what is ") && !run.stderr.contains("192.0.2"), "{}", run.stderr);
     assert!(!hello.requests().is_empty(), "the VM tells its address");
     hello.delete(&["--skip-drain"]).success();
@@ -347,7 +347,7 @@ fn missing_cpis_are_reported() {
 fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
     let hello = Hello::new();
     let taken = std::net::TcpListener::bind(format!("{}:6868", hello.ip())).unwrap();
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("6868"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], "");
     drop(taken);
@@ -399,7 +399,7 @@ fn expired_mbus_certificate_keeps_the_vm() {
     assert!(!hello.requests().is_empty());
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {
-        let run = hello.create(more).failure(3);
+        let run = hello.create(more).exits_with(3);
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);
     }
     assert_eq!(hello.world.read("state.json"), state);

@@ -38,7 +38,7 @@ fn interpolate_prints_a_block() {
 fn error_is_a_line_before_the_exit_code() {
     let world = World::new();
     world.write("m.yml", "name: ((name))\n");
-    let run = world.run(["--json=bosh", "interpolate", "m.yml", "--var-errs"]).failure(3);
+    let run = world.run(["--json=bosh", "interpolate", "m.yml", "--var-errs"]).exits_with(3);
     assert_eq!(run.stderr, "");
     let shown = document(&run.stdout);
     let lines = shown["Lines"].as_array().unwrap();
@@ -220,10 +220,10 @@ fn other_commands_reject_json_bosh() {
         (&["plan", "m.yml"], "--json=bosh works with create-env"),
         (&["create-env", "m.yml", "--dry-run"], "--json=bosh does not work with --dry-run"),
     ] {
-        let run = world.run([args, &["--json=bosh"]].concat()).failure(2);
+        let run = world.run([args, &["--json=bosh"]].concat()).exits_with(2);
         assert!(run.stderr.contains(reason) && run.stdout.is_empty(), "{run:?}");
     }
-    let run = world.run(["--json=yaml", "interpolate", "m.yml"]).failure(2);
+    let run = world.run(["--json=yaml", "interpolate", "m.yml"]).exits_with(2);
     assert!(run.stderr.contains("lines, bosh"), "{}", run.stderr);
 }
 
@@ -233,7 +233,7 @@ fn bare_json_flag_does_not_take_the_next_word() {
     let world = World::new();
     world.write("bosh", "a: 1\n");
     assert_eq!(world.run(["int", "--json", "bosh"]).success().stdout, "a: 1\n");
-    let lines = world.run(["int", "--json=lines", "absent.yml"]).failure(3);
+    let lines = world.run(["int", "--json=lines", "absent.yml"]).exits_with(3);
     assert!(lines.stderr.lines().all(|line| document(line)["v"] == 1), "{}", lines.stderr);
 }
 

@@ -86,8 +86,8 @@ fn prune_removes_entries_unused_for_a_while() {
     let result: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(result, json!({"removed": 1, "bytes": 3, "kept": 0}));
     assert!(names(&world).is_empty());
-    world.run(["cache", "prune", "--unused", "soon"]).failure(2);
-    world.run(["cache"]).failure(2);
+    world.run(["cache", "prune", "--unused", "soon"]).exits_with(2);
+    world.run(["cache"]).exits_with(2);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn cache_in_use_is_not_pruned() {
     let path = world.home().join(".cache/monopile/lock");
     let lock = File::create(&path).unwrap();
     lock.lock_shared().unwrap();
-    let run = world.run(["cache", "prune", "--all"]).failure(4);
+    let run = world.run(["cache", "prune", "--all"]).exits_with(4);
     assert!(run.stderr.contains("in use by another run"), "{}", run.stderr);
     assert_eq!(names(&world).len(), 2);
     drop(lock);

@@ -52,7 +52,7 @@ fn answering_no_deletes_nothing() {
     let world = World::new();
     // The last one is a pasted command.
     for keys in ["n\r", "\r", "not yet\r", "monopile history\r"] {
-        let run = on_a_terminal(&world, 0, keys).failure(2);
+        let run = on_a_terminal(&world, 0, keys).exits_with(2);
         assert!(
             run.stdout.contains("Delete environment 'x' and its persistent disks with all their data?")
                 && run.stdout.contains("nothing was deleted"),
@@ -65,7 +65,7 @@ fn answering_no_deletes_nothing() {
 #[test]
 fn prompt_lists_what_will_be_deleted() {
     let world = World::new();
-    let run = on_a_terminal(&world, 0, "n\r").failure(2);
+    let run = on_a_terminal(&world, 0, "n\r").exits_with(2);
     let (list, _) = run.stdout.split_once("Delete environment").unwrap();
     let lines: Vec<&str> = list.lines().map(str::trim_end).collect();
     assert!(
@@ -87,7 +87,7 @@ fn without_a_state_nothing_is_asked() {
     let program = format!("trap : INT; {MONOPILE} delete-env env.yml; code=$?; stty; exit $code");
     let args = ["--quiet", "--return", "--command", &program, "/dev/null"];
     world.enter(&mut script).env("TERM", "xterm").args(args);
-    let run = world.finish(script).failure(3);
+    let run = world.finish(script).exits_with(3);
     assert!(run.stdout.contains("there is no state") && !run.stdout.contains("[y/N]"), "{}", run.stdout);
 }
 
@@ -96,7 +96,7 @@ fn without_a_state_nothing_is_asked() {
 #[test]
 fn interrupted_prompt_restores_the_terminal() {
     for delay in [0, 0, 5, 50] {
-        let run = on_a_terminal(&World::new(), delay, "\x03").failure(130);
+        let run = on_a_terminal(&World::new(), delay, "\x03").exits_with(130);
         let (_, after) = run.stdout.rsplit_once("[y/N]").unwrap();
         let (message, settings) = after.split_once("speed").expect("stty prints settings");
         assert!(message.contains("nothing was done") && !settings.contains("-echo"), "{:?}", run.stdout);

@@ -70,10 +70,10 @@ fn variables_come_from_the_environment_and_a_tilde_is_home() {
 fn all_missing_variables_are_in_one_message() {
     let world = World::new();
     world.write("m.yml", MANIFEST);
-    let run = world.run(["int", "m.yml", "--var-errs"]).failure(3);
+    let run = world.run(["int", "m.yml", "--var-errs"]).exits_with(3);
     assert_eq!(run.stdout, "");
     assert!(run.stderr.contains("((name))") && run.stderr.contains("((password))"), "{}", run.stderr);
-    let run = world.run(["int", "m.yml", "--var-errs-unused", "-v", "other=1"]).failure(3);
+    let run = world.run(["int", "m.yml", "--var-errs-unused", "-v", "other=1"]).exits_with(3);
     assert!(run.stderr.contains("other"), "{}", run.stderr);
 }
 
@@ -82,7 +82,7 @@ fn file_beside_the_manifest_that_has_the_values_is_named() {
     let world = World::new();
     world.write("env/m.yml", "a: ((x))\nb: ((ip))\nvariables: [{name: x, type: password}]\n");
     let hint = || {
-        let run = world.run(["int", "env/m.yml", "--var-errs"]).failure(3);
+        let run = world.run(["int", "env/m.yml", "--var-errs"]).exits_with(3);
         run.stderr.lines().last().unwrap().trim().to_owned()
     };
     assert!(hint().starts_with("hint: give a value with --var NAME=VALUE"), "{}", hint());
@@ -96,19 +96,19 @@ fn file_beside_the_manifest_that_has_the_values_is_named() {
 fn errors_name_file_line_and_column() {
     let world = World::new();
     world.write("broken.yml", "a: 1\nb: [1,\n");
-    let run = world.run(["int", "broken.yml"]).failure(3);
+    let run = world.run(["int", "broken.yml"]).exits_with(3);
     assert!(run.stderr.contains("broken.yml:"), "{}", run.stderr);
-    let run = world.run(["int", "absent.yml"]).failure(3);
+    let run = world.run(["int", "absent.yml"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
     world.write("directory/m.yml", "a: 1\n");
-    let run = world.run(["int", "directory/n.yml"]).failure(3);
+    let run = world.run(["int", "directory/n.yml"]).exits_with(3);
     let near = "error: manifest 'directory/n.yml' does not exist; did you mean 'directory/m.yml'?\n";
     assert_eq!(run.stderr, near);
-    let run = world.run(["int", "directory"]).failure(3);
+    let run = world.run(["int", "directory"]).exits_with(3);
     assert!(run.stderr.contains("manifest 'directory' is a directory"), "{}", run.stderr);
     world.write("m.yml", "a: 1\n");
     // The error does not repeat the text, which may be a value without its name.
-    let run = world.run(["int", "m.yml", "-v", "no-equals-sign"]).failure(2);
+    let run = world.run(["int", "m.yml", "-v", "no-equals-sign"]).exits_with(2);
     assert!(run.stderr.contains("NAME=VALUE") && !run.stderr.contains("no-equals-sign"), "{run:?}");
 }
 

@@ -12,7 +12,7 @@ const FAILS: [&str; 2] = ["delete-env", "-"];
 #[test]
 fn plain_prints_the_error_at_the_start_of_a_line_on_stderr() {
     let world = World::new();
-    let run = world.run(FAILS).failure(2);
+    let run = world.run(FAILS).exits_with(2);
     assert_eq!(run.stdout, "");
     insta::assert_snapshot!(world.normalise(&run.stderr), @r"
     error: a manifest from standard input ('-') has no default state file
@@ -23,7 +23,7 @@ fn plain_prints_the_error_at_the_start_of_a_line_on_stderr() {
 #[test]
 fn json_ends_with_the_result_object() {
     let world = World::new();
-    let run = world.run(["--json", FAILS[0], FAILS[1]]).failure(2);
+    let run = world.run(["--json", FAILS[0], FAILS[1]]).exits_with(2);
     assert_eq!(run.stderr, "");
     run.json();
     let last = world.normalise(run.stdout.lines().last().unwrap());
@@ -37,7 +37,7 @@ fn tty_flag_selects_the_terminal_view() {
     for (variable, flag) in [(None, Some("--tty")), (Some(("BOSH_TTY", "true")), None)] {
         let mut command = world.monopile(flag.into_iter().chain(FAILS));
         command.envs(variable);
-        let run = world.finish(command).failure(2);
+        let run = world.finish(command).exits_with(2);
         assert!(run.stderr.starts_with("\x1b[31merror:\x1b[0m a manifest"), "{:?}", run.stderr);
     }
 }
@@ -49,7 +49,7 @@ fn colours_can_be_disabled() {
     by_variable.env("NO_COLOR", "1");
     let by_flag = world.monopile(["--tty", "--no-color"].into_iter().chain(FAILS));
     for command in [by_variable, by_flag] {
-        let run = world.finish(command).failure(2);
+        let run = world.finish(command).exits_with(2);
         assert!(!run.stderr.contains('\x1b') && run.stderr.starts_with("error: "), "{:?}", run.stderr);
     }
 }
@@ -76,7 +76,7 @@ fn log_path_gets_a_private_log() {
     let world = World::new();
     let mut command = world.monopile(FAILS);
     command.env("BOSH_LOG_LEVEL", "debug").env("BOSH_LOG_PATH", world.path("log"));
-    world.finish(command).failure(2);
+    world.finish(command).exits_with(2);
     let mode = world.path("log").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -26,7 +26,7 @@ const COMMANDS: [&str; 19] = [
 
 #[test]
 fn without_a_command_help_is_shown_as_an_error() {
-    let run = World::new().run::<&str>([]).failure(2);
+    let run = World::new().run::<&str>([]).exits_with(2);
     assert!(run.stderr.contains("Usage: monopile") && run.stdout.is_empty());
 }
 
@@ -140,7 +140,7 @@ fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
         let help = World::new().run(&words).success().stdout;
         assert_eq!(help.contains("--wait-for-lock"), offers, "{command}");
     }
-    let run = World::new().run(["status", "absent.yml", "--wait-for-lock", "1s"]).failure(3);
+    let run = World::new().run(["status", "absent.yml", "--wait-for-lock", "1s"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
 }
 
@@ -149,11 +149,11 @@ fn director_commands_are_not_taken_for_typos() {
     for words in
         [vec!["deploy", "m.yml"], vec!["-e", "vbox", "-d", "x", "vms"], vec!["-n", "run-errand", "smoke"]]
     {
-        let run = World::new().run(&words).failure(2);
+        let run = World::new().run(&words).exits_with(2);
         assert!(run.stderr.contains("needs a BOSH director: use `bosh -e "), "{}", run.stderr);
         assert!(!run.stderr.contains("similar"), "{}", run.stderr);
     }
-    let run = World::new().run(["cloudcheck", "absent.yml"]).failure(3);
+    let run = World::new().run(["cloudcheck", "absent.yml"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
 }
 
@@ -166,7 +166,7 @@ fn old_names_of_merged_commands_still_work() {
         (&["stemcells"], &["state", "show", "--only", "stemcells"]),
         (&["cpis"], &["cpi", "list"]),
     ] {
-        let [old, new] = [old, new].map(|words| world.run([words, &["absent.yml"]].concat()).failure(3));
+        let [old, new] = [old, new].map(|words| world.run([words, &["absent.yml"]].concat()).exits_with(3));
         assert_eq!((&old.stdout, &old.stderr), (&new.stdout, &new.stderr));
     }
 }
@@ -195,14 +195,14 @@ fn clap_errors_exit_with_usage_code() {
         vec!["cpi-exec"],
         vec!["cpi-exec", "no-such-cpi", "--config", "x"],
     ] {
-        let run = World::new().run(&args).failure(2);
+        let run = World::new().run(&args).exits_with(2);
         assert!(run.stdout.is_empty() && run.stderr.starts_with("error: "), "{args:?}: {}", run.stderr);
     }
 }
 
 #[test]
 fn usage_errors_are_json_with_json_flag() {
-    let run = World::new().run(["--json", "create-env", "--no-such-flag"]).failure(2);
+    let run = World::new().run(["--json", "create-env", "--no-such-flag"]).exits_with(2);
     let lines = run.json();
     assert_eq!(lines.len(), 1, "{}", run.stdout);
     assert_eq!(lines[0]["event"], "run_finished");
@@ -214,9 +214,9 @@ fn usage_errors_are_json_with_json_flag() {
 /// Every error has hints, also that of an argument.
 #[test]
 fn errors_of_arguments_have_hints() {
-    let text = World::new().run(["create-env", "--vars-stor", "x"]).failure(2).stderr;
+    let text = World::new().run(["create-env", "--vars-stor", "x"]).exits_with(2).stderr;
     assert!(text.contains("\n  hint: a similar argument exists: '--vars-store'\n"), "{text}");
-    let line = World::new().run(["--json", "creat-env"]).failure(2).json().remove(0);
+    let line = World::new().run(["--json", "creat-env"]).exits_with(2).json().remove(0);
     let hint = line["hints"][0].as_str().unwrap();
     assert!(hint.starts_with("a similar subcommand exists: 'create-env'"), "{hint}");
 }
@@ -230,10 +230,10 @@ fn state_in_place_of_the_manifest_is_named() {
         ("logs", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
         ("status", "bosh-state.json' cannot be used\n  cause: not valid JSON, line 1"),
     ] {
-        let run = world.run([command, "bosh-state.json"]).failure(3);
+        let run = world.run([command, "bosh-state.json"]).exits_with(3);
         assert!(run.stderr.contains(said), "{command}: {}", run.stderr);
     }
-    let run = world.run(["state", "show", "a-state.json"]).failure(3);
+    let run = world.run(["state", "show", "a-state.json"]).exits_with(3);
     assert!(run.stderr.contains("/a-state.json'\n"), "{}", run.stderr);
     assert!(run.stderr.contains("`monopile create-env MANIFEST --state a-state.json`"), "{}", run.stderr);
 }
@@ -241,7 +241,7 @@ fn state_in_place_of_the_manifest_is_named() {
 #[test]
 fn manifest_from_standard_input_needs_a_state_path() {
     for command in ["create-env", "delete-env"] {
-        let run = World::new().run(["-n", command, "-"]).failure(2);
+        let run = World::new().run(["-n", command, "-"]).exits_with(2);
         assert!(run.stderr.contains("--state"), "{}", run.stderr);
     }
 }

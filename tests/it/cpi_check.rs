@@ -217,7 +217,7 @@ fn finds((bug, checks, reason): Planted) {
     if bug == "attach-destroys" {
         vm_is_lost_by(checks[0], &report);
     }
-    run.failure(1);
+    run.exits_with(1);
 
     let left: BTreeSet<String> = report["left_behind"]
         .as_array()
@@ -388,9 +388,9 @@ fn call_prints_the_exchange_without_secrets() {
     let run = author.run("call", &["delete_disk", &disk]).success();
     assert!(!run.stdout.contains("Problem"), "{}", run.stdout);
 
-    let run = author.run("call", &["delete_dsk", "x"]).failure(1);
+    let run = author.run("call", &["delete_dsk", "x"]).exits_with(1);
     assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
-    let run = author.run("call", &["delete_disk"]).failure(1);
+    let run = author.run("call", &["delete_disk"]).exits_with(1);
     assert!(run.stderr.contains("usage: delete_disk DISK_CID"), "{}", run.stderr);
     let run = author.run("call", &["has_disk", "no-such", "--json"]).success();
     let call: Value = serde_json::from_str(&run.stdout).unwrap();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::hello::Hello;
 use crate::support::keys::Certificate;
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 const NAMES: [&str; 3] = ["mbus_bootstrap_password", "default_ca", "mbus_bootstrap_ssl"];
 
@@ -22,7 +22,7 @@ fn files(hello: &Hello) -> Vec<String> {
 fn stops(hello: &Hello, text: &str) {
     let before = (files(hello), hello.state());
     for command in ["plan", "create-env"] {
-        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         for text in NAMES.iter().copied().chain([text, "--new-credentials"]) {
             assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
         }
@@ -38,8 +38,13 @@ fn stops(hello: &Hello, text: &str) {
 fn missing_vars_store_stops_the_run() {
     let mut hello = Hello::new();
     // The first deploy fails after it has created a VM.
-    hello.script(Script::speaking(Dialect::Local).fail("create_disk", 9, "Bosh::Clouds::CloudError", false));
-    hello.create(&[]).failure(1);
+    hello.script(Script::with_info(InfoAnswer::Local).fail(
+        "create_disk",
+        9,
+        "Bosh::Clouds::CloudError",
+        false,
+    ));
+    hello.create(&[]).exits_with(1);
     let known = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
         assert!(known["digests"][name].is_string(), "{known}");
@@ -49,14 +54,14 @@ fn missing_vars_store_stops_the_run() {
     let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &[]);
     stops(&hello, &store);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.ask().1, 1);
     hello.requests();
     stops(&hello, &store);
     // A command that only reads generates nothing either.
     for command in ["status", "logs"] {
-        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         assert!(run.stderr.contains(&store) && !run.stderr.contains("--new-credentials"), "{}", run.stderr);
     }
 
@@ -220,7 +225,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let list = values.as_object_mut().unwrap().remove("monopile_previous").unwrap();
     hello.world.write("creds.yml", values.to_string());
-    let run = hello.world.finish(hello.command("status", &["--no-cpi"])).failure(5);
+    let run = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(5);
     assert!(run.stderr.contains("(401)"), "{}", run.stderr);
     values["monopile_previous"] = list;
     hello.world.write("creds.yml", values.to_string());
@@ -250,9 +255,9 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     assert_eq!(hello.ask().1, 1);
     let_expire(&hello);
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
-    let run = status().failure(5);
+    let run = status().exits_with(5);
     assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
-    let run = hello.world.finish(hello.command("restart", &[])).failure(5);
+    let run = hello.world.finish(hello.command("restart", &[])).exits_with(5);
     for text in ["monopile vars rotate STORE NAME", "clock says"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
@@ -267,7 +272,7 @@ fn vm_with_expired_certificate_is_stopped_after_rotation() {
     let current = values["mbus_bootstrap_ssl"]["certificate"].clone();
     values["monopile_previous"][0]["mbus_bootstrap_ssl"]["certificate"] = current;
     hello.world.write("creds.yml", values.to_string());
-    let run = status().failure(5);
+    let run = status().exits_with(5);
     assert!(run.stderr.contains("certificate expired"), "{}", run.stderr);
     hello.world.write("creds.yml", rotated);
 
@@ -296,7 +301,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
         hello.world.run(words.iter().chain(&declared).chain(more)).success()
     };
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
-    status().failure(5);
+    status().exits_with(5);
 
     // Rotate and deploy. The new VM gets the new certificate, and the old VM is stopped through its agent.
     let run = rotate(&[]);

@@ -8,7 +8,7 @@ use age::x25519::Identity;
 
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 const ARMOR: &str = "-----BEGIN AGE ENCRYPTED FILE-----\n";
 
@@ -54,7 +54,7 @@ fn all_files_are_encrypted_from_the_first_write() {
 
     let identity = ["--identity", "key.txt"];
     let show = |more: &[&str]| hello.world.finish(hello.state_command(&[&["state", "show"], more].concat()));
-    let refused = show(&[]).failure(3);
+    let refused = show(&[]).exits_with(3);
     assert!(
         refused.stderr.contains("encrypted with age") && refused.stderr.contains("--identity"),
         "{}",
@@ -62,12 +62,12 @@ fn all_files_are_encrypted_from_the_first_write() {
     );
     assert!(show(&identity).success().stdout.contains("vm-"));
     hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
-    let refused = show(&["--identity", "other.txt"]).failure(3);
+    let refused = show(&["--identity", "other.txt"]).exits_with(3);
     assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
 
     // An operator who can decrypt the state still cannot write it in plain text by accident.
     let before = hello.world.read("state.json");
-    let refused = hello.create(&["--identity", "key.txt", "--recreate"]).failure(2);
+    let refused = hello.create(&["--identity", "key.txt", "--recreate"]).exits_with(2);
     assert!(refused.stderr.contains("would write it in plain text"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--encrypt-to"), "{}", refused.stderr);
     assert_eq!(hello.world.read("state.json"), before);
@@ -75,7 +75,7 @@ fn all_files_are_encrypted_from_the_first_write() {
     assert!(listed.stdout.contains("mbus_bootstrap_password"), "{}", listed.stdout);
     let refused =
         hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password", "--identity", "key.txt"]);
-    assert!(refused.failure(2).stderr.contains("is encrypted, but no recipients are given"));
+    assert!(refused.exits_with(2).stderr.contains("is encrypted, but no recipients are given"));
 
     // The recipients are in a file; the environment names both files.
     hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
@@ -99,7 +99,7 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     let encrypted = world.read("s.yml");
     assert!(encrypted.starts_with(ARMOR));
     let get = ["vars", "get", "s.yml", "/password"];
-    let refused = world.run(get).failure(3);
+    let refused = world.run(get).exits_with(3);
     assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
     let read = |words: &[&str]| world.run([words, &["--identity", "key.txt"]].concat()).success().stdout;
     let password = read(&get);
@@ -110,7 +110,7 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     assert!(read(&["vars", "list", "s.yml"]).contains("password"));
     assert!(read(&["vars", "check", "s.yml", "-l", "m.yml"]).contains("nothing needs attention"));
     assert_eq!(world.read("s.yml"), encrypted, "it was written");
-    let refused = world.run(["int", "s.yml", "--path", "/password"]).failure(3);
+    let refused = world.run(["int", "s.yml", "--path", "/password"]).exits_with(3);
     assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);
 }
 
@@ -145,7 +145,7 @@ fn killed_run_leaves_no_plain_text_and_can_resume() {
     hello.wait_until_idle();
     check_all_sealed(&hello, 3);
     assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
@@ -172,7 +172,7 @@ fn bucket_holds_no_plain_text() {
         assert!(bucket.read(&key).starts_with(ARMOR), "{key}");
     }
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &to).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
@@ -200,7 +200,7 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
         let code = if flags[1] == "missing" { 3 } else { 2 };
-        let refused = hello.create(&flags).failure(code);
+        let refused = hello.create(&flags).exits_with(code);
         assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
         let said = refused.stdout + &refused.stderr;
         assert!(!said.contains("NOTREALLY") && !said.contains("age1nobody"), "{said}");
@@ -257,12 +257,12 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     // A removed recipient can no longer read anything.
     nothing(&theirs, "other.txt");
     let show = |key: &str| hello.world.finish(hello.state_command(&["state", "show", "--identity", key]));
-    let refused = show("key.txt").failure(3);
+    let refused = show("key.txt").exits_with(3);
     assert!(refused.stderr.contains("not for the identity"), "{}", refused.stderr);
     assert!(show("other.txt").success().stdout.contains("vm-"));
     let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "other.txt"]));
     assert!(versions.success().stdout.contains("stemcell-"));
-    hello.create(&["--encrypt-to", &mine, "--identity", "key.txt"]).failure(3);
+    hello.create(&["--encrypt-to", &mine, "--identity", "key.txt"]).exits_with(3);
     hello.delete(&["--encrypt-to", &theirs, "--identity", "other.txt"]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

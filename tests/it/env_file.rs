@@ -90,12 +90,12 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 #[test]
 fn manifest_is_required_without_an_env_file() {
     let world = world();
-    let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).failure(2);
+    let refused = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
     assert!(refused.stderr.contains("<MANIFEST>") && !refused.stderr.contains("hint"), "{}", refused.stderr);
     for (args, hint) in
         [(&["status"][..], true), (&["delete-disk", "x"], false), (&["render-template"], false)]
     {
-        let refused = world.finish(inside(&world, ".", args)).failure(2);
+        let refused = world.finish(inside(&world, ".", args)).exits_with(2);
         assert_eq!(refused.stderr.contains("hint: an env file .monopile.yml"), hint, "{}", refused.stderr);
     }
     let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
@@ -103,7 +103,7 @@ fn manifest_is_required_without_an_env_file() {
     // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
     world.finish(inside(&world, "env", &["trust"])).success();
-    world.finish(inside(&world, "env", &["int"])).failure(2);
+    world.finish(inside(&world, "env", &["int"])).exits_with(2);
     let run = world.finish(inside(&world, "env", &["int", "bosh.yml", "--path", "/name"])).success();
     assert_eq!(run.stdout, "x\n");
 }
@@ -129,13 +129,13 @@ fn rejects_unknown_keys_and_names_their_line() {
         world.write(".monopile.yml", text);
         // This fails if the file is not valid.
         world.run(["trust"]);
-        let run = world.run(["create-env"]).failure(3);
+        let run = world.run(["create-env"]).exits_with(3);
         assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
         assert!(run.stderr.contains("--no-env-file ignores the env file"), "{}", run.stderr);
-        let json = world.run(["--json", "create-env"]).failure(3);
+        let json = world.run(["--json", "create-env"]).exits_with(3);
         assert_eq!(json.json().last().unwrap()["exit_code"], 3);
     }
-    let run = world.run(["create-env", "--env-file", "none.yml"]).failure(3);
+    let run = world.run(["create-env", "--env-file", "none.yml"]).exits_with(3);
     assert!(run.stderr.contains("env file 'none.yml' does not exist"), "{}", run.stderr);
 }
 
@@ -173,12 +173,12 @@ fn vars_and_state_commands_use_the_env_file() {
     assert_ne!(world.read("creds.yml"), before);
     world.write("creds.yml", "p: {not: a password}\n");
     // The manifest of the env file declares the value.
-    world.run(["vars", "check"]).failure(3);
-    let run = world.run(["state", "show"]).failure(3);
+    world.run(["vars", "check"]).exits_with(3);
+    let run = world.run(["state", "show"]).exits_with(3);
     assert!(run.stderr.contains("dir/s.json"), "{}", run.stderr);
-    let run = world.run(["state", "show", "--no-env-file"]).failure(2);
+    let run = world.run(["state", "show", "--no-env-file"]).exits_with(2);
     assert!(run.stderr.contains("no environment is named"), "{}", run.stderr);
-    let run = world.run(["state", "backup", "--state", "t.json", "--keep"]).failure(3);
+    let run = world.run(["state", "backup", "--state", "t.json", "--keep"]).exits_with(3);
     assert!(run.stderr.contains("t.json") && !run.stderr.contains("s.json"), "{}", run.stderr);
 }
 
@@ -192,7 +192,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
     let refused = |text: &str, args: &[&str], code: i32| {
         world.write(".monopile.yml", format!("manifest: bosh.yml\n{text}\n"));
         world.run(["trust"]).success();
-        world.run(args).failure(code).stderr
+        world.run(args).exits_with(code).stderr
     };
     // Each value is validated like the flag.
     for (text, expected) in [
@@ -232,7 +232,7 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
     world.write(".monopile.yml", "manifest: secret.yml\nvars: {secret: s3cret-in-env-file}\n");
     let said = world.run(["trust"]).success();
     assert!(!said.stdout.contains("s3cret-in-env-file"), "{}", said.stdout);
-    let said = world.run(["create-env"]).failure(3);
+    let said = world.run(["create-env"]).exits_with(3);
     assert!(!said.stderr.contains("s3cret-in-env-file"), "{}", said.stderr);
 }
 
@@ -291,7 +291,7 @@ fn discovered_env_file_is_used_only_after_trust() {
         &["--json", "cpi", "info"],
         &["-n", "delete-env"],
     ] {
-        let run = world.finish(inside(&world, "repo", args)).failure(3);
+        let run = world.finish(inside(&world, "repo", args)).exits_with(3);
         let said = run.stdout + &run.stderr;
         for part in [
             "the env file '.monopile.yml' is not trusted yet",
@@ -308,7 +308,7 @@ fn discovered_env_file_is_used_only_after_trust() {
     }
     assert!(!world.exists("ran"));
     // The command of the hint can be pasted.
-    let refused = world.finish(inside(&world, "repo", &["int"])).failure(3);
+    let refused = world.finish(inside(&world, "repo", &["int"])).exits_with(3);
     let command = refused.stderr.lines().find_map(|line| line.split_once(": `monopile trust "));
     let file = command.unwrap().1.trim().trim_end_matches('`').to_owned();
     let trusted = world.run(["trust", &file]).success();
@@ -317,21 +317,21 @@ fn discovered_env_file_is_used_only_after_trust() {
     // A change of the file ends the trust, and so does another path.
     let text = world.read("repo/.monopile.yml");
     world.write("repo/.monopile.yml", format!("{text}parallel: 2\n"));
-    world.finish(inside(&world, "repo", &["int"])).failure(3);
+    world.finish(inside(&world, "repo", &["int"])).exits_with(3);
     world.write("repo/.monopile.yml", &text);
     world.finish(inside(&world, "repo", &["int"])).success();
     world.write("copy/.monopile.yml", &text);
     world.write("copy/bosh.yml", "name: y\n");
-    world.finish(inside(&world, "copy", &["int"])).failure(3);
+    world.finish(inside(&world, "copy", &["int"])).exits_with(3);
     // `--env-file` names it, and needs no trust.
     world.finish(inside(&world, "copy", &["int", "--env-file", ".monopile.yml"])).success();
     let revoked = world.finish(inside(&world, "repo", &["trust", "--revoke", "--json"])).success();
     let document: serde_json::Value = serde_json::from_str(&revoked.stdout).unwrap();
     assert_eq!(document["trusted"], false);
-    world.finish(inside(&world, "repo", &["int"])).failure(3);
+    world.finish(inside(&world, "repo", &["int"])).exits_with(3);
     let again = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
     assert!(again.stdout.contains("was not trusted"), "{}", again.stdout);
-    let nothing = world.run(["trust"]).failure(2);
+    let nothing = world.run(["trust"]).exits_with(2);
     assert!(nothing.stderr.contains("there is no .monopile.yml"), "{}", nothing.stderr);
 }
 
@@ -366,7 +366,7 @@ fn rejects_a_link_that_leaves_the_directory() {
     std::fs::create_dir(world.path("evil")).unwrap();
     world.write("evil/bosh.yml", "name: evil\n");
     symlink(world.path("env/.monopile.yml"), world.path("evil/.monopile.yml")).unwrap();
-    let run = world.finish(inside(&world, "evil", &["int"])).failure(3);
+    let run = world.finish(inside(&world, "evil", &["int"])).exits_with(3);
     assert!(run.stderr.contains("outside of its directory"), "{}", run.stderr);
     // If the file is named, its paths are relative to its real directory.
     let named = world.finish(inside(&world, "evil", &["int", "--env-file", ".monopile.yml"])).success();
@@ -388,6 +388,6 @@ fn rejects_a_link_that_leaves_the_directory() {
 fn rejects_endless_files() {
     let world = World::new();
     symlink("/dev/zero", world.path("zero")).unwrap();
-    let run = world.run(["int", "--env-file", "zero"]).failure(3);
+    let run = world.run(["int", "--env-file", "zero"]).exits_with(3);
     assert!(run.stderr.contains("larger than 1 MiB"), "{}", run.stderr);
 }

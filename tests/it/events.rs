@@ -61,7 +61,7 @@ fn all_events_match_the_schema_and_every_kind_occurs() {
     warned.env("XDG_STATE_HOME", kept_nowhere);
     check(&hello.world.finish(warned), &mut seen);
     hello.world.write("two.yml", "- {type: replace, path: /instance_groups/0/instances, value: 2}\n");
-    check(&hello.create(&["--json", "-o", "two.yml"]).failure(3), &mut seen);
+    check(&hello.create(&["--json", "-o", "two.yml"]).exits_with(3), &mut seen);
     check(&hello.delete(&["--json"]).success(), &mut seen);
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let described: BTreeSet<String> = schema["$defs"]

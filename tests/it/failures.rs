@@ -18,7 +18,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 use crate::support::{Run, full_sweep, long_form};
 
 /// A kind of failure.
@@ -54,7 +54,7 @@ const ERROR: &str = r#"{"result": null, "error": {"type": "Bosh::Clouds::CloudEr
 
 impl Failure {
     /// Returns the script that makes this call fail.
-    fn script(self, dialect: Dialect, call: &CallPoint) -> Script {
+    fn script(self, info: InfoAnswer, call: &CallPoint) -> Script {
         let fail = |ok_to_retry| Reaction::Fail {
             error_type: "Bosh::Clouds::CloudError".to_owned(),
             message: "it broke".to_owned(),
@@ -62,7 +62,7 @@ impl Failure {
         };
         let print = |answer: &str| format!("printf '%s' '{answer}'");
         let (last, reaction) = match self {
-            Failure::Hang => return Script::at(call.number, Interruption::Hold).in_dialect(dialect),
+            Failure::Hang => return Script::at(call.number, Interruption::Hold).and_info(info),
             Failure::Error => (call.nth, fail(false)),
             Failure::RetryOnce => (call.nth, fail(true)),
             Failure::RetryForever => (usize::MAX, fail(true)),
@@ -75,7 +75,7 @@ impl Failure {
                 (call.nth, Reaction::After(print("{\"result\": [[7]], \"error\": null}")))
             }
         };
-        Script::speaking(dialect).on(&call.method, (call.nth, last), reaction)
+        Script::with_info(info).on(&call.method, (call.nth, last), reaction)
     }
 
     /// Returns true if the work may be done without a usable answer.
@@ -108,15 +108,15 @@ const STAGES: [&str; 4] = ["create", "redeploy", "recreate", "delete"];
 /// One life under one contract.
 struct FailureLife {
     hello: Hello,
-    dialect: Dialect,
+    info: InfoAnswer,
     context: String,
     leaks: Vec<String>,
 }
 
 impl FailureLife {
-    fn new(dialect: Dialect) -> Self {
+    fn new(info: InfoAnswer) -> Self {
         let mut hello = Hello::new();
-        if dialect != Dialect::Local {
+        if info != InfoAnswer::Local {
             let manifest = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(manifest.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", ""));
@@ -127,7 +127,7 @@ impl FailureLife {
             );
             hello.ops("registry.yml", &op);
         }
-        FailureLife { hello, dialect, context: String::new(), leaks: Vec::new() }
+        FailureLife { hello, info, context: String::new(), leaks: Vec::new() }
     }
 
     fn command(&self, stage: usize, more: &[&str]) -> Command {
@@ -153,14 +153,14 @@ impl FailureLife {
     }
 
     fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
-        self.context = format!("{:?}, {}, {disturbance:?}", self.dialect, STAGES[stage]);
+        self.context = format!("{:?}, {}, {disturbance:?}", self.info, STAGES[stage]);
         self.begin(stage);
         let Some((point, failure)) = disturbance else {
-            self.hello.script(Script::speaking(self.dialect));
+            self.hello.script(Script::with_info(self.info));
             let run = self.run(stage, &[]);
             return self.expect(&run, 0);
         };
-        self.hello.script(failure.script(self.dialect, point));
+        self.hello.script(failure.script(self.info, point));
         self.hello.requests();
         // A call of a hanging CPI is left running. Any other call ends before this timeout.
         let timeout_flags: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
@@ -179,7 +179,7 @@ impl FailureLife {
                 self.check_what_may_exist(point, &run);
             }
             self.check_all_is_known(point);
-            self.hello.script(Script::speaking(self.dialect));
+            self.hello.script(Script::with_info(self.info));
         }
         if failed {
             self.again(stage, point, *failure);
@@ -312,10 +312,10 @@ impl FailureLife {
 }
 
 /// Runs an undisturbed life, and returns the state after each deploy and the calls of each stage.
-fn reference(dialect: Dialect) -> ([Value; 3], [Vec<CallPoint>; 4]) {
+fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
     let mut points: [Vec<CallPoint>; 4] = Default::default();
-    let mut life = FailureLife::new(dialect);
+    let mut life = FailureLife::new(info);
     life.hello.requests();
     life.live(&[None, None, None, None], |stage, life| {
         if stage < 3 {
@@ -336,8 +336,8 @@ fn reference(dialect: Dialect) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     (states, points)
 }
 
-fn sweep(dialect: Dialect) {
-    let (states, calls) = reference(dialect);
+fn sweep(info: InfoAnswer) {
+    let (states, calls) = reference(info);
     let points = [0, 1, 2, 3].map(|stage: usize| {
         let all: Vec<(CallPoint, Failure)> =
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();
@@ -362,7 +362,7 @@ fn sweep(dialect: Dialect) {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(disturbances) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    let mut life = FailureLife::new(dialect);
+                    let mut life = FailureLife::new(info);
                     life.live(disturbances, |stage, life| {
                         if stage < 3 {
                             let state = life.hello.normalised_state();
@@ -380,7 +380,7 @@ fn sweep(dialect: Dialect) {
     });
     let leaks = leaks.into_inner().unwrap();
     eprintln!(
-        "failures of a CPI that speaks {dialect:?}: {} at {} calls in {} lives and {:.0} s; {} leaks",
+        "failures of a CPI with {info:?} for `info`: {} at {} calls in {} lives and {:.0} s; {} leaks",
         points.iter().map(Vec::len).sum::<usize>(),
         calls.iter().map(Vec::len).sum::<usize>(),
         lives.len(),
@@ -392,10 +392,10 @@ fn sweep(dialect: Dialect) {
 
 #[test]
 fn failing_cpi_calls_lose_no_resource() {
-    sweep(Dialect::Local);
+    sweep(InfoAnswer::Local);
 }
 
 #[test]
 fn failing_cpi_calls_of_version_1_lose_no_resource() {
-    sweep(Dialect::Version(1));
+    sweep(InfoAnswer::Version(1));
 }

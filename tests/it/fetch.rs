@@ -71,7 +71,7 @@ impl Fetching {
     /// Runs a command that must fetch all artifacts.
     #[track_caller]
     fn fetches(&self, command: Command) -> Run {
-        let run = self.world.finish(command).failure(3);
+        let run = self.world.finish(command).exits_with(3);
         assert!(
             run.stderr.contains("has no job 'absent'") || run.stdout.contains("has no job 'absent'"),
             "{run:?}"
@@ -116,7 +116,7 @@ fn http_errors_and_digest_errors_differ() {
     let fetching = Fetching::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
     fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(
         run.stderr.contains("404 Not Found") && run.stderr.contains("release 'x' cannot be used"),
         "{}",
@@ -125,14 +125,14 @@ fn http_errors_and_digest_errors_differ() {
 
     let server = Server::of_file(&fetching.release);
     fetching.manifest(&server.url("/x.tgz"), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).failure(3);
+    let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
     assert!(run.stderr.contains(&sha1(&fetching.release)), "{}", run.stderr);
 
     // A local file must match its digest as well.
     let path = fetching.world.write("x.tgz", &fetching.release);
     fetching.manifest(&format!("file://{}", path.display()), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).failure(3);
+    let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
     assert!(!fetching.world.exists("e-state.json"), "nothing was deployed");
 }
@@ -145,7 +145,7 @@ fn credentials_are_never_shown() {
         let url = format!("http://user:pa%73sword@localhost:{}/x.tgz?sig=t0ken", server.port());
         fetching.manifest(&url, "sha1:zz");
         let unreadable =
-            fetching.world.finish(fetching.command(&["--verbose", "--verbose", "--verbose"])).failure(3);
+            fetching.world.finish(fetching.command(&["--verbose", "--verbose", "--verbose"])).exits_with(3);
         fetching.manifest(&url, &sha1(b"x"));
         let mut command = fetching.command(&["--verbose", "--verbose", "--verbose"]);
         command.env("HTTP_PROXY", "http://me:pr0xypass@nowhere.invalid:1");
@@ -320,7 +320,7 @@ fn proxy_variables_are_honoured() {
     assert_eq!(http.targets().len(), 2);
     let mut command = fetching.command(&[]);
     command.env("BOSH_ALL_PROXY", "gopher://x");
-    let run = fetching.world.finish(command).failure(3);
+    let run = fetching.world.finish(command).exits_with(3);
     assert!(run.stderr.contains("BOSH_ALL_PROXY"), "{}", run.stderr);
 }
 
@@ -401,7 +401,7 @@ fn downloads_go_through_a_jumpbox() {
 
     let mut command = fetching.command(&["--cache-dir", "other"]);
     command.env("BOSH_ALL_PROXY", proxy("host_key"));
-    let run = fetching.world.finish(command).failure(1);
+    let run = fetching.world.finish(command).exits_with(1);
     assert!(run.stderr.contains("does not accept the private key"), "{}", run.stderr);
     assert_eq!(server.requests().len(), 2);
 }
@@ -436,11 +436,11 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     assert_eq!(socks.targets().len(), before);
 
     let quick = ["--agent-timeout", "1s"];
-    let refused = run("restart", &url("wr0ng"), &quick).failure(5);
+    let refused = run("restart", &url("wr0ng"), &quick).exits_with(5);
     assert!(refused.stderr.contains("the SOCKS proxy 127.0.0.1"), "{}", refused.stderr);
-    let refused = run("restart", &jumpbox("host_key"), &quick).failure(5);
+    let refused = run("restart", &jumpbox("host_key"), &quick).exits_with(5);
     assert!(refused.stderr.contains("does not accept the private key"), "{}", refused.stderr);
-    let invalid = run("status", "gopher://x", &[]).failure(3);
+    let invalid = run("status", "gopher://x", &[]).exits_with(3);
     assert!(invalid.stderr.contains("BOSH_ALL_PROXY"), "{}", invalid.stderr);
     hello.delete(&[]).success();
     drop(sshd);
@@ -484,7 +484,7 @@ fn stemcell_is_read_once_and_not_if_unchanged() {
         )
     };
     hello.ops("stemcell.yml", &ops(&sha1(b"another")));
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains(&format!("expected {}, found {digest}", sha1(b"another"))), "{}", run.stderr);
     assert_eq!(hello.requests().len(), 0, "no CPI was called");
     hello.world.write("stemcell.yml", ops(&digest));
@@ -534,7 +534,7 @@ fn failed_download_stops_the_others() {
     let stemcell = format!("http://localhost:{port}/s.tgz");
     fetching.manifest_of(&refusing.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
     let started = Instant::now();
-    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
@@ -550,7 +550,7 @@ fn all_failed_downloads_are_reported() {
     });
     let (release, stemcell) = (refusing.url("/x.tgz"), refusing.url("/s.tgz"));
     fetching.manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
-    let run = fetching.world.finish(fetching.command(&[])).failure(1);
+    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     for line in [
         "error: 2 artifacts cannot be used:\n".to_owned(),
         format!("  the stemcell: downloading '{stemcell}' failed: "),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::tarballs::{StemcellTarball, sha1, sha256};
 
 const GREETING: &str = "\
@@ -124,7 +124,7 @@ fn missing_program_is_reported_before_any_effect() {
     assert!(manifest.contains("needs: {perl: perl}"), "{manifest}");
     hello.world.write(stemcell, manifest.replace("{perl: perl}", "{no-such-perl: perl}"));
     let builtin = |command: &str| hello.world.finish(hello.builtin_command(&[command], &["-n"]));
-    let run = builtin("create-env").failure(1);
+    let run = builtin("create-env").exits_with(1);
     assert!(run.stderr.contains("this machine lacks 'no-such-perl' (package 'perl')"), "{}", run.stderr);
     assert!(run.stderr.contains("`apt-get install perl`"), "{}", run.stderr);
     // Nothing was created, and there are no suspects.
@@ -188,15 +188,15 @@ fn larger_disk_keeps_its_data() {
 
     // An error is no answer that the CPI cannot.
     size(&mut hello, 2048);
-    let script = Script::speaking(Dialect::Local);
+    let script = Script::with_info(InfoAnswer::Local);
     hello.script(script.clone().fail("resize_disk", 1, "Bosh::Clouds::CloudError", false));
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("run the same command with --recreate-persistent-disks"), "{}", run.stderr);
     assert_eq!((&hello.state()["disks"][0]["size"], hello.calls("create_disk")), (&json!(1536), 0));
 
     // The outcome of the call is not known, so it is repeated, and then declined.
     hello.script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
-    hello.create(&[]).failure(1);
+    hello.create(&[]).exits_with(1);
     hello.script(script.without("resize_disk", 1));
     hello.requests();
     let run = hello.create(&[]).success();
@@ -228,7 +228,7 @@ fn larger_disk_keeps_its_data() {
     assert_eq!(state["current_disk_id"], state["disks"][0]["id"]);
 
     // A CPI without snapshots does not stop the run.
-    hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 0));
+    hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
     let run = hello.create(&["--recreate-persistent-disks", "--snapshot"]).success();
     assert!(run.stderr.contains("has no snapshot, because the CPI cannot"), "{}{}", run.stdout, run.stderr);
     assert_eq!(hello.calls("snapshot_disk"), 1);

@@ -70,10 +70,10 @@ fn rejects_a_damaged_release() {
     let release = ReleaseTarball::new("rel", "1").job(JobTarball::new("j")).wrong_sha1("job/j", &sha1(b"x"));
     release.write(&world.path("rel.tgz"));
     for args in [vec!["inspect-local-release", "rel.tgz"], vec!["sha2ify-release", "rel.tgz", "new.tgz"]] {
-        let run = world.run(&args).failure(3);
+        let run = world.run(&args).exits_with(3);
         assert!(run.stderr.contains("'j'") && run.stdout.is_empty(), "{run:?}");
     }
-    world.run(["inspect-local-release", "absent.tgz"]).failure(3);
+    world.run(["inspect-local-release", "absent.tgz"]).exits_with(3);
     assert!(!world.exists("new.tgz"));
 }
 
@@ -147,9 +147,10 @@ fn stemcell_is_repacked_with_requested_changes() {
     let empty = json(&world, &["inspect-local-stemcell", "empty.tgz"]);
     assert_eq!(empty["name"], before["name"]);
 
-    let run = world.run(["repack-stemcell", "--cloud-properties", "[1]", "stemcell.tgz", "x.tgz"]).failure(2);
+    let run =
+        world.run(["repack-stemcell", "--cloud-properties", "[1]", "stemcell.tgz", "x.tgz"]).exits_with(2);
     assert!(run.stderr.contains("cloud properties"), "{}", run.stderr);
-    world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).failure(1);
+    world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).exits_with(1);
     assert!(!world.exists("x.tgz"));
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }

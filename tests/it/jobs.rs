@@ -126,7 +126,7 @@ fn rejects_a_release_compiled_for_another_stemcell() {
     let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
     hello.ops("release.yml", &url);
 
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(
         run.stderr.contains("'ubuntu-jammy/1.5'") && run.stderr.contains("'local-hello/1.0'"),
         "{}",
@@ -141,7 +141,7 @@ fn rejects_a_release_compiled_for_another_stemcell() {
 fn failed_compilation_shows_the_script_output() {
     let hello = Hello::new();
     hello.world.write("hello/release/packages/greeting/packaging", "echo no such harbour >&2\nexit 3\n");
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("package 'greeting/"), "{}", run.stderr);
     assert!(run.stderr.contains("no such harbour"), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
@@ -164,7 +164,7 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
             /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
     );
     let secret = ["-v", "secret=quite-a-secret"];
-    let run = hello.create(&[&secret[..], &["--json"]].concat()).failure(1);
+    let run = hello.create(&[&secret[..], &["--json"]].concat()).exits_with(1);
     let events = run.json();
     let shown = events.iter().any(|event| {
         event["event"] == "stage_log"
@@ -191,7 +191,7 @@ fn failed_script_is_named_with_its_output() {
         "hello/release/jobs/hello/templates/pre-start.erb",
         "#!/bin/bash\necho the tide is too low >&2\nexit 1\n",
     );
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("pre-start") && run.stderr.contains("Failed Jobs: hello"), "{}", run.stderr);
     assert!(run.stderr.contains("the end of hello/pre-start.stderr.log:"), "{}", run.stderr);
     assert!(run.stderr.contains("the tide is too low"), "{}", run.stderr);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 const OLD: &str = "hello/bosh-deployments.yml";
 const DONE: &str = "hello/bosh-deployments.yml.migrated";
@@ -51,7 +51,7 @@ fn legacy_state_is_converted() {
     assert_eq!(hello.ask().1, 2, "the disk has grown and keeps its data");
     // The state is not converted a second time.
     hello.delete(&[]).success();
-    hello.delete(&[]).failure(3);
+    hello.delete(&[]).exits_with(3);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -68,7 +68,7 @@ fn rejects_an_ambiguous_legacy_state() {
     let hello = Hello::new();
     hello.world.write(OLD, "instances: [{vm_cid: a}, {vm_cid: b}]\n");
     for command in ["plan", "create-env", "delete-env"] {
-        let run = hello.world.finish(hello.command(command, &["-n"])).failure(3);
+        let run = hello.world.finish(hello.command(command, &["-n"])).exits_with(3);
         assert!(run.stderr.contains("it has 2 instances"), "{}", run.stderr);
         assert!(run.stderr.contains("monopile state import"), "{}", run.stderr);
     }
@@ -103,15 +103,15 @@ fn root_keeps_the_owner_of_the_state() {
     // A call whose answer cannot be used leaves the journal. The lock is checked during the call.
     let path = |name: &str| hello.world.path(name).display().to_string();
     let look = format!("stat -c '%u %g' {} > {}; echo", path("state.json.lock"), path("look"));
-    let script = Script::speaking(Dialect::Local).first("create_vm", 9, Reaction::Instead(look));
+    let script = Script::with_info(InfoAnswer::Local).first("create_vm", 9, Reaction::Instead(look));
     hello.script(script);
-    hello.create(&["--recreate"]).failure(1);
+    hello.create(&["--recreate"]).exits_with(1);
     assert_eq!(hello.world.read("look"), format!("{} {}\n", user.0, user.1));
     for name in ["state.json", "state.json.bak", "state.json.versions", "state.json.journal", "creds.yml"] {
         assert_eq!(owners(&hello.world.path(name)), of_user, "{name}");
     }
     assert!(std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().count() >= 2);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
     for name in ["state.json", "state.json.bak", "creds.yml"] {

@@ -73,8 +73,8 @@ fn dead_agent_is_an_error() {
     hello.create(&[]).success();
     kill_vm(&hello);
     for run in [
-        stop(&hello, &["--agent-timeout", "200ms"]).failure(5),
-        start(&hello, &["--agent-timeout", "200ms"]).failure(5),
+        stop(&hello, &["--agent-timeout", "200ms"]).exits_with(5),
+        start(&hello, &["--agent-timeout", "200ms"]).exits_with(5),
     ] {
         assert!(run.stderr.contains("cannot be reached: TCP: "), "{}", run.stderr);
         assert!(!run.stdout.contains("Succeeded"), "{}", run.stdout);
@@ -86,7 +86,7 @@ fn dead_agent_is_an_error() {
 #[test]
 fn stop_and_start_need_a_state() {
     let hello = Hello::new();
-    for run in [stop(&hello, &[]).failure(3), start(&hello, &[]).failure(3)] {
+    for run in [stop(&hello, &[]).exits_with(3), start(&hello, &[]).exits_with(3)] {
         assert!(run.stderr.contains("there is no state"), "{}", run.stderr);
     }
 }
@@ -99,7 +99,7 @@ fn wrong_password_fails_at_once() {
     let wrong = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
     hello.world.write("wrong.yml", wrong);
     let started = Instant::now();
-    let run = stop(&hello, &["-o", "wrong.yml", "--agent-timeout", "5m"]).failure(5);
+    let run = stop(&hello, &["-o", "wrong.yml", "--agent-timeout", "5m"]).exits_with(5);
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(run.stderr.contains("(401)") && !run.stderr.contains("wrong-one"), "{}", run.stderr);
 
@@ -116,7 +116,7 @@ fn agent_of_another_vm_gets_no_commands() {
     let mut state = hello.state();
     state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
     hello.world.write("state.json", state.to_string());
-    for run in [stop(&hello, &[]).failure(5), start(&hello, &[]).failure(5)] {
+    for run in [stop(&hello, &[]).exits_with(5), start(&hello, &[]).exits_with(5)] {
         assert!(run.stderr.contains("is not the agent of VM"), "{}", run.stderr);
     }
     assert!(hello.answers());

@@ -64,7 +64,7 @@ fn rejects_binaries_over_20_mib() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/package");
     let mut command = prepare(package);
     world.enter(&mut command).arg(&binary).env("CARGO_TARGET_DIR", world.path("target"));
-    let run = world.finish(command).failure(1);
+    let run = world.finish(command).exits_with(1);
     assert!(run.stderr.contains("has 20971521 bytes, and may have 20971520"), "{}", run.stderr);
     assert!(!world.path("target").exists());
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 use crate::support::{MONOPILE, Run};
 
 fn pipeline(name: &str) -> Value {
@@ -74,7 +74,7 @@ impl Ci {
         self.hello.go();
         let code = child.end().code();
         assert!(heard.is_some(), "the signal was not heard");
-        self.hello.script(Script::speaking(Dialect::Local));
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         code
     }
 
@@ -140,7 +140,7 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     assert_eq!(run("create-env").code, -1);
     run("keep").success();
     ci.hello.wait_until_idle();
-    ci.hello.script(Script::speaking(Dialect::Local));
+    ci.hello.script(Script::with_info(InfoAnswer::Local));
     ci.remove("work");
     let listed = ci.shell("git -C remote.git ls-tree --name-only state", ".").stdout;
     assert_eq!(listed, "state.tar.age\n");
@@ -210,7 +210,7 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     ci.checkout("build-1", "code/", "main");
     ci.hello.script(Script::at(3, Interruption::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
-    ci.hello.script(Script::speaking(Dialect::Local));
+    ci.hello.script(Script::with_info(InfoAnswer::Local));
     keep("build-1");
 
     // The next build has another directory. At an abort, SIGTERM stops it at a safe place.

@@ -184,7 +184,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     let mut life = PlanCheck::deployed();
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
-    let run = life.hello.create(&["-n"]).failure(1);
+    let run = life.hello.create(&["-n"]).exits_with(1);
     assert!(
         run.stderr.contains("in place failed") && run.stderr.contains("to go back: run create-env"),
         "{}",
@@ -197,7 +197,7 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     assert!(life.hello.answers());
     // This is the same with another changed property.
     failing(&mut life, true);
-    life.hello.create(&["-n"]).failure(1);
+    life.hello.create(&["-n"]).exits_with(1);
     failing(&mut life, false);
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
@@ -207,9 +207,9 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     // A template that cannot be rendered has no effect.
     let conf = life.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
     life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "<%= p('nope') %>");
-    let run = life.hello.world.finish(life.hello.command("plan", &[])).failure(3);
+    let run = life.hello.world.finish(life.hello.command("plan", &[])).exits_with(3);
     assert!(run.stderr.contains("nope"), "{}", run.stderr);
-    life.hello.create(&["-n"]).failure(3);
+    life.hello.create(&["-n"]).exits_with(3);
     assert!(life.hello.answers());
     life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
     life.finish("plan_repair");
@@ -221,7 +221,7 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
     assert_eq!(life.hello.ask().1, 1);
     let vm = life.hello.state()["current_vm_cid"].clone();
     failing(&mut life, true);
-    life.hello.create(&["-n"]).failure(1);
+    life.hello.create(&["-n"]).exits_with(1);
     assert_eq!(life.hello.state()["monopile"]["update_failed"], vm);
     failing(&mut life, false);
     let plan = life.hello.world.finish(life.hello.command("plan", &[])).success();
@@ -256,7 +256,7 @@ fn unresponsive_vm_is_replaced_on_change() {
         .hello
         .world
         .finish(life.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
-        .failure(7);
+        .exits_with(7);
     assert!(plan.stdout.contains("its agent does not answer"), "{}", plan.stdout);
     let run = life.hello.create(&["-n"]).success();
     assert!(run.stdout.contains("Replace the VM: its agent"), "{}", run.stdout);
@@ -279,7 +279,7 @@ fn saved_plan_is_executed_or_rejected() {
     plan(&life);
     // Credentials generated for a plan are discarded, so the deployed manifest has other ones.
     assert!(!life.hello.world.exists("creds.yml"));
-    life.hello.create(&["--plan", "plan.json"]).failure(3);
+    life.hello.create(&["--plan", "plan.json"]).exits_with(3);
     life.hello.create(&["-n"]).success();
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
@@ -288,7 +288,7 @@ fn saved_plan_is_executed_or_rejected() {
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(life.hello.ask().0, "Ahoy");
     let moved = |life: &PlanCheck, why: &str| {
-        let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+        let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);
     };
     moved(&life, "the state changed");
@@ -304,7 +304,7 @@ fn saved_plan_is_executed_or_rejected() {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
         *document.pointer_mut(of).unwrap() = name.into();
         life.hello.world.write("plan.json", document.to_string());
-        let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+        let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains(why), "{}", run.stderr);
     }
     life.hello.world.write("plan.json", text);
@@ -314,7 +314,7 @@ fn saved_plan_is_executed_or_rejected() {
     let mode = std::fs::metadata(life.hello.world.path("plan.json")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
     life.hello.world.write("plan.json", "{}");
-    let run = life.hello.create(&["--plan", "plan.json"]).failure(3);
+    let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
     assert!(run.stderr.contains("is not a plan of this version"), "{}", run.stderr);
     life.hello.delete(&[]).success();
 }

@@ -14,7 +14,7 @@ use crate::support::hello::Hello;
 use crate::support::island::Island;
 use crate::support::process::{RunToEnd, WaitForEnd, interrupt, next, pieces, prepare};
 use crate::support::pty::Pty;
-use crate::support::scripted::{Dialect, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 use crate::support::{MONOPILE, Run};
 
 const PASSWORD: &str = "r3gistry-canary";
@@ -233,7 +233,7 @@ fn registry_content_survives_a_kill() {
     assert_eq!(stored.len(), 1, "the CPI's settings are lost");
     assert!(far.hello.world.exists(format!("cloud/vms/{}", stored[0].0)));
 
-    far.hello.script(Script::speaking(Dialect::Local));
+    far.hello.script(Script::with_info(InfoAnswer::Local));
     let run = far.create(&["--verbose"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
     let again = far.stored();
@@ -248,7 +248,7 @@ fn registry_content_survives_a_kill() {
     // The run is also killed in the middle of a deletion.
     far.hello.script(Script::at(3, Interruption::After));
     assert_eq!(far.delete().code, -1);
-    far.hello.script(Script::speaking(Dialect::Local));
+    far.hello.script(Script::with_info(InfoAnswer::Local));
     far.delete().success();
     far.gone();
 }
@@ -397,7 +397,7 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     far.island.start_sshd("");
     far.island.keygen("stranger", "-t ed25519 -N ''");
     far.tunnel_with(&far.island.file("stranger"));
-    let run = far.create(&["--agent-timeout", "2s"]).failure(5);
+    let run = far.create(&["--agent-timeout", "2s"]).exits_with(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel`"), "a hint: {}", run.stderr);
     assert_eq!(vm(&far.hello.state()).get("ssh_host_key"), None, "no login succeeded");
@@ -405,7 +405,7 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
 
     far.island.stop_sshd();
     far.island.start_sshd("AllowTcpForwarding no");
-    let run = far.create(&["--agent-timeout", "2s"]).failure(5);
+    let run = far.create(&["--agent-timeout", "2s"]).exits_with(5);
     assert!(run.stderr.contains(&format!("refuses to forward its port {}", far.port)), "{}", run.stderr);
     assert!(run.stderr.contains("AllowTcpForwarding yes"), "{}", run.stderr);
 
@@ -487,12 +487,12 @@ fn passphrase_prompt_comes_before_any_effect() {
     far.island.keygen("locked", "-t ed25519 -N 'open sesame'");
     far.island.admit("locked");
     far.tunnel_with(&far.island.file("locked"));
-    let run = far.create(&[]).failure(3);
+    let run = far.create(&[]).exits_with(3);
     assert!(run.stderr.contains("it is protected by a passphrase"), "{}", run.stderr);
     assert!(run.stderr.contains("run the same command at a terminal"), "{}", run.stderr);
     assert!(!far.hello.world.exists("cloud"), "something was made");
 
-    let run = on_a_terminal(&far, &["wrong one", "open sesame"]).failure(0);
+    let run = on_a_terminal(&far, &["wrong one", "open sesame"]).exits_with(0);
     assert!(run.stdout.contains("the passphrase is wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("sesame"), "{}", run.stdout);
     assert_eq!(far.hello.ask().1, 1);
@@ -515,7 +515,7 @@ fn vm_on_the_local_network_needs_no_tunnel() {
     // Another run's registry holds the port. The environment stays unchanged.
     let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
     hello.requests();
-    let run = hello.create(&["--recreate"]).failure(1);
+    let run = hello.create(&["--recreate"]).exits_with(1);
     assert!(run.stderr.contains("starting the registry on 127.0.0.1:"), "{}", run.stderr);
     assert!(run.stderr.contains("registry.port"), "{}", run.stderr);
     assert_eq!(Hello::methods(&hello.requests()), ["info"]);
@@ -567,7 +567,7 @@ fn contract_v2_starts_no_registry_and_notes_it() {
 fn invalid_settings_fail_before_any_effect() {
     let mut hello = v1();
     hello.ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);
     assert!(run.stderr.contains("192.0.2.1 is not a loopback address"), "{}", run.stderr);
 
@@ -577,10 +577,10 @@ fn invalid_settings_fail_before_any_effect() {
         "- type: replace\n  path: /cloud_provider/ssh_tunnel?\n  \
          value: {host: 127.0.0.1, user: vcap, private_key: ~/missing.pem}\n",
     );
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("home/missing.pem' cannot be read"), "{}", run.stderr);
     hello.ops("tunnel2.yml", "- {type: replace, path: /cloud_provider/ssh_tunnel/port?, value: 70000}\n");
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("`cloud_provider.ssh_tunnel.port` must be at most 65535"), "{}", run.stderr);
     assert!(!hello.world.exists("cloud") && !hello.world.exists("state.json"));
 }

@@ -78,7 +78,7 @@ fn render_writes_private_files() {
 #[test]
 fn unknown_job_suggests_the_nearest_name() {
     let hello = Hello::new();
-    let run = hello.world.finish(hello.render_command(&["--job", "helo"])).failure(3);
+    let run = hello.world.finish(hello.render_command(&["--job", "helo"])).exits_with(3);
     assert!(run.stderr.contains("helo") && run.stderr.contains("hello"), "{}", run.stderr);
 }
 
@@ -87,11 +87,11 @@ fn missing_property_fails_before_any_effect() {
     let hello = Hello::new();
     hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
-        let error = run.failure(3).stderr;
+        let error = run.exits_with(3).stderr;
         assert!(error.contains("hello/hello.conf.erb' line 2: Can't find property 'stroe'"), "{error}");
         assert!(error.contains("did you mean the property 'store'?"), "{error}");
     }
-    let error = hello.create(&[]).failure(3).stderr;
+    let error = hello.create(&[]).exits_with(3).stderr;
     assert!(error.contains("in `p('stroe')`"), "{error}");
     assert_no_effect(&hello);
 }
@@ -111,7 +111,7 @@ fn native_and_auto_do_not_start_ruby_needlessly() {
     // The stub leaves a trace when Ruby is used.
     let mut render = hello.render_command(&["--job", "hello", "--templates", "ruby"]);
     with_traced_ruby(&hello.world, &mut render);
-    hello.world.finish(render).failure(1);
+    hello.world.finish(render).exits_with(1);
     assert!(hello.world.exists("trace"));
 }
 
@@ -128,7 +128,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     without_ruby(&mut auto);
     runs.push(hello.world.finish(auto));
     for run in runs {
-        let error = run.failure(3).stderr;
+        let error = run.exits_with(3).stderr;
         assert!(
             error.contains("hello/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"),
             "{error}"
@@ -136,7 +136,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     }
     let mut ruby = hello.command("create-env", &["--templates", "ruby"]);
     without_ruby(&mut ruby);
-    let error = hello.world.finish(ruby).failure(1).stderr;
+    let error = hello.world.finish(ruby).exits_with(1).stderr;
     assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
     assert_no_effect(&hello);
 
@@ -144,7 +144,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     assert!(rendered.contains("port=8580\nobjects=Hash\n"), "{rendered}");
     let mut native = hello.render_command(&["--job", "hello", "--templates", "native"]);
     with_traced_ruby(&hello.world, &mut native);
-    hello.world.finish(native).failure(3);
+    hello.world.finish(native).exits_with(3);
     assert!(!hello.world.exists("trace"), "Ruby was started");
 }
 
@@ -201,22 +201,22 @@ fn render_template_prints_only_the_file() {
 fn render_template_errors_name_the_line() {
     let world = world();
     world.write("a.erb", "\n<%= p('web.prot') %>");
-    let error = render_template(&world, &[]).failure(3).stderr;
+    let error = render_template(&world, &[]).exits_with(3).stderr;
     assert!(error.contains("'a.erb' line 2: Can't find property 'web.prot'"), "{error}");
     assert!(error.contains("in `p('web.prot')`"), "{error}");
     assert!(error.contains("did you mean the property 'web.port'?"), "{error}");
 
     world.write("a.erb", "<% x = nil %>\n\n<%= x.fetch('a') %>");
-    let error = render_template(&world, &[]).failure(3).stderr;
+    let error = render_template(&world, &[]).exits_with(3).stderr;
     assert!(error.contains("'a.erb' line 3: undefined method `fetch' for nil:NilClass"), "{error}");
     assert!(error.contains("NoMethodError, in `x.fetch('a')`"), "{error}");
 
     world.write("a.erb", "ok\n<% if true %>\n");
-    let error = render_template(&world, &[]).failure(3).stderr;
+    let error = render_template(&world, &[]).exits_with(3).stderr;
     assert!(error.contains("'a.erb' line 3") && error.contains("SyntaxError"), "{error}");
 
     world.write("a.erb", "<% x = 'a'; loop { x += x } %>");
-    let error = render_template(&world, &[]).failure(3).stderr;
+    let error = render_template(&world, &[]).exits_with(3).stderr;
     assert!(error.contains("'a.erb' line 1: the values of the template need more"), "{error}");
 }
 
@@ -226,7 +226,7 @@ fn rejects_an_invalid_context() {
     world.write("a.erb", "x");
     for wrong in ["", "[]", "{\"default_properties\": []}", "{\"job\": 1}"] {
         world.write("context.json", wrong);
-        let error = render_template(&world, &[]).failure(3).stderr;
+        let error = render_template(&world, &[]).exits_with(3).stderr;
         assert!(
             error.contains("'context.json' (--context) is not an evaluation context"),
             "{wrong}: {error}"
@@ -234,6 +234,6 @@ fn rejects_an_invalid_context() {
     }
     std::fs::remove_file(world.path("context.json")).unwrap();
     assert!(
-        render_template(&world, &[]).failure(3).stderr.contains("the file 'context.json' does not exist")
+        render_template(&world, &[]).exits_with(3).stderr.contains("the file 'context.json' does not exist")
     );
 }

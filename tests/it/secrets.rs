@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::layers::{sources, without_tests};
 use super::support::hello::Hello;
-use super::support::scripted::{Dialect, Reaction, Script};
+use super::support::scripted::{InfoAnswer, Reaction, Script};
 
 /// The files that may call `Secret::expose`, by crate and name. They pass a secret to a CPI, an agent, a
 /// server or a key parser. Every use has been reviewed.
@@ -54,7 +54,7 @@ fn fail_with(hello: &Hello, message: &str) {
         message: message.into(),
         ok_to_retry: false,
     };
-    hello.script(Script::speaking(Dialect::Version(2)).first("info", 9, reaction));
+    hello.script(Script::with_info(InfoAnswer::Version(2)).first("info", 9, reaction));
 }
 
 fn properties(hello: &mut Hello, properties: &str) {
@@ -79,7 +79,7 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
     );
     let values = ["-v", "default_key_name=hello", "-v", "kind=state"];
     fail_with(&hello, "instance hello/0 of project monopile in region eu-central-1 of provider local");
-    let run = hello.create(&values).failure(1);
+    let run = hello.create(&values).exits_with(1);
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(shown.contains("instance hello/0 of project <redacted>"), "{shown}");
     assert!(shown.contains("in region <redacted> of provider local"), "{shown}");
@@ -96,7 +96,7 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
 fn password_is_hidden_even_if_it_equals_a_name() {
     let hello = Hello::new();
     fail_with(&hello, "cannot log in to default with default");
-    let run = hello.create(&["-v", "admin_password=default"]).failure(1);
+    let run = hello.create(&["-v", "admin_password=default"]).exits_with(1);
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(shown.contains("cannot log in to <redacted> with <redacted>"), "{shown}");
 }
@@ -106,12 +106,12 @@ fn redact_flag_hides_named_values() {
     let mut hello = Hello::new();
     properties(&mut hello, "colour: ((colour)), pin: 4711");
     fail_with(&hello, "the pin of green is 4711");
-    let run = hello.create(&["-v", "colour=green"]).failure(1);
+    let run = hello.create(&["-v", "colour=green"]).exits_with(1);
     assert!(run.stderr.contains("the pin of green is 4711"), "{}", run.stderr);
     for flags in
         [["--redact", "colour", "--redact", "pin"], ["--redact=COLOUR", "--redact=pin", "-v", "unused=1"]]
     {
-        let run = hello.create(&[&["-v", "colour=green"], &flags[..]].concat()).failure(1);
+        let run = hello.create(&[&["-v", "colour=green"], &flags[..]].concat()).exits_with(1);
         let shown = format!("{}{}", run.stdout, run.stderr);
         assert!(shown.contains("the pin of <redacted> is <redacted>"), "{shown}");
         assert!(!shown.contains("green") && !shown.contains("4711"), "{shown}");
@@ -123,7 +123,7 @@ fn secret_split_by_an_escape_sequence_is_hidden() {
     let hello = Hello::new();
     fail_with(&hello, "the password is quite-\u{1b}[31ma-sec\u{1b}[0mret");
     for more in [&["--json"][..], &[]] {
-        let run = hello.create(&[&["-v", "some_password=quite-a-secret"], more].concat()).failure(1);
+        let run = hello.create(&[&["-v", "some_password=quite-a-secret"], more].concat()).exits_with(1);
         let shown = format!("{}{}", run.stdout, run.stderr);
         assert!(shown.contains("the password is <redacted>") && !shown.contains("quite-"), "{shown}");
     }
@@ -141,7 +141,8 @@ fn manifest_errors_show_no_secret() {
         "key.yml",
         "- {type: replace, path: '/cloud_provider/ssh_tunnel?', value: {host: h, port: ((port_token))}}\n",
     );
-    let run = hello.create(&["-v", "password=quite-a-secret", "-v", "port_token=t0ken-of-mine"]).failure(3);
+    let run =
+        hello.create(&["-v", "password=quite-a-secret", "-v", "port_token=t0ken-of-mine"]).exits_with(3);
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(!shown.contains("quite-a-secret") && !shown.contains("t0ken-of-mine"), "{shown}");
 }

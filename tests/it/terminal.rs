@@ -11,7 +11,7 @@ use regex::{Captures, Regex};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::pty::{Pty, WRAPPED};
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::tarballs::{PackageTarball, sha1};
 
 /// A log line of the CPI that is wider than its characters suggest, and longer than any terminal.
@@ -56,7 +56,7 @@ fn environment_paused_in_create_vm() -> Hello {
         "echo \"{LOG}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; rm -f {0}; cat",
         go.display()
     );
-    hello.script(Script::speaking(Dialect::Local).first("create_vm", usize::MAX, Reaction::After(wait)));
+    hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", usize::MAX, Reaction::After(wait)));
     hello
 }
 
@@ -139,7 +139,7 @@ fn resize_leaves_no_stale_text() {
 fn failure_ends_with_cause_and_next_command() {
     let hello = Hello::new();
     hello.create(&["-n"]).success();
-    hello.script(Script::speaking(Dialect::Local).fail(
+    hello.script(Script::with_info(InfoAnswer::Local).fail(
         "create_vm",
         1,
         "Bosh::Clouds::VMCreationFailed",

@@ -84,7 +84,7 @@ fn cpi_arguments_may_be_called_args_or_arguments() {
     let mut hello = Hello::new();
     let value = "{path: /bin/true, args: [one], arguments: [two]}";
     hello.ops("cpi.yml", &format!("- {{type: replace, path: /cloud_provider/cpi, value: {value}}}\n"));
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("and `arguments` cannot both be given"), "{}", run.stderr);
 }
 

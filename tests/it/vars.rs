@@ -215,7 +215,7 @@ fn values_generated_before_a_failure_are_kept() {
     let manifest =
         "variables:\n- {name: a, type: password}\n- {name: b, type: password, options: {length: ((c))}}\n";
     world.write("m.yml", manifest);
-    let run = world.run(["int", "m.yml", "--vars-store", "s.yml", "-v", "c=x"]).failure(3);
+    let run = world.run(["int", "m.yml", "--vars-store", "s.yml", "-v", "c=x"]).exits_with(3);
     assert!(run.stderr.contains("m.yml:3:47: option 'length' is a string, not an integer"), "{}", run.stderr);
     assert_eq!(store(&world)["a"].as_str().unwrap().len(), 20);
 }
@@ -270,7 +270,7 @@ fn ca_may_have_any_common_key_type() {
     }
     let world = World::new();
     world.write("m.yml", "name: a\ncloud_provider: {}\n");
-    let run = world.run(["vars", "check", "m.yml"]).failure(3);
+    let run = world.run(["vars", "check", "m.yml"]).exits_with(3);
     assert!(run.stderr.contains("'m.yml' is a manifest, not a vars store"), "{}", run.stderr);
 }
 
@@ -350,10 +350,10 @@ fn get_prints_one_value() {
     let interpolated = world.run(["int", "s.yml", "--path", "/leaf/ca"]).success().stdout;
     assert_eq!(get("/leaf/ca").success().stdout, interpolated);
     assert!(get("/leaf").success().stdout.contains("private_key: |"));
-    let missing = get("/shrot").failure(3);
+    let missing = get("/shrot").exits_with(3);
     assert!(missing.stderr.contains("shrot") && missing.stderr.contains("short"), "{}", missing.stderr);
-    get("short").failure(2);
-    world.run(["vars", "get", "nowhere.yml", "/short"]).failure(3);
+    get("short").exits_with(2);
+    world.run(["vars", "get", "nowhere.yml", "/short"]).exits_with(3);
 }
 
 #[test]
@@ -362,12 +362,12 @@ fn check_reports_findings_by_exit_code() {
     let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));
     check(&[]).success();
     check(&["-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let soon = check(&["--within", "61d"]).failure(3);
+    let soon = check(&["--within", "61d"]).exits_with(3);
     assert!(soon.stderr.contains("leaf: it expires on"), "{}", soon.stderr);
-    let other = check(&["-l", "m.yml", "-v", "ip=10.0.0.7"]).failure(3);
+    let other = check(&["-l", "m.yml", "-v", "ip=10.0.0.7"]).exits_with(3);
     assert!(other.stderr.contains("leaf: its common name is '10.0.0.6', not '10.0.0.7'"), "{}", other.stderr);
     assert!(other.stderr.contains("leaf: its alternative names are not as declared"), "{}", other.stderr);
-    check(&["--within", "1y"]).failure(2);
+    check(&["--within", "1y"]).exits_with(2);
 
     // The leaf has another CA, and the key belongs to another certificate.
     let mut stored = store(&world);
@@ -375,7 +375,7 @@ fn check_reports_findings_by_exit_code() {
     stored["leaf"]["ca"] = root["certificate"].clone();
     stored["plain"]["private_key"] = root["private_key"].clone();
     world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
-    let broken = check(&[]).failure(3);
+    let broken = check(&[]).exits_with(3);
     assert!(
         broken.stderr.contains("leaf: it is not signed by a certificate under 'ca'"),
         "{}",
@@ -410,7 +410,7 @@ fn ca_rotation_takes_two_steps() {
     assert!(openssl(&world, &args).ends_with(": OK\n"));
     world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
 
-    let again = world.run(["vars", "rotate", "s.yml", "root"]).failure(3);
+    let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
     assert!(again.stderr.contains("a rotation of 'root' is not finished yet"), "{}", again.stderr);
     assert_eq!(store(&world), between);
 
@@ -423,7 +423,7 @@ fn ca_rotation_takes_two_steps() {
     }
     world.run(["vars", "check", "s.yml"]).success();
     verify(&world, "/plain/certificate", "/plain/ca", None);
-    world.run(["vars", "rotate", "s.yml", "root", "--finish"]).failure(3);
+    world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn ca_that_is_stored_twice_is_finished() {
     let mut stored = store(&world);
     stored["copy"] = stored["root"].clone();
     world.write("s.yml", serde_yaml::to_string(&stored).unwrap());
-    let none = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).failure(3);
+    let none = world.run(["vars", "rotate", "s.yml", "root", "--finish"]).exits_with(3);
     assert!(none.stderr.contains("there is no rotation of 'root' to finish"), "{}", none.stderr);
 }
 
@@ -466,7 +466,7 @@ fn expired_ca_signs_nothing() {
     });
     let text = store.to_string();
     world.write("old.yml", &text);
-    let check = world.run(["vars", "check", "old.yml"]).failure(3);
+    let check = world.run(["vars", "check", "old.yml"]).exits_with(3);
     for said in [
         "old: it expired on ",
         "young: it is not valid before ",
@@ -476,7 +476,7 @@ fn expired_ca_signs_nothing() {
     ] {
         assert!(check.stderr.contains(said), "{said} is not in: {}", check.stderr);
     }
-    let run = world.run(["vars", "rotate", "old.yml", "young"]).failure(3);
+    let run = world.run(["vars", "rotate", "old.yml", "young"]).exits_with(3);
     assert!(run.stderr.contains("its CA 'old' expired on "), "{}", run.stderr);
     assert!(run.stderr.contains("monopile vars rotate old.yml old"), "{}", run.stderr);
     assert_eq!(world.read("old.yml"), text, "nothing was written");
@@ -500,11 +500,11 @@ fn rotating_one_variable_changes_only_it() {
         assert_eq!(before[name], after[name], "{name}");
     }
     world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).failure(3);
+    let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).exits_with(3);
     assert!(wrong.stderr.contains("did you mean 'leaf'?"), "{}", wrong.stderr);
     // The origin of such a text cannot be inferred.
     world.write("t.yml", "url: https://a.b/c\n");
-    let unknown = world.run(["vars", "rotate", "t.yml", "url"]).failure(3);
+    let unknown = world.run(["vars", "rotate", "t.yml", "url"]).exits_with(3);
     assert!(unknown.stderr.contains("does not show how 'url' was generated"), "{}", unknown.stderr);
     assert!(!unknown.stderr.contains("https://a.b/c"), "{}", unknown.stderr);
 }

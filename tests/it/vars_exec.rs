@@ -105,7 +105,7 @@ fn unusable_program_is_rejected_without_its_secrets() {
             world.write("list.yml", "{}");
             let mut monopile = world.monopile(words.iter().chain(&["--vars-exec", command]));
             monopile.env("STORE_TOKEN", "hush-hush-2");
-            let run = world.finish(monopile).failure(code);
+            let run = world.finish(monopile).exits_with(code);
             let shown: String = run.stdout + &run.stderr;
             let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat(&shown).contains(&flat(expected)), "{words:?} {command}: {shown}");
@@ -269,11 +269,11 @@ fn env_file_names_programs() {
         ("{a: b}", "`vars_exec` must be a list, not a mapping"),
     ] {
         world.write("bad/.monopile.yml", format!("vars_exec: {text}\n"));
-        let run = world.run(["int", "m.yml", "--env-file", "bad/.monopile.yml"]).failure(3);
+        let run = world.run(["int", "m.yml", "--env-file", "bad/.monopile.yml"]).exits_with(3);
         assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
     }
     world.write("bad/.monopile.yml", "vars_exec: [pass show x]\n");
-    let run = world.run(["int", "m.yml", "--env-file", "bad/.monopile.yml"]).failure(3);
+    let run = world.run(["int", "m.yml", "--env-file", "bad/.monopile.yml"]).exits_with(3);
     assert!(run.stderr.contains("vars_exec: [PROGRAM, ARG]"), "{}", run.stderr);
 }
 
@@ -291,11 +291,11 @@ fn program_of_an_env_file_runs_only_after_trust() {
         assert!(text.contains("run `vault 'ab'` for variables") && !text.contains('\x1b'), "{text}");
     };
     for words in [&["int"][..], &["plan"], &["vars", "check", "m.yml"]] {
-        shows(&world.run(words).failure(3).stderr);
+        shows(&world.run(words).exits_with(3).stderr);
     }
     // A broken manifest does not hide them.
     world.write("m.yml", "[");
-    shows(&world.run(["int"]).failure(3).stderr);
+    shows(&world.run(["int"]).exits_with(3).stderr);
     world.write("m.yml", MANIFEST);
     shows(&world.run(["trust"]).success().stdout);
     let mut pty = {
@@ -391,14 +391,14 @@ fn pass_is_a_source() {
         };
         let run = interpolate("bosh/prod").success();
         assert_eq!(run.stdout, "- hush-hush-pass\n- c: 2\n- ((c))\n- ((d))\n");
-        let run = interpolate("bosh/test").failure(3);
+        let run = interpolate("bosh/test").exits_with(3);
         for part in ["vars program 'pass' exited with 1", "bosh/test is not in the password store"] {
             assert!(run.stderr.contains(part), "{}", run.stderr);
         }
         // The key is gone.
         store.run("gpgconf", &["--kill", "all"], "");
         std::fs::remove_dir_all(store.gnupg().join("private-keys-v1.d")).unwrap();
-        let run = interpolate("bosh/prod").failure(3);
+        let run = interpolate("bosh/prod").exits_with(3);
         assert!(run.stderr.contains("decryption failed"), "{}", run.stderr);
     }
     until("the agent of GnuPG ends", || world.leftovers().is_empty());

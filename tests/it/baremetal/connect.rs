@@ -12,9 +12,9 @@ use crate::support::keystone::{Keystone, PROJECT, REGION};
 #[test]
 fn endpoint_is_required() {
     let world = World::new();
-    let run = world.run(["baremetal", "node", "list"]).failure(3);
+    let run = world.run(["baremetal", "node", "list"]).exits_with(3);
     assert!(run.stderr.contains("OS_ENDPOINT"), "{}", run.stderr);
-    let run = world.run(["baremetal", "node", "list", "--os-endpoint", "http://127.0.0.1:9"]).failure(1);
+    let run = world.run(["baremetal", "node", "list", "--os-endpoint", "http://127.0.0.1:9"]).exits_with(1);
     assert!(run.stderr.contains("http://127.0.0.1:9 cannot be reached"), "{}", run.stderr);
 }
 
@@ -40,10 +40,10 @@ fn basic_auth_works_and_wrong_passwords_fail() {
         world.finish(command)
     };
     assert_eq!(run("s3cretpw1234").success().stdout, "");
-    let wrong = run("wr0ngpassw0rd").failure(1);
+    let wrong = run("wr0ngpassw0rd").exits_with(1);
     assert!(wrong.stderr.contains("refuses the credentials"), "{}", wrong.stderr);
     assert!(!wrong.stderr.contains("wr0ng"), "{}", wrong.stderr);
-    let none = world.finish(ironic.monopile(&world, &["node", "list"])).failure(1);
+    let none = world.finish(ironic.monopile(&world, &["node", "list"])).exits_with(1);
     assert!(none.stderr.contains("refuses the credentials"), "{}", none.stderr);
 }
 
@@ -75,7 +75,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     assert_eq!(run(&in_project, &list).success().stdout, "");
 
     let refused = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
-        let said = run(variables, arguments).failure(1).stderr;
+        let said = run(variables, arguments).exits_with(1).stderr;
         for word in words {
             assert!(said.contains(word), "'{word}' is missing: {said}");
         }

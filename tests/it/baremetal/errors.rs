@@ -69,7 +69,7 @@ fn delete_continues_after_a_missing_object() {
     let (one, two) = (bench.target(&node.name, "0"), bench.target(&node.name, "1"));
     bench.run(&["volume", "target", "delete", &one]).success();
     bench.expect_refusal(&["volume", "target", "delete", &one], 1, &["(404)"]);
-    let run = bench.run(&["volume", "target", "delete", &one, &two]).failure(1);
+    let run = bench.run(&["volume", "target", "delete", &one, &two]).exits_with(1);
     assert!(run.stderr.contains(&format!("volume target {one} was not deleted")), "{}", run.stderr);
     assert!(
         !bench.ironic.exists(&format!("/v1/volume/targets/{two}")),

@@ -56,9 +56,9 @@ fn node_is_enrolled_made_available_and_retired() {
         wwpn 10:00:00:c0:ff:ee:00:01\nmac 52:54:00:ff:00:01\n";
     assert_eq!(run.stdout, expected);
     assert_eq!(run.stderr.matches("Created").count(), 3, "{}", run.stderr);
-    let refused = collect(&["root@other"]).failure(1);
+    let refused = collect(&["root@other"]).exits_with(1);
     assert!(refused.stderr.contains("ssh HOST true"), "{}", refused.stderr);
-    let nothing = collect(&["root@machine", "--type", "portgroup"]).failure(1);
+    let nothing = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
     assert!(nothing.stderr.contains("reports no initiator"), "{}", nothing.stderr);
 
     let early = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
@@ -90,7 +90,7 @@ fn node_is_enrolled_made_available_and_retired() {
     let reason = bench.json(&["node", "show", name, "--fields", "maintenance_reason"]);
     assert_eq!(reason, json!({"maintenance_reason": "broken fan"}));
     ok(&["node", "maintenance", "unset", name]);
-    let run = bench.run(&["node", "delete", name, "no-such-node"]).failure(1);
+    let run = bench.run(&["node", "delete", name, "no-such-node"]).exits_with(1);
     assert!(run.stderr.contains("node no-such-node was not deleted"), "{}", run.stderr);
     bench.expect_refusal(&["node", "show", name], 1, &["(404)"]);
 }

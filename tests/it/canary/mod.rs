@@ -38,7 +38,7 @@ fn cpi_config_properties_are_not_shown() {
     ] {
         canary.mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
-        canary.run("create-env", &config, show).failure(1);
+        canary.run("create-env", &config, show).exits_with(1);
         canary.check(&[]);
     }
     canary.mode("");
@@ -49,9 +49,9 @@ fn cpi_config_properties_are_not_shown() {
     // If the file is invalid, its content must not be shown.
     let text = canary.hello.world.read("cpis.yml");
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "typ: leaky"));
-    canary.run("create-env", &config, OutputMode::Plain).failure(3);
+    canary.run("create-env", &config, OutputMode::Plain).exits_with(3);
     canary.hello.world.write("cpis.yml", text.replace("type: leaky", "type: [leaky"));
-    canary.run("create-env", &config, OutputMode::Json).failure(3);
+    canary.run("create-env", &config, OutputMode::Json).exits_with(3);
     canary.check(&[]);
     canary.hello.world.write("cpis.yml", text);
     canary.run("delete-env", &["-n", "--cpi-config", "cpis.yml"], OutputMode::Plain).success();
@@ -72,7 +72,7 @@ fn cpi_errors_show_no_secret() {
     ] {
         canary.mode(mode);
         let _ = std::fs::remove_file(canary.hello.world.path("retried"));
-        canary.run("create-env", &["--skip-drain"], show).failure(1);
+        canary.run("create-env", &["--skip-drain"], show).exits_with(1);
         canary.check(&[]);
     }
     canary.hid_something();
@@ -86,7 +86,7 @@ fn malformed_answers_show_no_secret() {
     for (mode, show) in [("garbage create_vm", OutputMode::Plain), ("shape create_vm", OutputMode::Json)] {
         let mut canary = Canary::new();
         canary.mode(mode);
-        canary.run("create-env", &[], show).failure(1);
+        canary.run("create-env", &[], show).exits_with(1);
         canary.check(&[]);
         // The next run repeats the problem before it reads the manifest.
         canary.mode("");
@@ -107,7 +107,7 @@ fn killed_runs_show_no_secret() {
     let mut canary = Canary::new();
     canary.mode("kill create_vm");
     for show in [OutputMode::Plain, OutputMode::Json] {
-        canary.run("create-env", &[], show).failure(-1);
+        canary.run("create-env", &[], show).exits_with(-1);
         // The CPI's own output exists until the next run has read it. The scratch directory exists until a
         // later run removes it. Both are in private directories.
         canary.check(&["state.json.journal/", "tmp/monopile-"]);
@@ -150,27 +150,27 @@ fn registry_and_tunnel_show_no_secret() {
         ("error create_vm", OutputMode::Plain),
     ] {
         canary.mode(mode);
-        canary.run("create-env", &["--recreate", "--skip-drain"], show).failure(1);
+        canary.run("create-env", &["--recreate", "--skip-drain"], show).exits_with(1);
         canary.check(registry);
     }
     canary.mode("");
     // Four tunnel failures: an unauthorized key, forbidden forwarding, no server, and an invalid key.
     island.keygen("stranger", "-t rsa -b 2048 -N ''");
     canary.tunnel_with(&island, "stranger");
-    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Terminal).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Terminal).exits_with(5);
     canary.check(registry);
     canary.tunnel_with(&island, "key");
     island.stop_sshd();
     island.start_sshd("AllowTcpForwarding no");
-    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Json).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Json).exits_with(5);
     canary.check(registry);
     island.stop_sshd();
-    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Plain).failure(5);
+    canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Plain).exits_with(5);
     canary.check(registry);
     let broken = canary.hello.world.read("tunnel.yml").replacen("OPENSSH", "cAn4rY", 1);
     canary.write("tunnel.yml", &broken);
     for show in ALL {
-        canary.run("create-env", &[], show).failure(3);
+        canary.run("create-env", &[], show).exits_with(3);
         canary.check(registry);
     }
     canary.tunnel_with(&island, "key");
@@ -178,13 +178,13 @@ fn registry_and_tunnel_show_no_secret() {
     let ops = canary.hello.world.read("far.yml");
     let port: u16 = ops.split_once("port, value: ").unwrap().1.split('}').next().unwrap().parse().unwrap();
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
-    canary.run("create-env", &[], OutputMode::Plain).failure(1);
+    canary.run("create-env", &[], OutputMode::Plain).exits_with(1);
     canary.check(registry);
     drop(taken);
     let file = canary.hello.world.path("state.json.journal/registry.json");
     let held = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, held.replacen(':', ": [", 1)).unwrap();
-    canary.run("create-env", &[], OutputMode::Json).failure(1);
+    canary.run("create-env", &[], OutputMode::Json).exits_with(1);
     canary.check(registry);
     std::fs::write(&file, held).unwrap();
     island.start_sshd("");
@@ -221,7 +221,7 @@ fn interrupted_run_shows_no_secret() {
         }
         killed
     });
-    canary.run("create-env", &[], OutputMode::Plain).failure(130);
+    canary.run("create-env", &[], OutputMode::Plain).exits_with(130);
     assert_eq!(joined("the program is interrupted", interrupt), 2);
     canary.check(&["state.json.journal/", "tmp/monopile-"]);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -247,19 +247,19 @@ fn failing_jobs_show_no_secret() {
         )
     };
     canary.ops("fail.yml", &fail("template"));
-    canary.run("create-env", &[], OutputMode::Plain).failure(3);
+    canary.run("create-env", &[], OutputMode::Plain).exits_with(3);
     canary.check(&[]);
     canary.hid_something();
     canary.hello.world.write("fail.yml", fail("pre-start"));
     for show in [OutputMode::Json, OutputMode::Terminal] {
-        canary.run("create-env", &[], show).failure(1);
+        canary.run("create-env", &[], show).exits_with(1);
         canary.check(&[]);
     }
     canary.hello.world.write(
         "hello/release/packages/greeting/packaging",
         "set -x\nenv\ncat /var/vcap/bosh/settings.json /var/vcap/jobs/*/bin/* || true\nexit 1\n",
     );
-    canary.run("create-env", &[], OutputMode::Plain).failure(1);
+    canary.run("create-env", &[], OutputMode::Plain).exits_with(1);
     canary.check(&[]);
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Plain).success();
     canary.check(&[]);
@@ -271,7 +271,7 @@ fn silent_agent_shows_no_secret() {
     let url = format!("https://cAn4rY-user:cAn4rY-literal%2Fpass@{}:1", canary.hello.ip());
     canary.ops("mbus.yml", &format!("- {{type: replace, path: /cloud_provider/mbus, value: '{url}'}}\n"));
     for show in [OutputMode::Plain, OutputMode::Terminal] {
-        canary.run("create-env", &["--agent-timeout", "2s"], show).failure(5);
+        canary.run("create-env", &["--agent-timeout", "2s"], show).exits_with(5);
         canary.check(&[]);
     }
     canary.run("delete-env", &["-n", "--skip-drain"], OutputMode::Json).success();
@@ -369,7 +369,7 @@ fn unreadable_variables_show_no_secret() {
             canary.write(file, text);
         }
         canary.write(file, text);
-        canary.run("create-env", &[], OutputMode::Plain).failure(3);
+        canary.run("create-env", &[], OutputMode::Plain).exits_with(3);
         let shown = canary.all_that_was_shown();
         assert!(!shown.contains("cAn4rY"), "{shown}");
     }
@@ -384,7 +384,7 @@ fn packaging_scripts_of_the_cpi_show_no_secret() {
     let mut command =
         env.command("create-env", &["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET"]);
     command.env("SECRET_x", "cAn4rY-of-the-environment-29x").stdin(Stdio::null());
-    let run = env.hello.world.finish(command).failure(1);
+    let run = env.hello.world.finish(command).exits_with(1);
     assert!(run.stderr.contains("<redacted>"), "{}", run.stderr);
     let mut texts = vec![("output".to_owned(), run.stdout), ("errors".to_owned(), run.stderr)];
     for root in [machine.path("cache"), env.hello.world.home()] {

@@ -325,7 +325,7 @@ cpis:
     /// Generates the vars store, so that there are secrets to search for.
     pub(super) fn generate(&mut self) {
         self.mode("error info");
-        self.run("create-env", &[], OutputMode::Plain).failure(1);
+        self.run("create-env", &[], OutputMode::Plain).exits_with(1);
         self.shown.clear();
         self.searched = 0;
         self.mode("");

@@ -17,7 +17,7 @@ use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine;
 use crate::support::proxy::AgentProxy;
-use crate::support::scripted::{Dialect, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
@@ -73,7 +73,7 @@ impl DeletePermission {
 
 /// The permissions of one run, and the disturbances of the suite.
 pub(super) struct Attempt {
-    pub word: OperatorCommand,
+    pub command: OperatorCommand,
     /// The things that the run may delete.
     pub may_delete: DeletePermission,
     /// The things that later runs may delete if this one does not succeed.
@@ -249,8 +249,8 @@ impl ChaosLife {
             self.change(change);
         }
         match &step.trouble {
-            Trouble::Mistake(mistake) => self.mistake(*mistake, step.word),
-            trouble => self.command(step.word, trouble),
+            Trouble::Mistake(mistake) => self.mistake(*mistake, step.command),
+            trouble => self.command(step.command, trouble),
         }
     }
 
@@ -293,8 +293,8 @@ impl ChaosLife {
     }
 
     /// Returns the words and flags of a command.
-    fn words(word: OperatorCommand) -> (&'static [&'static str], &'static [&'static str]) {
-        match word {
+    fn words(command: OperatorCommand) -> (&'static [&'static str], &'static [&'static str]) {
+        match command {
             OperatorCommand::Create => (&["create-env"], &["--agent-timeout", "8s"]),
             OperatorCommand::CreateAgain => (&["create-env"], &["--recreate", "--agent-timeout", "8s"]),
             OperatorCommand::Delete => (&["delete-env"], &["-n", "--agent-timeout", "2s"]),
@@ -316,9 +316,9 @@ impl ChaosLife {
     }
 
     /// Returns a command with more flags.
-    pub(super) fn prepared(&self, word: OperatorCommand, more: &[&str]) -> Command {
-        let (words, flags) = ChaosLife::words(word);
-        match word {
+    pub(super) fn prepared(&self, command: OperatorCommand, more: &[&str]) -> Command {
+        let (words, flags) = ChaosLife::words(command);
+        match command {
             OperatorCommand::Show => self.hello.state_command(words),
             OperatorCommand::DropSnapshot => {
                 let snapshot = self.oldest_snapshot().unwrap_or_else(|| "snapshot-none".to_owned());
@@ -335,11 +335,11 @@ impl ChaosLife {
     }
 
     /// Returns the things that a command may delete, apart from snapshots.
-    pub(super) fn may_delete(&self, word: OperatorCommand) -> DeletePermission {
+    pub(super) fn may_delete(&self, command: OperatorCommand) -> DeletePermission {
         let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
         let changed = deployed != Some(self.wanted);
         let resized = deployed.is_none_or(|deployed| deployed.disk != self.wanted.disk);
-        match word {
+        match command {
             OperatorCommand::Delete => DeletePermission::ALL,
             OperatorCommand::Create => DeletePermission { vm: changed, disk: resized },
             OperatorCommand::CreateAgain => DeletePermission { vm: true, disk: resized },
@@ -351,10 +351,10 @@ impl ChaosLife {
     }
 
     /// Returns an undisturbed attempt.
-    pub(super) fn attempt(&self, word: OperatorCommand) -> Attempt {
-        let may_delete = self.may_delete(word);
+    pub(super) fn attempt(&self, command: OperatorCommand) -> Attempt {
+        let may_delete = self.may_delete(command);
         Attempt {
-            word,
+            command,
             may_delete,
             later: may_delete,
             undisturbed: true,
@@ -366,9 +366,9 @@ impl ChaosLife {
     }
 
     /// Runs a command with trouble.
-    pub(super) fn command(&mut self, word: OperatorCommand, trouble: &Trouble) {
-        let mut script = Script::speaking(Dialect::Local);
-        let mut attempt = self.attempt(word);
+    pub(super) fn command(&mut self, command: OperatorCommand, trouble: &Trouble) {
+        let mut script = Script::with_info(InfoAnswer::Local);
+        let mut attempt = self.attempt(command);
         attempt.undisturbed = matches!(trouble, Trouble::None);
         let (mut hold, mut point, mut hangs, mut flags) = (HeldCallAction::Nothing, None, false, &[][..]);
         match trouble {
@@ -409,16 +409,16 @@ impl ChaosLife {
             }
             Trouble::Off => {
                 self.hello.kill_vm();
-                attempt = Attempt { silenced: true, undisturbed: false, ..self.attempt(word) };
+                attempt = Attempt { silenced: true, undisturbed: false, ..self.attempt(command) };
             }
             Trouble::Mistake(_) => unreachable!("mistakes are commands of their own"),
         }
-        if attempt.silenced && word == OperatorCommand::Repair {
+        if attempt.silenced && command == OperatorCommand::Repair {
             attempt.may_delete.vm = true;
         }
         self.hello.script(script);
         self.gate.set(point);
-        self.run(self.prepared(word, flags), &attempt, &hold);
+        self.run(self.prepared(command, flags), &attempt, &hold);
         if let (true, Trouble::Cpi { goes_on, .. }) = (hangs, trouble) {
             self.end_held_call(*goes_on);
             self.check_nothing_lost();
@@ -429,7 +429,7 @@ impl ChaosLife {
     pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &HeldCallAction) -> Run {
         let before = self.inventory.present(&self.hello);
         let known = self.hello.known();
-        match attempt.word {
+        match attempt.command {
             OperatorCommand::Delete => {
                 self.snapshots_to_delete.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
             }
@@ -438,7 +438,7 @@ impl ChaosLife {
         }
         self.execute(command, attempt, hold);
         let run = &self.last;
-        let _ = writeln!(self.story, "  {:?} ends with {}", attempt.word, run.code);
+        let _ = writeln!(self.story, "  {:?} ends with {}", attempt.command, run.code);
         *self.counts.codes.entry(run.code).or_default() += 1;
         let may_be = CODES.contains(&run.code) || (attempt.killed && run.code == -1);
         self.claim(may_be, || "an exit code that is not documented".to_owned());
@@ -529,7 +529,7 @@ impl ChaosLife {
             self.claim(CODES.contains(&code), || format!("the second run ends with {code}"));
         }
         self.claim(status.is_some(), || {
-            format!("{:?} does not end, and an interrupt does not end it either", attempt.word)
+            format!("{:?} does not end, and an interrupt does not end it either", attempt.command)
         });
     }
 
@@ -643,16 +643,16 @@ impl ChaosLife {
 
     /// Updates the expectations after the end of a run.
     fn learn(&mut self, attempt: &Attempt) {
-        let word = attempt.word;
+        let command = attempt.command;
         let succeeded = self.last.code == 0;
         let state = self.hello.world.exists("state.json");
-        if word == OperatorCommand::Delete {
+        if command == OperatorCommand::Delete {
             self.may_reset = true;
             if succeeded && !state {
                 self.deployed = None;
             }
         }
-        if !succeeded || word == OperatorCommand::Delete {
+        if !succeeded || command == OperatorCommand::Delete {
             self.may_go = self.may_go.or(attempt.later);
             let looks = [
                 OperatorCommand::Report,
@@ -661,10 +661,10 @@ impl ChaosLife {
                 OperatorCommand::Snapshot,
                 OperatorCommand::DropSnapshot,
             ];
-            self.jobs_may_be_stopped |= !looks.contains(&word);
+            self.jobs_may_be_stopped |= !looks.contains(&command);
         }
         let made = matches!(
-            word,
+            command,
             OperatorCommand::Create
                 | OperatorCommand::CreateAgain
                 | OperatorCommand::Recreate
@@ -678,7 +678,7 @@ impl ChaosLife {
             let disk = current.filter(|disk| disk["id"] == state["current_disk_id"]).map(|disk| &disk["cid"]);
             let disk = disk.map(text).next().unwrap_or_default();
             let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.wanted));
-            if word.deploys() {
+            if command.deploys() {
                 self.may_go = DeletePermission::NONE;
                 self.deployed = Some(Deployed { wanted: self.wanted, vm: vm.clone(), disk });
             } else if let Some(deployed) = &mut self.deployed {
@@ -688,11 +688,11 @@ impl ChaosLife {
                 self.jobs_may_be_stopped = false;
             }
         }
-        self.jobs_may_be_stopped |= matches!(word, OperatorCommand::Stop | OperatorCommand::Repair);
-        if succeeded && matches!(word, OperatorCommand::Start | OperatorCommand::Restart) {
+        self.jobs_may_be_stopped |= matches!(command, OperatorCommand::Stop | OperatorCommand::Repair);
+        if succeeded && matches!(command, OperatorCommand::Start | OperatorCommand::Restart) {
             self.jobs_may_be_stopped = false;
         }
-        if succeeded && word.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
+        if succeeded && command.deploys() && attempt.undisturbed && !self.jobs_may_be_stopped {
             self.check_service();
         }
     }
@@ -733,7 +733,7 @@ impl ChaosLife {
     pub(super) fn end_disturbances(&mut self) {
         self.gate.set(None);
         self.end_held_call(true);
-        self.hello.script(Script::speaking(Dialect::Local));
+        self.hello.script(Script::with_info(InfoAnswer::Local));
     }
 
     /// Adds a line to the story of the life.

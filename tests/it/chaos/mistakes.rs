@@ -10,7 +10,7 @@ use super::life::{
 use super::schedule::{Mistake, OperatorCommand, Trouble};
 use crate::support::MONOPILE;
 use crate::support::process::prepare;
-use crate::support::scripted::{Dialect, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 
 /// The methods that only read.
 const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
@@ -18,57 +18,57 @@ const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
 impl ChaosLife {
     /// Makes a mistake with a command. If the mistake is impossible, because nothing is deployed, runs the
     /// command without trouble.
-    pub(super) fn mistake(&mut self, mistake: Mistake, word: OperatorCommand) {
+    pub(super) fn mistake(&mut self, mistake: Mistake, command: OperatorCommand) {
         let changes = matches!(
-            word,
+            command,
             OperatorCommand::Create
                 | OperatorCommand::CreateAgain
                 | OperatorCommand::Delete
                 | OperatorCommand::Recreate
                 | OperatorCommand::Repair
         );
-        let word = if changes { word } else { OperatorCommand::Create };
+        let command = if changes { command } else { OperatorCommand::Create };
         match mistake {
             Mistake::ForgottenStore if self.deployed.is_some() => self.forget_store(),
             Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
                 self.lose_state(imports, names_disk);
             }
-            Mistake::DeletedLock { call } => self.at_call(call, word, &HeldCallAction::RemoveLock),
-            Mistake::SecondRun { call } => self.at_call(call, word, &HeldCallAction::SecondRun),
+            Mistake::DeletedLock { call } => self.at_call(call, command, &HeldCallAction::RemoveLock),
+            Mistake::SecondRun { call } => self.at_call(call, command, &HeldCallAction::SecondRun),
             Mistake::OtherRegion if self.deployed.is_some() => {
-                let script = Script::speaking(Dialect::Local).configured(OTHER_REGION);
-                self.look_elsewhere(word, self.prepared(word, &["-o", "region.yml"]), script);
+                let script = Script::with_info(InfoAnswer::Local).configured(OTHER_REGION);
+                self.look_elsewhere(command, self.prepared(command, &["-o", "region.yml"]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
-                let (word, name, more) = match word {
-                    OperatorCommand::Delete => (word, "delete-env", "-n"),
-                    OperatorCommand::Repair => (word, "cloud-check", "--auto"),
+                let (command, name, more) = match command {
+                    OperatorCommand::Delete => (command, "delete-env", "-n"),
+                    OperatorCommand::Repair => (command, "cloud-check", "--auto"),
                     _ => (OperatorCommand::CreateAgain, "create-env", "--recreate"),
                 };
-                let mut command = self.hello.builtin_command(&[name], &[more]);
-                command.env("HOME", self.hello.world.path("home-b"));
-                self.look_elsewhere(word, command, Script::speaking(Dialect::Local));
+                let mut process = self.hello.builtin_command(&[name], &[more]);
+                process.env("HOME", self.hello.world.path("home-b"));
+                self.look_elsewhere(command, process, Script::with_info(InfoAnswer::Local));
             }
             Mistake::NoCpi => self.name_no_cpi(),
             Mistake::RemovedVm if self.deployed.is_some() => {
                 self.may_go.vm = true;
                 self.remove("vm-");
-                self.command(word, &Trouble::None);
+                self.command(command, &Trouble::None);
             }
             Mistake::RemovedDisk if self.deployed.is_some() => {
                 (self.may_go, self.may_reset) = (DeletePermission::ALL, true);
                 self.remove("vm-");
                 self.remove("disk-");
-                self.command(word, &Trouble::None);
+                self.command(command, &Trouble::None);
             }
             Mistake::RemovedBackups => {
                 let _ = std::fs::remove_file(self.hello.world.path("state.json.bak"));
                 let _ = std::fs::remove_dir_all(self.hello.world.path("state.json.versions"));
-                self.command(word, &Trouble::None);
+                self.command(command, &Trouble::None);
             }
-            Mistake::OccupiedAddress if self.has_no_vm() => self.occupy_address(word),
-            Mistake::LinkedState if self.hello.world.exists("state.json") => self.link_state(word),
-            _ => self.command(word, &Trouble::None),
+            Mistake::OccupiedAddress if self.has_no_vm() => self.occupy_address(command),
+            Mistake::LinkedState if self.hello.world.exists("state.json") => self.link_state(command),
+            _ => self.command(command, &Trouble::None),
         }
     }
 
@@ -78,26 +78,26 @@ impl ChaosLife {
     }
 
     /// Runs a command while the VM of another environment uses the address.
-    fn occupy_address(&mut self, word: OperatorCommand) {
-        self.hello.script(Script::speaking(Dialect::Local));
+    fn occupy_address(&mut self, command: OperatorCommand) {
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         let bystanders = &self.inventory.bystanders;
         let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
         let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
         until("the agent of the foreign VM listens", || self.vm_answers());
-        let attempt = Attempt { undisturbed: false, ..self.attempt(word) };
-        let run = self.run(self.prepared(word, &[]), &attempt, &HeldCallAction::Nothing);
-        self.claim(!word.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
+        let attempt = Attempt { undisturbed: false, ..self.attempt(command) };
+        let run = self.run(self.prepared(command, &[]), &attempt, &HeldCallAction::Nothing);
+        self.claim(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
         self.claim(self.vm_answers(), || format!("the foreign {occupant} was ended"));
         self.remove_bystander(&occupant);
     }
 
     /// Runs a command while the state has a second name. The command must change nothing.
-    fn link_state(&mut self, word: OperatorCommand) {
-        self.hello.script(Script::speaking(Dialect::Local));
+    fn link_state(&mut self, command: OperatorCommand) {
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
-        let run = self.run(self.prepared(word, &[]), &self.harmless(word), &HeldCallAction::Nothing);
+        let run = self.run(self.prepared(command, &[]), &self.harmless(command), &HeldCallAction::Nothing);
         self.claim(run.code != 0 && self.hello.cloud() == before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
@@ -105,8 +105,8 @@ impl ChaosLife {
     }
 
     /// Returns an attempt that deletes nothing and is interrupted soon.
-    fn harmless(&self, word: OperatorCommand) -> Attempt {
-        let attempt = self.attempt(word);
+    fn harmless(&self, command: OperatorCommand) -> Attempt {
+        let attempt = self.attempt(command);
         Attempt {
             may_delete: DeletePermission::default(),
             undisturbed: false,
@@ -124,19 +124,19 @@ impl ChaosLife {
         }
     }
 
-    fn at_call(&mut self, call: usize, word: OperatorCommand, hold: &HeldCallAction) {
+    fn at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
         self.hello.script(Script::at(call, Interruption::Hold));
-        let mut attempt = Attempt { undisturbed: false, ..self.attempt(word) };
+        let mut attempt = Attempt { undisturbed: false, ..self.attempt(command) };
         if matches!(hold, HeldCallAction::RemoveLock) {
             attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
             attempt.later = attempt.may_delete;
         }
-        self.run(self.prepared(word, &[]), &attempt, hold);
+        self.run(self.prepared(command, &[]), &attempt, hold);
     }
 
     /// Runs a create-env without its vars store. The command must change nothing.
     fn forget_store(&mut self) {
-        self.hello.script(Script::speaking(Dialect::Local));
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         let given = self.prepared(OperatorCommand::Create, &[]);
         let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
@@ -149,10 +149,10 @@ impl ChaosLife {
     }
 
     /// Runs a command whose CPI looks elsewhere. Healthy resources must stay on record.
-    fn look_elsewhere(&mut self, word: OperatorCommand, command: Command, script: Script) {
+    fn look_elsewhere(&mut self, command: OperatorCommand, process: Command, script: Script) {
         let well = self.is_well();
         self.hello.script(script);
-        self.run(command, &self.harmless(word), &HeldCallAction::Nothing);
+        self.run(process, &self.harmless(command), &HeldCallAction::Nothing);
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
         let known = self.hello.known();
         for cid in [&deployed.vm, &deployed.disk] {
@@ -162,7 +162,7 @@ impl ChaosLife {
 
     /// Runs a command with the name of a CPI that does not exist.
     fn name_no_cpi(&mut self) {
-        self.hello.script(Script::speaking(Dialect::Local));
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
         let attempt = self.harmless(OperatorCommand::CreateAgain);
@@ -195,7 +195,7 @@ impl ChaosLife {
     /// Loses the state. A create-env must not create a second VM. Then the operator finds the state again, or
     /// imports the VM with the command in the message. That command does not record snapshots.
     fn lose_state(&mut self, imports: bool, names_disk: bool) {
-        self.hello.script(Script::speaking(Dialect::Local));
+        self.hello.script(Script::with_info(InfoAnswer::Local));
         let state = self.hello.state();
         let lost = self.hello.world.path("lost");
         std::fs::create_dir_all(&lost).unwrap();

@@ -70,13 +70,13 @@ impl ChaosLife {
         self.fail(&format!("no documented command leads to the end of {goal:?}"));
     }
 
-    fn run_in_peace(&mut self, word: OperatorCommand, flags: &[&str]) -> Run {
+    fn run_in_peace(&mut self, command: OperatorCommand, flags: &[&str]) -> Run {
         self.counts.recovery += 1;
-        let mut attempt = Attempt { undisturbed: false, limit: PATIENT_TIMEOUT, ..self.attempt(word) };
+        let mut attempt = Attempt { undisturbed: false, limit: PATIENT_TIMEOUT, ..self.attempt(command) };
         // The operator knows the effect of the flag.
         attempt.may_delete.vm |= flags.contains(&"--recreate");
-        self.log_step(&format!("{word:?} {}", flags.join(" ")));
-        self.run(self.prepared(word, flags), &attempt, &HeldCallAction::Nothing)
+        self.log_step(&format!("{command:?} {}", flags.join(" ")));
+        self.run(self.prepared(command, flags), &attempt, &HeldCallAction::Nothing)
     }
 
     /// Follows a message. Returns false if it contains no advice.

@@ -196,7 +196,7 @@ pub(super) enum Trouble {
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub change: Option<Change>,
-    pub word: OperatorCommand,
+    pub command: OperatorCommand,
     pub trouble: Trouble,
 }
 
@@ -206,7 +206,7 @@ pub(super) fn draw(seed: u64) -> Vec<Step> {
     // The first command decides how the life begins, so it is a deploy.
     let mut steps = vec![Step {
         change: None,
-        word: OperatorCommand::Create,
+        command: OperatorCommand::Create,
         trouble: trouble(&mut dice, OperatorCommand::Create),
     }];
     for _ in 0..dice.between(3, 6) {
@@ -216,7 +216,7 @@ pub(super) fn draw(seed: u64) -> Vec<Step> {
 }
 
 fn step(dice: &mut Dice) -> Step {
-    let word = dice.weighted(&[
+    let command = dice.weighted(&[
         (40, OperatorCommand::Create),
         (14, OperatorCommand::CreateAgain),
         (12, OperatorCommand::Delete),
@@ -233,7 +233,7 @@ fn step(dice: &mut Dice) -> Step {
         (2, OperatorCommand::Verify),
         (1, OperatorCommand::Show),
     ]);
-    let change = (word.deploys() && dice.chance(75)).then(|| {
+    let change = (command.deploys() && dice.chance(75)).then(|| {
         dice.weighted(&[
             (6, Change::Property),
             (5, Change::Disk),
@@ -241,10 +241,10 @@ fn step(dice: &mut Dice) -> Step {
             (1, Change::Password),
         ])
     });
-    Step { change, word, trouble: trouble(dice, word) }
+    Step { change, command, trouble: trouble(dice, command) }
 }
 
-fn trouble(dice: &mut Dice, word: OperatorCommand) -> Trouble {
+fn trouble(dice: &mut Dice, command: OperatorCommand) -> Trouble {
     let call = dice.between(2, 9);
     let message = dice.between(1, 16);
     let side = dice.pick(&[Moment::Before, Moment::After]);
@@ -255,7 +255,7 @@ fn trouble(dice: &mut Dice, word: OperatorCommand) -> Trouble {
     ]);
     match dice.below(100) {
         0..15 => Trouble::None,
-        15..62 if !word.methods().is_empty() => cpi(dice, word),
+        15..62 if !command.methods().is_empty() => cpi(dice, command),
         15..68 => {
             let times = if dice.chance(25) { 2 } else { 1 };
             Trouble::Signal { call, terminate: dice.chance(40), times }
@@ -298,8 +298,8 @@ fn mistake(dice: &mut Dice) -> Mistake {
     ])
 }
 
-fn cpi(dice: &mut Dice, word: OperatorCommand) -> Trouble {
-    let methods = word.methods();
+fn cpi(dice: &mut Dice, command: OperatorCommand) -> Trouble {
+    let methods = command.methods();
     let count = if dice.chance(25) { 2 } else { 1 };
     let misdeeds = (0..count).map(|_| misdeed(dice, methods)).collect();
     Trouble::Cpi { misdeeds, goes_on: dice.chance(50) }

@@ -1,7 +1,7 @@
 //! The `log` of an answer: shown and logged for every call, bounded, and without secrets.
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 
 /// A line with a secret that an escape sequence interrupts, as JSON and as it must be shown.
 const SECRET: &str = r#"password quite-\u001b[31ma-sec\u001b[0mret"#;
@@ -33,7 +33,7 @@ fn log_of_every_answer_is_shown_and_logged() {
         "attach_disk",
         "set_disk_metadata",
     ];
-    let script = methods.iter().fold(Script::speaking(Dialect::Local), |script, method| {
+    let script = methods.iter().fold(Script::with_info(InfoAnswer::Local), |script, method| {
         script.first(method, 1, adding(&format!("of {method}, {SECRET}")))
     });
     hello.script(script.clone());
@@ -67,12 +67,12 @@ fn error_of_a_call_shows_the_end_of_its_log() {
     };
     let error = r#"{"type": "X", "message": "no room", "ok_to_retry": false}"#;
     for (error, at_fault) in [(error, "`create_vm` failed"), ("7", "no usable answer")] {
-        hello.script(Script::speaking(Dialect::Local));
+        hello.script(Script::with_info(InfoAnswer::Local));
         hello.world.write("answer.json", answer(error));
         let path = hello.world.path("answer.json").display().to_string();
         let reaction = Reaction::Instead(format!("cat '{path}'"));
-        hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, reaction));
-        let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
+        hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
+        let run = hello.create(&["-v", "some_password=quite-a-secret"]).exits_with(1);
         assert!(
             run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),
             "{}",
@@ -84,7 +84,7 @@ fn error_of_a_call_shows_the_end_of_its_log() {
         assert_eq!(run.stderr.matches("X: no room").count(), 1, "{}", run.stderr);
     }
     // The call stays open, and the next run reports the same.
-    let run = hello.create(&["-v", "some_password=quite-a-secret"]).failure(1);
+    let run = hello.create(&["-v", "some_password=quite-a-secret"]).exits_with(1);
     assert!(run.stderr.contains("step 20") && !run.stderr.contains("quite-"), "{}", run.stderr);
 }
 
@@ -92,7 +92,7 @@ fn error_of_a_call_shows_the_end_of_its_log() {
 fn next_run_shows_the_answer_log_of_a_killed_one() {
     let hello = Hello::new();
     hello.script(
-        Script::speaking(Dialect::Local)
+        Script::with_info(InfoAnswer::Local)
             .first("create_stemcell", 1, adding(SECRET))
             .stopped_at(2, Interruption::Slow),
     );

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::process::{answer, lines, next};
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::{Run, peak_kib};
 
 /// The name of the case, the command that breaks the answer of `create_vm`, and the text of the error.
@@ -97,11 +97,11 @@ fn malformed_answer_is_a_clear_error() {
     in_parallel(&workers, |cases| {
         let hello = Hello::new();
         // The stemcell exists in each case.
-        hello.script(Script::speaking(Dialect::Local).fail("create_vm", 1, "X", false));
-        hello.create(&[]).failure(1);
+        hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, "X", false));
+        hello.create(&[]).exits_with(1);
         let before = hello.state();
         for (name, command, problem) in cases {
-            hello.script(Script::speaking(Dialect::Local).first(
+            hello.script(Script::with_info(InfoAnswer::Local).first(
                 "create_vm",
                 1,
                 Reaction::Instead((*command).to_owned()),
@@ -122,8 +122,8 @@ fn malformed_answer_is_a_clear_error() {
             assert!(hello.world.exists("state.json.journal"), "{name}");
         }
         // Nothing is done until the operator settles the call.
-        hello.script(Script::speaking(Dialect::Local));
-        let run = hello.create(&[]).failure(1);
+        hello.script(Script::with_info(InfoAnswer::Local));
+        let run = hello.create(&[]).exits_with(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
         for (command, more, code, needed) in [
@@ -131,7 +131,7 @@ fn malformed_answer_is_a_clear_error() {
             ("status", &["--no-cpi"], 1, "--forget-open-calls"),
             ("cloud-check", &["--report"], 6, "the outcome of `create_vm` is unknown"),
         ] {
-            let run = hello.world.finish(hello.command(command, more)).failure(code);
+            let run = hello.world.finish(hello.command(command, more)).exits_with(code);
             assert!(output(&run).contains(needed), "{command}: {}", output(&run));
         }
         hello.create(&["--forget-open-calls"]).success();
@@ -145,8 +145,12 @@ fn malformed_answer_is_a_clear_error() {
 fn late_answer_is_found_by_the_next_run() {
     let hello = Hello::new();
     let late = "answer=$(cat); (sleep 2; printf %s \"$answer\") 2>/dev/null & exit 0";
-    hello.script(Script::speaking(Dialect::Local).first("create_vm", 1, Reaction::After(late.to_owned())));
-    let run = hello.create(&[]).failure(1);
+    hello.script(Script::with_info(InfoAnswer::Local).first(
+        "create_vm",
+        1,
+        Reaction::After(late.to_owned()),
+    ));
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("it wrote nothing"), "{}", run.stderr);
     // The VM is on record, but it is replaced because no job ever ran on it.
     hello.create(&[]).success();
@@ -163,7 +167,7 @@ fn exit_status_of_the_cpi_is_ignored() {
     let after = |script: Script, method: &str, command: &str| {
         script.first(method, 1, Reaction::After(command.to_owned()))
     };
-    let script = Script::speaking(Dialect::Local);
+    let script = Script::with_info(InfoAnswer::Local);
     let script = after(script, "info", "cat; exit 1");
     let script = after(script, "create_stemcell", "cat; exec >&-; sleep 1");
     let script = after(script, "create_vm", "cat; kill -KILL $$");
@@ -178,7 +182,7 @@ fn exit_status_of_the_cpi_is_ignored() {
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     hello.wait_until_idle();
 }
@@ -187,13 +191,13 @@ fn exit_status_of_the_cpi_is_ignored() {
 fn endless_answer_is_limited_in_memory_and_on_disk() {
     let hello = Hello::new();
     let gigabyte = "head -c 1G /dev/zero | tr '\\0' x; sleep 0.3";
-    hello.script(Script::speaking(Dialect::Local).first(
+    hello.script(Script::with_info(InfoAnswer::Local).first(
         "create_vm",
         1,
         Reaction::Instead(gigabyte.to_owned()),
     ));
     let (run, peak) = watched(hello.command("create-env", &[]));
-    let run = run.failure(1);
+    let run = run.exits_with(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
     assert!(peak < 200 << 10, "{peak} KiB");
     let journal = std::fs::read_dir(hello.world.path("state.json.journal")).unwrap();
@@ -202,8 +206,8 @@ fn endless_answer_is_limited_in_memory_and_on_disk() {
         .sum();
     assert!(blocks * 512 < 1 << 20, "{} bytes are kept", blocks * 512);
     // The next run fails in the same way.
-    hello.script(Script::speaking(Dialect::Local));
-    let run = hello.create(&[]).failure(1);
+    hello.script(Script::with_info(InfoAnswer::Local));
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
     hello.delete(&["--forget-open-calls"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -214,9 +218,9 @@ fn rejects_wrong_result_types_of_every_method() {
     let hello = Hello::new();
     let fails = |hello: &Hello, method: &str, result: &str, problem: &str, forget: bool| {
         let command = format!("printf '{{\"result\": {result}, \"error\": null}}'");
-        hello.script(Script::speaking(Dialect::Local).first(method, 1, Reaction::Instead(command)));
+        hello.script(Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::Instead(command)));
         let flags: &[&str] = if forget { &["--forget-open-calls"] } else { &[] };
-        let run = hello.create(flags).failure(1);
+        let run = hello.create(flags).exits_with(1);
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
     for (result, problem) in [
@@ -236,14 +240,14 @@ fn rejects_wrong_result_types_of_every_method() {
     for result in ["7", "true", "[]"] {
         fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
     }
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
-    hello.script(Script::speaking(Dialect::Local).first(
+    hello.script(Script::with_info(InfoAnswer::Local).first(
         "has_vm",
         1,
         Reaction::Instead("printf '{\"result\": \"true\"}'".into()),
     ));
-    let run = hello.delete(&[]).failure(1);
+    let run = hello.delete(&[]).exits_with(1);
     assert!(run.stderr.contains("`has_vm` must return true or false"), "{}", run.stderr);
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();

@@ -1,7 +1,7 @@
 //! The handling of each type of error, and of missing methods.
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 #[test]
 fn every_error_type_has_a_hint_and_is_not_retried() {
@@ -18,8 +18,8 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("My::Own::Error", "'My::Own::Error' is not an error type of the CPI API"),
         ("", "gave no error type"),
     ] {
-        hello.script(Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, error_type, false));
-        let run = hello.create(&[]).failure(1);
+        hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, error_type, false));
+        let run = hello.create(&[]).exits_with(1);
         assert!(
             run.stderr.contains("the CPI's `create_vm` failed (request "),
             "{error_type}: {}",
@@ -31,7 +31,7 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         assert_eq!(hello.cloud(), hello.recorded(), "{error_type}");
         assert!(!hello.world.exists("state.json.journal"), "{error_type}");
     }
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -39,7 +39,7 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
 #[test]
 fn missing_required_method_is_named_with_its_caller() {
     let mut hello = Hello::new();
-    let local = || Script::speaking(Dialect::Local);
+    let local = || Script::with_info(InfoAnswer::Local);
     let missing = |hello: &Hello, method: &str, dialect: usize, command: &str| {
         let script = local().without(method, dialect);
         // A failed deletion does not stop the next one. The stemcell's deletion also fails, because a later
@@ -48,7 +48,7 @@ fn missing_required_method_is_named_with_its_caller() {
         hello.script(if both { script.without("delete_stemcell", dialect) } else { script });
         let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
         let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
-        let run = hello.world.finish(hello.command(command, flags)).failure(1);
+        let run = hello.world.finish(hello.command(command, flags)).exits_with(1);
         let named = format!("the CPI lacks the method `{method}` (");
         assert!(run.stderr.contains(&named), "{method}: {}", run.stderr);
         assert!(run.stderr.contains("which is called by create-env"), "{method}: {}", run.stderr);
@@ -82,10 +82,10 @@ fn unknown_info_error_needs_cpi_api_version_1() {
         Reaction::Fail { error_type: "X".into(), message: "unknown method info".into(), ok_to_retry: false },
         Reaction::Instead("echo 'cpi.rb:7: undefined method' >&2; exit 1".to_owned()),
     ];
-    for deed in fails {
-        hello.script(Script::speaking(Dialect::Version(1)).first("info", usize::MAX, deed.clone()));
+    for reaction in fails {
+        hello.script(Script::with_info(InfoAnswer::Version(1)).first("info", usize::MAX, reaction.clone()));
         for flags in [&[][..], &["--cpi-api-version", "2"]] {
-            let run = hello.create(flags).failure(1);
+            let run = hello.create(flags).exits_with(1);
             assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
             assert!(!hello.world.exists("state.json"));
         }
@@ -102,7 +102,7 @@ fn unknown_info_error_needs_cpi_api_version_1() {
     }
     // A CPI that cannot be run differs from a CPI without `info`.
     hello.world.write("scripted", "#!/no/such/interpreter\n");
-    let run = hello.create(&["--cpi-api-version", "1"]).failure(1);
+    let run = hello.create(&["--cpi-api-version", "1"]).exits_with(1);
     assert!(
         run.stderr.contains("cannot be run") && !run.stdout.contains("continuing with"),
         "{}",

@@ -11,17 +11,17 @@ use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::long_form;
 use crate::support::proxy::{AgentProxy, Exchange, Listener};
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
-const CPIS: [Dialect; 8] = [
-    Dialect::Nothing,
-    Dialect::NotImplemented(0),
-    Dialect::NotImplemented(1),
-    Dialect::NotImplemented(2),
-    Dialect::Version(1),
-    Dialect::Version(2),
-    Dialect::Version(3),
-    Dialect::Version(99),
+const CPIS: [InfoAnswer; 8] = [
+    InfoAnswer::Nothing,
+    InfoAnswer::NotImplemented(0),
+    InfoAnswer::NotImplemented(1),
+    InfoAnswer::NotImplemented(2),
+    InfoAnswer::Version(1),
+    InfoAnswer::Version(2),
+    InfoAnswer::Version(3),
+    InfoAnswer::Version(99),
 ];
 /// `api_version` in `stemcell.MF`.
 const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
@@ -29,7 +29,7 @@ const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 /// The table's entry for one combination, with requests up to a version.
 #[derive(Debug)]
 struct Expected {
-    cpi: Dialect,
+    cpi: InfoAnswer,
     stemcell: Option<u32>,
     /// The flag `--cpi-api-version`.
     cap: Option<u32>,
@@ -61,8 +61,8 @@ fn every_cpi_works_with_every_stemcell() {
             // After its answer to `info`, a CPI of another version is treated like one of version 1 or 3. The
             // default run tries it with one stemcell, and versions 1 and 2 with the oldest and the newest.
             let is_tried = match cpi {
-                Dialect::Version(3) => true,
-                Dialect::Version(1..=2) => matches!(stemcell, None | Some(3)),
+                InfoAnswer::Version(3) => true,
+                InfoAnswer::Version(1..=2) => matches!(stemcell, None | Some(3)),
                 _ => stemcell == Some(3),
             };
             if is_tried || long_form() {
@@ -70,8 +70,8 @@ fn every_cpi_works_with_every_stemcell() {
             }
         }
     }
-    cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(2) });
-    cells.push(Expected { cpi: Dialect::Version(3), stemcell: Some(3), cap: Some(1) });
+    cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(2) });
+    cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(1) });
     let started = Instant::now();
     in_parallel(&cells, live);
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), started.elapsed().as_secs_f64());
@@ -121,7 +121,7 @@ fn live(cell: &Expected) {
         "registry.yml",
         &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
     );
-    hello.script(Script::speaking(cell.cpi));
+    hello.script(Script::with_info(cell.cpi));
     let cap = cell.cap.map(|cap| cap.to_string());
     let flags: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
     let proxy = hello.listen();

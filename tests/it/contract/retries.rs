@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Script, until};
+use crate::support::scripted::{InfoAnswer, Script, until};
 
 const FAILED: &str = "Bosh::Clouds::VMCreationFailed";
 
@@ -23,7 +23,7 @@ fn every_method_is_retried_on_ok_to_retry() {
         "set_disk_metadata",
     ];
     let flaky = |methods: &[&str]| {
-        let script = Script::speaking(Dialect::Local);
+        let script = Script::with_info(InfoAnswer::Local);
         methods.iter().fold(script, |script, method| script.fail(method, 1, "Bosh::Clouds::CloudError", true))
     };
     hello.script(flaky(&created));
@@ -55,9 +55,9 @@ fn every_method_is_retried_on_ok_to_retry() {
 #[test]
 fn retries_are_limited_and_back_off() {
     let hello = Hello::new();
-    hello.script(Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, FAILED, true));
+    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, FAILED, true));
     let started = Instant::now();
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(started.elapsed() >= Duration::from_secs(1 + 2 + 4), "{:?}", started.elapsed());
     assert_eq!(hello.calls("create_vm"), 4);
     let shown = run.stdout.clone() + &run.stderr;
@@ -77,12 +77,12 @@ fn retries_are_limited_and_back_off() {
     assert!(!hello.world.exists("state.json.journal"));
 
     // A failure that is not retryable ends the retries at once.
-    let once = Script::speaking(Dialect::Local).fail("create_vm", 1, FAILED, true);
+    let once = Script::with_info(InfoAnswer::Local).fail("create_vm", 1, FAILED, true);
     hello.script(once.fail("create_vm", 2, FAILED, false));
-    hello.create(&[]).failure(1);
+    hello.create(&[]).exits_with(1);
     assert_eq!(hello.calls("create_vm"), 2);
 
-    hello.script(Script::speaking(Dialect::Local).fail("create_vm", 2, FAILED, true));
+    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 2, FAILED, true));
     hello.create(&[]).success();
     assert_eq!(hello.calls("create_vm"), 3);
     hello.delete(&[]).success();
@@ -92,7 +92,7 @@ fn retries_are_limited_and_back_off() {
 #[test]
 fn signal_ends_the_wait_for_the_next_attempt() {
     let hello = Hello::new();
-    let script = Script::speaking(Dialect::Local).fail("create_vm", usize::MAX, FAILED, true);
+    let script = Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, FAILED, true);
     hello.script(script.fail("has_vm", usize::MAX, FAILED, true));
     let mut command = hello.command("create-env", &[]);
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -105,7 +105,7 @@ fn signal_ends_the_wait_for_the_next_attempt() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(hello.calls("create_vm"), 2);
     assert_eq!(hello.cloud(), hello.recorded());
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

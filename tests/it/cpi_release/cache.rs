@@ -215,7 +215,7 @@ fn package_dir_of_another_user_is_not_used() {
     std::fs::write(directory.join("left/precious"), "x").unwrap();
     let mut env = Env::new(&machine, &machine.release());
     env.flags = vec!["--package-dir".into(), directory.display().to_string()];
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("is in the way of the CPI's package 'left'"), "{}", run.stderr);
     assert!(directory.join("left/precious").is_file());
     assert!(machine.compiled().is_empty() && !env.hello.world.exists("state.json"));

@@ -18,7 +18,7 @@ fn failing_packaging_script_is_shown() {
     let mut release = machine.release();
     release.packages[0].files[0].1.push_str("for i in {1..40}; do echo line $i; done\nexit 7\n");
     let env = Env::new(&machine, &release);
-    let run = env.create(&[]).failure(1);
+    let run = env.create(&[]).exits_with(1);
     for text in [
         "package 'recorder' of the CPI's release 'test-cpi' cannot be compiled",
         "the packaging script exited with 7",
@@ -38,7 +38,7 @@ fn failing_packaging_script_is_shown() {
     untouched(&env);
 
     // Compiled packages are not compiled again, and `--keep-workdir` keeps the directory.
-    let run = env.create(&["--keep-workdir"]).failure(1);
+    let run = env.create(&["--keep-workdir"]).exits_with(1);
     assert_eq!(machine.compiled()[4..], ["recorder"]);
     let kept = env.hello.world.root().join("tmp");
     let kept = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().path();
@@ -71,7 +71,7 @@ fn missing_tool_is_named() {
     }
     let mut command = env.command("create-env", &[]);
     command.env("PATH", &bin);
-    let run = env.hello.world.finish(command).failure(1);
+    let run = env.hello.world.finish(command).exits_with(1);
     assert!(run.stderr.contains("tools are missing"), "{}", run.stderr);
     assert!(run.stderr.contains("gcc (or another C compiler) (package 'recorder')"), "{}", run.stderr);
     assert!(run.stderr.contains("make (packages 'left', 'recorder')"), "{}", run.stderr);
@@ -86,7 +86,7 @@ fn rejects_jobs_without_a_cpi() {
     let mut release = machine.release();
     release.jobs[0].templates.remove(0);
     let env = Env::new(&machine, &release);
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("no job of `cloud_provider` has the template `bin/cpi`"), "{}", run.stderr);
     assert!(run.stderr.contains("'test_cpi' of release 'test-cpi' has config/cpi.json"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
@@ -98,7 +98,7 @@ fn rejects_jobs_with_two_cpis() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release().job(cpi_job("other_cpi")));
     env.templates("[{name: other_cpi, release: test-cpi}, {name: test_cpi, release: test-cpi}]");
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("2 jobs of `cloud_provider` have the template `bin/cpi`"), "{}", run.stderr);
     assert!(
         run.stderr.contains("'other_cpi' of release 'test-cpi' and 'test_cpi' of release 'test-cpi'"),
@@ -114,7 +114,7 @@ fn rejects_missing_and_duplicate_jobs() {
     let machine = Machine::new();
     let mut env = Env::new(&machine, &machine.release());
     env.templates("[{name: tset_cpi, release: test-cpi}]");
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(
         run.stderr.contains("has no job 'tset_cpi'") && run.stderr.contains("'test_cpi'"),
         "{}",
@@ -126,7 +126,7 @@ fn rejects_missing_and_duplicate_jobs() {
     let twin = JobTarball::new("test_cpi").template("a", "config/a", "a");
     env.add_release(&ReleaseTarball::new("twins", "1").job(twin));
     env.templates("[{name: test_cpi, release: test-cpi}, {name: test_cpi, release: twins}]");
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("names job 'test_cpi' twice"), "{}", run.stderr);
     untouched(&env);
 }
@@ -140,7 +140,7 @@ fn rejects_two_packages_of_one_name_in_package_dir() {
     env.add_release(&ReleaseTarball::new("plug-ins", "1").job(job).package(base));
     env.templates("[{name: test_cpi, release: test-cpi}, {name: plug_in, release: plug-ins}]");
     env.flags = vec!["--package-dir".into(), machine.path("packages").display().to_string()];
-    let run = env.create(&[]).failure(3);
+    let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
     untouched(&env);

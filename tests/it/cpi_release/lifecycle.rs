@@ -109,7 +109,7 @@ fn properties_of_the_cpi_are_not_shown() {
     let mut release = machine.release();
     release.jobs[0].templates[0].2 = "#!/bin/bash\necho 'password: hunter2-of-the-cpi' >&2\nexit 1\n".into();
     let env = Env::new(&machine, &release);
-    let run = env.create(&["--verbose", "--verbose"]).failure(1);
+    let run = env.create(&["--verbose", "--verbose"]).exits_with(1);
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(shown.contains("password: <redacted>") && !shown.contains("hunter2"), "{shown}");
     assert!(!env.hello.world.exists("state.json"));

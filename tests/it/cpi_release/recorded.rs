@@ -161,7 +161,7 @@ fn agent_that_never_answers(fault: &str) -> String {
         _ => address("mbus:wrong", &format!("{ip}:6869")),
     }
     // The stage's agent listens before the VM is created.
-    let run = stage.env.create(&["--agent-timeout", "500ms", "--ignore-untracked-vm"]).failure(5);
+    let run = stage.env.create(&["--agent-timeout", "500ms", "--ignore-untracked-vm"]).exits_with(5);
     let said = stage.traffic.take().text(&stage.env);
     // The VM is on record, and is deleted.
     assert_eq!(stage.env.hello.state()["disks"].as_array().map_or(0, Vec::len), 0);
@@ -191,7 +191,7 @@ fn conversation_with_jobs_that_never_run() {
         "hello/release/jobs/hello/templates/ctl.erb",
         "#!/bin/bash\necho the key does not open >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
     );
-    let run = stage.env.create(&[]).failure(1);
+    let run = stage.env.create(&[]).exits_with(1);
     let said = stage.traffic.take().text(&stage.env);
     let error = run.stderr.split_once("error: ").unwrap().1;
     // The number of retries differs from run to run.

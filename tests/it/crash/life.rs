@@ -16,7 +16,7 @@ use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::machine::Bystander;
 use crate::support::proxy::AgentProxy;
-use crate::support::scripted::{Dialect, Script, until};
+use crate::support::scripted::{InfoAnswer, Script, until};
 
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] =
@@ -57,12 +57,12 @@ impl Contract {
         !matches!(self, Contract::V2 | Contract::Shared)
     }
 
-    /// Returns the CPI's dialect.
-    fn dialect(self) -> Dialect {
+    /// Returns the CPI's answer to `info`.
+    fn info_answer(self) -> InfoAnswer {
         match self {
-            Contract::V2 | Contract::Shared => Dialect::Local,
-            Contract::OldCpi | Contract::SharedOldCpi => Dialect::Version(1),
-            Contract::OldStemcell => Dialect::Version(2),
+            Contract::V2 | Contract::Shared => InfoAnswer::Local,
+            Contract::OldCpi | Contract::SharedOldCpi => InfoAnswer::Version(1),
+            Contract::OldStemcell => InfoAnswer::Version(2),
         }
     }
 }
@@ -130,7 +130,7 @@ impl<'t> CrashLife<'t> {
 
     /// Returns the CPI's script without actions.
     pub(super) fn script(&self) -> Script {
-        Script::speaking(self.contract.dialect())
+        Script::with_info(self.contract.info_answer())
     }
 
     /// Resets CPI and agent to normal, and restarts the count of calls and messages.

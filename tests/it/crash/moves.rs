@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 use crate::support::{Run, full_sweep};
 
 /// Returns an environment with two CPIs, each with a cloud and an availability zone.
@@ -40,11 +40,12 @@ const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     run(&hello, "create-env", &["-v", "az=za"]).success();
     assert_eq!(hello.ask().1, 1, "{place}");
     hello.script(
-        disturbance.map_or_else(|| Script::speaking(Dialect::Local), |(call, when)| Script::at(call, when)),
+        disturbance
+            .map_or_else(|| Script::with_info(InfoAnswer::Local), |(call, when)| Script::at(call, when)),
     );
     let moved = run(&hello, "create-env", &MOVE);
     let calls = hello.calls("");
@@ -60,7 +61,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
                 );
             }
         }
-        hello.script(Script::speaking(Dialect::Local));
+        hello.script(Script::with_info(InfoAnswer::Local));
         let mut again = run(&hello, "create-env", &MOVE);
         if matches!(disturbance, Some((_, Interruption::Lost))) && again.code == 1 {
             again = run(&hello, "create-env", &[&MOVE[..], &["--forget-open-calls"]].concat());
@@ -72,7 +73,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     assert_eq!(hello.cloud(), hello.recorded(), "{place}");
     assert_eq!(hello.state()["monopile"]["vm"]["cpi"], "b", "{place}");
     assert_eq!(hello.ask().1, 1, "{place}: the disk is a new one");
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     run(&hello, "delete-env", &["-v", "az=zb"]).success();
     let (made, deleted) = hello.effects();
     let distinct = |cids: &[String]| cids.iter().cloned().collect::<BTreeSet<_>>();

@@ -99,6 +99,6 @@ fn size_of_the_interpolated_document_is_limited() {
     let items = "- ((a))\n".repeat(4000);
     world.write("m.yml", items);
     world.write("big", "x".repeat(100_000));
-    let run = world.run(["int", "m.yml", "--var-file", "a=big"]).failure(3);
+    let run = world.run(["int", "m.yml", "--var-file", "a=big"]).exits_with(3);
     assert!(run.stderr.contains("the document is larger than 256 MiB"), "{}", run.stderr);
 }

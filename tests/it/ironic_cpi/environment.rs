@@ -245,7 +245,7 @@ fn kill_during_create_vm_leaks_nothing() {
     assert_eq!(killed.len(), 1);
     kill_process(killed[0], Signal::KILL).unwrap();
     let lost = vm();
-    let run = hello.create(&[]).failure(1);
+    let run = hello.create(&[]).exits_with(1);
     assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
     assert_eq!(vm(), lost);
     created(&metal, &hello, &["--forget-open-calls"]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{document, run};
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 fn cid(hello: &Hello) -> (Value, Value) {
     let state = hello.state();
@@ -47,7 +47,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     // The CPI also denies the disk. Its record stays, and no repair is offered.
     hello.answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
     let more = ["--resolution", "delete_disk_reference", "--json"];
-    let problems = document(&run(&hello, "cck", &more).failure(6));
+    let problems = document(&run(&hello, "cck", &more).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
     assert_eq!(hello.state(), before);
@@ -68,18 +68,18 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
 
     // A run that fails because of it does not hide the way out.
     hello.create(&["--agent-timeout", "500ms"]);
-    let status = run(&hello, "status", &QUICK).failure(5);
+    let status = run(&hello, "status", &QUICK).exits_with(5);
     assert!(status.stderr.contains("`monopile cloud-check"), "{}", status.stderr);
     hello.requests();
 
     // Without a terminal, nothing is done unless flags request it.
-    let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).failure(6);
+    let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
     let findings = document(&output);
     let drifted = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
     assert_eq!((&drifted["what"], &drifted["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drifted["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for more in [&["--json"][..], &["-n", "--json"]] {
-        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).failure(6);
+        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
         let problems = document(&output);
         assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
         assert_eq!(problems[0]["repairs"], json!(["reboot_vm", "recreate_vm"]));
@@ -110,13 +110,13 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     let before = cid(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
-    hello.script(Script::speaking(Dialect::Local).fail("reboot_vm", 9, unable, false));
+    hello.script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
     let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
     assert_ne!(cid(&hello).0, before.0);
     assert_eq!(hello.ask().1, 2);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -132,7 +132,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     let before = hello.state();
 
     // A new VM could not use the disk on record, so it is not created.
-    let output = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
+    let output = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     let problems = document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
@@ -174,7 +174,7 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     let (vm, disk) = cid(&hello);
     // The VM's processes stay, and the data of its disk is in its directory.
     std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
-    let problems = document(&run(&hello, "cck", &["--auto", "--json"]).failure(6));
+    let problems = document(&run(&hello, "cck", &["--auto", "--json"]).exits_with(6));
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
 
@@ -192,15 +192,15 @@ fn failed_new_vm_is_reported_as_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::speaking(Dialect::Local).fail("reboot_vm", 9, "Busy", false).fail(
+    hello.script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, "Busy", false).fail(
         "create_vm",
         9,
         "Bosh::Clouds::VMCreationFailed",
         false,
     ));
-    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).failure(6);
+    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", output.stdout);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.forget_suspects();
     hello.create(&[]).success();
     hello.delete(&[]).success();

@@ -2,12 +2,12 @@
 
 use super::{document, run};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 #[test]
 fn history_records_every_run_and_its_outcome() {
     let hello = Hello::new();
-    assert_eq!(run(&hello, "history", &[]).failure(2).stdout, "", "variables are no business of it");
+    assert_eq!(run(&hello, "history", &[]).exits_with(2).stdout, "", "variables are no business of it");
     let history = |more: &[&str]| {
         let words = [&["history", "hello/manifest.yml", "--state", "state.json"][..], more].concat();
         hello.world.run(words).success()
@@ -19,9 +19,9 @@ fn history_records_every_run_and_its_outcome() {
 
     hello.script(Script::at(4, Interruption::After));
     assert_eq!(hello.create(&[]).code, -1);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
-    run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).failure(5);
+    run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).exits_with(5);
     let runs = document(&history(&["--json"]));
     let output: Vec<(&str, &str)> = runs
         .as_array()

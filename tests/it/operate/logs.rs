@@ -43,7 +43,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     let named = run(&hello, "logs", &["--job", "hello"]).success();
     assert!(named.stdout.contains("listening on "), "{}", named.stdout);
     for more in [&["--job", "helo"][..], &["--follow", "--job", "helo"], &["--job", "helo", "--dir", "."]] {
-        let slip = run(&hello, "logs", more).failure(3);
+        let slip = run(&hello, "logs", more).exits_with(3);
         assert!(slip.stderr.contains("job 'helo' is not on the VM"), "{}", slip.stderr);
         assert!(slip.stderr.contains("did you mean 'hello'?"), "{}", slip.stderr);
     }
@@ -67,7 +67,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     assert!(one.stdout.contains("hello/post-start.stdout.log"), "{}", one.stdout);
     let none = run(&hello, "logs", &["--filter", "helo/*"]).success();
     assert!(none.stdout.is_empty() && none.stderr.contains("no logs found"), "{}", none.stderr);
-    run(&hello, "logs", &["--job", "../x"]).failure(2);
+    run(&hello, "logs", &["--job", "../x"]).exits_with(2);
 
     // The archive is saved as the agent packed it. It is private to its owner, and never replaces another
     // file.
@@ -80,7 +80,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     );
     let unpacked = crate::agent::world::untar(&fs::read(&path).unwrap());
     assert!(unpacked.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
-    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).failure(3);
+    let again = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
     assert!(again.stderr.contains("(--out) exists already"), "{}", again.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
 
@@ -146,7 +146,7 @@ fn rejects_log_archives_with_a_wrong_digest() {
     });
     hello.create(&[]).success();
     for more in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
-        let refused = run(&hello, "logs", more).failure(3);
+        let refused = run(&hello, "logs", more).exits_with(3);
         assert!(refused.stdout.is_empty(), "{}", refused.stdout);
         assert!(refused.stderr.contains("the packed logs"), "{}", refused.stderr);
     }

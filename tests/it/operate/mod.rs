@@ -86,14 +86,14 @@ fn foreign_agent_is_only_asked_for_its_state() {
         ("ssh", &["-c", "id"]),
         ("restart", &[]),
     ] {
-        let run = run(&hello, command, more).failure(5);
+        let run = run(&hello, command, more).exits_with(5);
         assert!(
             run.stderr.contains("11111111-2222") || run.stderr.contains("another VM answers"),
             "{}",
             run.stderr
         );
     }
-    let run = run(&hello, "cloud-check", &["--auto", "--json"]).failure(6);
+    let run = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     assert_eq!(document(&run)[0]["kind"], "foreign_agent");
     let asked: std::collections::BTreeSet<String> = proxy.take().iter().map(|heard| heard.name()).collect();
     assert_eq!(asked.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
@@ -113,12 +113,12 @@ fn commands_report_a_missing_environment() {
         ("recreate", &[]),
         ("cloud-check", &["--report"]),
     ] {
-        let run = run(&hello, command, more).failure(3);
+        let run = run(&hello, command, more).exits_with(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
     // A misspelled manifest name is reported as such.
     for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
-        let run = hello.world.run([command, "helo/manifest.yml"]).failure(3);
+        let run = hello.world.run([command, "helo/manifest.yml"]).exits_with(3);
         assert!(
             run.stderr.contains("manifest 'helo/manifest.yml' does not exist"),
             "{command}: {}",
@@ -168,7 +168,7 @@ fn recreate_changes_only_the_vm() {
         "- {type: replace, path: \
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
     );
-    let refused = run(&hello, "recreate", &[]).failure(3);
+    let refused = run(&hello, "recreate", &[]).exits_with(3);
     assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
     assert_eq!(hello.state(), after);
     assert!(hello.requests().is_empty());

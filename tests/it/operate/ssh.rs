@@ -96,19 +96,19 @@ fn session_has_its_own_user_and_returns_the_exit_code() {
     assert_eq!(hello.world.read("back"), "content");
     let listed = run(&hello, "ssh", &[PORT, "-c", "ls /tmp/tree"]).success();
     assert_eq!(listed.stdout, "a:b\n");
-    let none = run(&hello, "scp", &["a", "b"]).failure(2);
+    let none = run(&hello, "scp", &["a", "b"]).exits_with(2);
     assert!(none.stderr.contains("none of the paths is on the VM"), "{}", none.stderr);
 
     // A foreign sshd is not mistaken for the VM's.
     let keys = hello.find("work/cloud", "ssh_host_rsa_key.pub");
     let other = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 other\n";
     std::fs::write(&keys[0], other).unwrap();
-    let refused = run(&hello, "ssh", &[PORT, "-c", "echo in"]).failure(255);
+    let refused = run(&hello, "ssh", &[PORT, "-c", "echo in"]).exits_with(255);
     assert!(refused.stdout.is_empty(), "{}", refused.stdout);
     assert_eq!(users(&hello), Vec::<String>::new());
     // A server without a known host key cannot be verified.
     std::fs::write(&keys[0], "").unwrap();
-    let nameless = run(&hello, "ssh", &[PORT, "-c", "echo in"]).failure(1);
+    let nameless = run(&hello, "ssh", &[PORT, "-c", "echo in"]).exits_with(1);
     assert!(nameless.stderr.contains("did not return the host key"), "{}", nameless.stderr);
     assert_eq!(users(&hello), Vec::<String>::new());
 
@@ -169,7 +169,7 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     let mut nowhere = hello.command("ssh", &[PORT, "-c", "echo there"]);
     nowhere.env("BOSH_GW_HOST", "nowhere.invalid");
     assert_eq!(hello.world.finish(nowhere).code, 255);
-    let hostile = run(&hello, "ssh", &[PORT, "--gw-host=-oProxyCommand=touch x"]).failure(2);
+    let hostile = run(&hello, "ssh", &[PORT, "--gw-host=-oProxyCommand=touch x"]).exits_with(2);
     assert!(hostile.stderr.contains("has characters that ssh does not accept"), "{}", hostile.stderr);
 
     let socks = ForwardProxy::socks5(Some(("me", "s3cret-of-socks")));
@@ -178,7 +178,7 @@ fn sessions_go_through_jump_hosts_and_proxies() {
     assert_eq!(proxied.stdout, "there\n");
     assert_eq!(socks.targets(), [format!("{host}:2222")]);
     let wrong = url.replace("s3cret-of-socks", "wrong-one");
-    let refused = run(&hello, "ssh", &[PORT, "--gw-socks5", &wrong, "-c", "echo there"]).failure(255);
+    let refused = run(&hello, "ssh", &[PORT, "--gw-socks5", &wrong, "-c", "echo there"]).exits_with(255);
     assert!(!refused.stderr.contains("wrong-one"), "{}", refused.stderr);
 
     assert_eq!(users(&hello), Vec::<String>::new());

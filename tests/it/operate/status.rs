@@ -74,7 +74,7 @@ fn status_of_a_healthy_environment() {
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
     run(&hello, "stop-env", &[]).success();
-    let stopped = run(&hello, "status", &["--no-cpi"]).failure(1);
+    let stopped = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
         stopped.stderr.contains("stop-env stopped the jobs") && stopped.stdout.contains("\t1024 MiB\t"),
         "{}",
@@ -92,13 +92,13 @@ fn status_shows_dead_agents_and_missing_vms() {
     hello.create(&[]).success();
     hello.kill_vm();
     let quick = ["--agent-timeout", "300ms"];
-    let dead = run(&hello, "status", &quick).failure(5);
+    let dead = run(&hello, "status", &quick).exits_with(5);
     assert!(dead.stdout.contains("NO ANSWER") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
     assert!(dead.stdout.contains("\ndefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
-    let gone = run(&hello, "status", &quick).failure(6);
+    let gone = run(&hello, "status", &quick).exits_with(6);
     assert!(gone.stdout.contains("DOES NOT EXIST"), "{}", gone.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -33,7 +33,7 @@ fn dead_environment_is_not_reported_unchanged() {
     // The VM exists, and its agent is dead.
     hello.kill_vm();
     let before = hello.state();
-    let run = hello.create(&[]).failure(5);
+    let run = hello.create(&[]).exits_with(5);
     for text in [
         "nothing changed since the last deploy, but the agent of VM",
         "cannot be reached",
@@ -45,18 +45,18 @@ fn dead_environment_is_not_reported_unchanged() {
     assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm"]);
     assert_eq!(hello.state(), before);
     for command in ["stop-env", "start-env"] {
-        let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).failure(5);
+        let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).exits_with(5);
         assert!(!run.stdout.contains("Succeeded"), "{command}: {}", run.stdout);
     }
     let run =
-        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).failure(6);
+        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
     assert!(run.stdout.contains("agent") && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     hello.requests();
 
     // A missing VM is replaced.
     hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
     let run =
-        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).failure(6);
+        hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
     assert!(run.stdout.contains("it does not exist"), "{}", run.stdout);
     hello.requests();
     let run = hello.create(&[]).success();
@@ -83,7 +83,7 @@ fn agent_without_a_ca_needs_insecure_agent() {
         if command != "create-env" {
             hello.world.write("state.json", r#"{"director_id": "d", "current_vm_cid": "vm-1"}"#);
         }
-        let run = hello.world.finish(hello.command(command, &[])).failure(3);
+        let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         assert!(
             run.stderr.contains("`cloud_provider.cert.ca` is missing")
                 && run.stderr.contains("--insecure-agent"),
@@ -96,7 +96,7 @@ fn agent_without_a_ca_needs_insecure_agent() {
     let run = hello.create(&["--insecure-agent"]).success();
     assert!(run.stderr.contains("--insecure-agent"), "{}", run.stderr);
     assert_eq!(hello.ask().1, 1);
-    hello.delete(&[]).failure(3);
+    hello.delete(&[]).exits_with(3);
     hello.delete(&["--insecure-agent"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

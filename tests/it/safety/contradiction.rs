@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::hello::Hello;
 use crate::support::process::WaitForEnd;
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 /// Returns the answer of a CPI to a question about a resource that it does not find.
 fn no() -> String {
@@ -33,7 +33,7 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
     let vm_or_word = |word: &&str| if *word == "VM" { vm.clone() } else { (*word).to_owned() };
     let words: Vec<String> = words.iter().map(vm_or_word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let run = hello.world.finish(hello.command(words[0], &words[1..])).failure(code);
+    let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(code);
     let shown = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
     let forget = format!("--vm {vm}");
     let output = run.stdout.clone() + &run.stderr;
@@ -93,7 +93,7 @@ fn message_names_the_changed_properties() {
     assert!(text.contains("cloud/region") && !text.contains("cloud/password"), "{text}");
     hello.ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
-    let run = hello.delete(&[]).failure(1);
+    let run = hello.delete(&[]).exits_with(1);
     let shown = "these of its properties have changed since the VM was created: cloud/region\n";
     assert!(run.stderr.contains(shown), "{}", run.stderr);
 
@@ -128,7 +128,7 @@ fn changed_root_of_the_local_cpi_is_noticed() {
             command.arg("--recreate");
         }
         command.env("HOME", hello.world.path("home-b"));
-        let run = hello.world.finish(command).failure(3);
+        let run = hello.world.finish(command).exits_with(3);
         for text in ["looks in the wrong place", "home-b/.local/state/monopile/local'", "and with the HOME"] {
             assert!(run.stderr.contains(text), "{words:?}: {text}: {}", run.stderr);
         }
@@ -162,10 +162,10 @@ fn cpi_that_denies_every_vm_creates_one_at_most() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.answer("has_vm", "instead", &no());
     let more = ["--auto", "--agent-timeout", "500ms"];
-    let run = hello.world.finish(hello.command("cloud-check", &more)).failure(6);
+    let run = hello.world.finish(hello.command("cloud-check", &more)).exits_with(6);
     assert!(run.stdout.contains("repaired by recreate_vm"), "{}", run.stdout);
     assert_eq!(hello.calls("create_vm"), 1);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -191,7 +191,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
 
     hello.ops("region.yml", &region("us"));
     look_elsewhere(&hello);
-    let run = hello.delete(&[]).failure(1);
+    let run = hello.delete(&[]).exits_with(1);
     for text in [
         &format!("says that disk '{disk}' does not exist; it stays on record"),
         "these of its properties have changed since the disk was created: cloud/region",

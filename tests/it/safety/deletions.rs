@@ -64,7 +64,7 @@ fn untyped_not_found_is_confirmed_if_possible() {
     hello.create(&[]).success();
     // The deletion failed and the disk exists, so it stays on record.
     hello.answer("delete_disk", "instead", &Hello::error("Fog::Error", "no such volume"));
-    let run = hello.delete(&[]).failure(1);
+    let run = hello.delete(&[]).exits_with(1);
     assert!(
         run.stderr.contains("no such volume") && run.stderr.contains("still on record: disk"),
         "{}",
@@ -137,8 +137,8 @@ fn undeletable_vm_is_not_replaced() {
     hello.create(&[]).success();
     let before = hello.state();
     hello.answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "locked"));
-    hello.create(&["--recreate"]).failure(1);
-    hello.delete(&["--skip-drain"]).failure(1);
+    hello.create(&["--recreate"]).exits_with(1);
+    hello.delete(&["--skip-drain"]).exits_with(1);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
     let requests = hello.requests();
     let methods = Hello::methods(&requests);

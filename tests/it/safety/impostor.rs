@@ -3,7 +3,7 @@
 
 use crate::support::hello::Hello;
 use crate::support::proxy::AgentProxy;
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
@@ -40,7 +40,7 @@ fn foreign_agent_gets_no_commands() {
         // Two runs create a new VM. The second one deletes the VM of the first one without any other message
         // to the foreign agent.
         for _ in 0..2 {
-            let run = hello.create(&[]).failure(5);
+            let run = hello.create(&[]).exits_with(5);
             for text in ["is not the agent of VM", output.as_str(), "delete it in the IaaS"] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
@@ -52,7 +52,7 @@ fn foreign_agent_gets_no_commands() {
 
         hello.world.write(FILE, id);
         for command in ["stop-env", "start-env", "create-env"] {
-            let run = hello.world.finish(hello.command(command, &[])).failure(5);
+            let run = hello.world.finish(hello.command(command, &[])).exits_with(5);
             assert!(
                 run.stderr.contains("is not the agent of VM") && run.stderr.contains(&output),
                 "{}",
@@ -60,12 +60,12 @@ fn foreign_agent_gets_no_commands() {
             );
             harmless(&proxy);
         }
-        let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
+        let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
         assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&output), "{}", run.stdout);
         harmless(&proxy);
 
         let before = hello.state()["current_vm_cid"].clone();
-        let run = hello.create(&["--recreate"]).failure(5);
+        let run = hello.create(&["--recreate"]).exits_with(5);
         assert!(
             run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
             "{}",
@@ -107,10 +107,11 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
         for (method, nth) in methods {
             // The foreign agent appears during a CPI call. Earlier messages do not count.
             let arrives = format!("printf %s {OTHER} > {FILE}; cat");
-            let script = Script::speaking(Dialect::Local).on(method, (nth, nth), Reaction::After(arrives));
+            let script =
+                Script::with_info(InfoAnswer::Local).on(method, (nth, nth), Reaction::After(arrives));
             hello.script(script);
             proxy.take();
-            let run = hello.create(&[]).failure(5);
+            let run = hello.create(&[]).exits_with(5);
             assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
             let exchanges = proxy.take();
             let seen =
@@ -121,7 +122,7 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();
         }
-        hello.script(Script::speaking(Dialect::Local));
+        hello.script(Script::with_info(InfoAnswer::Local));
         hello.create(&[]).success();
         assert_eq!(hello.cloud(), hello.recorded());
     }
@@ -139,9 +140,9 @@ fn foreign_agent_is_not_updated_in_place() {
 
     // The foreign agent appears after the VM's own agent has answered.
     let arrives = format!("printf %s {OTHER} > {FILE}; cat");
-    hello.script(Script::speaking(Dialect::Local).first("info", 1, Reaction::After(arrives)));
+    hello.script(Script::with_info(InfoAnswer::Local).first("info", 1, Reaction::After(arrives)));
     proxy.take();
-    let run = hello.create(&[]).failure(5);
+    let run = hello.create(&[]).exits_with(5);
     assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
     let exchanges = proxy.take();
     let said: Vec<(String, bool)> = exchanges
@@ -153,11 +154,11 @@ fn foreign_agent_is_not_updated_in_place() {
 
     // The next run detects it at once, because there is nothing to update, and a new VM would have the same
     // agent at its address.
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
     harmless(&proxy);
-    hello.create(&[]).failure(5);
+    hello.create(&[]).exits_with(5);
     harmless(&proxy);
 
     std::fs::remove_file(hello.world.path(FILE)).unwrap();

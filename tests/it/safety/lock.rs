@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 
 #[test]
 fn second_run_fails_and_names_the_first() {
@@ -32,18 +32,18 @@ fn second_run_fails_and_names_the_first() {
             (name, None) => hello.command(name, more),
         };
         command.stdin(Stdio::null());
-        let run = hello.world.finish(command).failure(4);
+        let run = hello.world.finish(command).exits_with(4);
         assert!(run.stderr.contains(&holder), "{holder}: {}", run.stderr);
         assert!(started.elapsed() < Duration::from_secs(20), "it waited: {:?}", started.elapsed());
     }
     for words in [&["forget", "--vm", "x", "--yes"][..], &["backup", "--keep"]] {
-        let run = hello.world.run(["state"].iter().chain(words).chain(&state)).failure(4);
+        let run = hello.world.run(["state"].iter().chain(words).chain(&state)).exits_with(4);
         assert!(run.stderr.contains(&holder), "{}", run.stderr);
     }
     // Commands that only read need no lock.
     hello.world.run(["state", "show"].iter().chain(&state)).success();
 
-    let run = hello.create(&["--wait-for-lock", "700ms"]).failure(4);
+    let run = hello.create(&["--wait-for-lock", "700ms"]).exits_with(4);
     assert_eq!(run.stdout.matches("waiting for up to 0.7 s").count(), 1, "{}", run.stdout);
     assert!(run.stdout.contains(&holder) && run.stderr.contains(&holder));
 
@@ -86,7 +86,7 @@ fn run_without_its_lock_file_makes_no_further_call() {
             Some(mut other) => assert!(other.end().success()),
             None => {
                 assert_eq!(hello.calls(""), 3, "no call after `create_vm`");
-                hello.script(Script::speaking(Dialect::Local));
+                hello.script(Script::with_info(InfoAnswer::Local));
                 hello.create(&[]).success();
             }
         }
@@ -105,7 +105,7 @@ fn rejects_a_hard_linked_state() {
     let (state, other) = (hello.world.path("state.json"), hello.world.path("other.json"));
     std::fs::hard_link(&state, &other).unwrap();
     for run in [hello.create(&[]), hello.delete(&[])] {
-        let run = run.failure(3);
+        let run = run.exits_with(3);
         assert!(run.stderr.contains("has 1 other hard links"), "{}", run.stderr);
     }
     std::fs::remove_file(&other).unwrap();
@@ -139,7 +139,7 @@ fn wait_for_the_lock_can_be_interrupted() {
 fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
     hello.script(Script::at(3, Interruption::Hold));
-    let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
+    let run = hello.create(&["--cpi-timeout", "1s"]).exits_with(1);
     for text in ["`create_vm`", "--cpi-timeout", "run the same command again", "state.json.journal"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
@@ -150,17 +150,17 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     let id = id.expect("the call is open");
 
     // The next command finds the call still running.
-    let run = hello.create(&["--cpi-timeout", "1s"]).failure(1);
+    let run = hello.create(&["--cpi-timeout", "1s"]).exits_with(1);
     assert!(run.stderr.contains("--cpi-timeout"), "{}", run.stderr);
     let run =
-        hello.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", &id]).failure(1);
+        hello.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", &id]).exits_with(1);
     assert!(run.stderr.contains("is still running"), "{}", run.stderr);
     let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 
     hello.go();
     hello.wait_until_idle();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     let vms = hello.effects().0.into_iter().filter(|cid| cid.starts_with("vm-")).count();
@@ -168,12 +168,12 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
 
     // A command that only reads ends the CPI, and shows what it knows.
     let hangs = Reaction::Instead("sleep 60".to_owned());
-    hello.script(Script::speaking(Dialect::Local).first("has_vm", 1, hangs));
-    let run = hello.world.finish(hello.command("status", &["--cpi-timeout", "1s"])).failure(1);
+    hello.script(Script::with_info(InfoAnswer::Local).first("has_vm", 1, hangs));
+    let run = hello.world.finish(hello.command("status", &["--cpi-timeout", "1s"])).exits_with(1);
     assert!(run.stdout.contains("NOT ASKED") && run.stdout.contains("vm-"), "{}", run.stdout);
     assert!(run.stderr.contains("was ended without an answer"), "{}", run.stderr);
     hello.wait_until_idle();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
     let left: Vec<String> =
         hello.leftovers().into_iter().filter(|left| !left.contains("/tmp/monopile-")).collect();

@@ -39,7 +39,7 @@ fn failed_run_names_its_log() {
     assert_eq!(logs(&hello).len(), 1);
 
     hello.answer("has_vm", "instead", "garbage");
-    let run = hello.create(&["--recreate", "--json"]).failure(1);
+    let run = hello.create(&["--recreate", "--json"]).exits_with(1);
     let last = run.json().pop().unwrap();
     let log = PathBuf::from(last["log"].as_str().unwrap());
     assert_eq!(logs(&hello).last(), Some(&log));
@@ -55,7 +55,7 @@ fn newest_twenty_logs_are_kept() {
     let runs = 23;
     let seen: Vec<PathBuf> = (0..runs)
         .map(|_| {
-            hello.delete(&[]).failure(3);
+            hello.delete(&[]).exits_with(3);
             logs(&hello).pop().unwrap()
         })
         .collect();
@@ -75,7 +75,7 @@ fn run_continues_if_the_log_cannot_be_written() {
 #[test]
 fn missing_state_succeeds_only_on_request() {
     let hello = Hello::new();
-    let run = hello.delete(&[]).failure(3);
+    let run = hello.delete(&[]).exits_with(3);
     assert!(
         run.stderr.contains("there is no state") && run.stderr.contains("--allow-missing"),
         "{}",

@@ -23,7 +23,7 @@ fn listed(hello: &Hello) -> Vec<Value> {
 #[test]
 fn state_show_and_verify_cover_all_records() {
     let hello = Hello::new();
-    state(&hello, &["show"]).failure(3);
+    state(&hello, &["show"]).exits_with(3);
     hello.create(&[]).success();
     let recorded = hello.state();
     let (vm, disk) =
@@ -77,7 +77,7 @@ fn state_show_and_verify_cover_all_records() {
     let run = verify(&hello, &[]).success();
     assert!(run.stdout.contains("does not implement `has_disk`"), "{}", run.stdout);
     hello.answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
-    let run = verify(&hello, &[]).failure(6);
+    let run = verify(&hello, &[]).exits_with(6);
     assert!(
         run.stderr.contains(&format!("the cloud is not as the state says: disk '{disk}'")),
         "{}",
@@ -89,7 +89,7 @@ fn state_show_and_verify_cover_all_records() {
     let mut text = recorded.clone();
     text["monopile"]["vm"]["agent_id"] = json!("another");
     hello.world.write("state.json", text.to_string());
-    let run = verify(&hello, &[]).failure(6);
+    let run = verify(&hello, &[]).exits_with(6);
     assert!(run.stdout.contains("another VM answers"), "{}", run.stdout);
     hello.world.write("state.json", recorded.to_string());
     hello.delete(&[]).success();
@@ -107,17 +107,17 @@ fn import_rebuilds_a_lost_state_from_cids() {
     let import = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
     let all = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell];
 
-    let run = import(&all).failure(3);
+    let run = import(&all).exits_with(3);
     assert!(run.stderr.contains("exists already"), "{}", run.stderr);
     assert_eq!(hello.state(), before);
     std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
     let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
 
-    import(&[]).failure(2);
-    import(&["--stemcell", "cid"]).failure(2);
-    let run = import(&["--vm", "vm-nowhere"]).failure(3);
+    import(&[]).exits_with(2);
+    import(&["--stemcell", "cid"]).exits_with(2);
+    let run = import(&["--vm", "vm-nowhere"]).exits_with(3);
     assert!(run.stderr.contains("the CPI does not find VM 'vm-nowhere'"), "{}", run.stderr);
-    let run = import(&["--vm", &vm, "--disk", "disk-nowhere"]).failure(3);
+    let run = import(&["--vm", &vm, "--disk", "disk-nowhere"]).exits_with(3);
     assert!(run.stderr.contains("the CPI does not find disk 'disk-nowhere'"), "{}", run.stderr);
     assert!(!hello.world.exists("state.json"), "nothing is recorded by halves");
 
@@ -184,17 +184,17 @@ fn versions_are_kept_and_can_be_restored() {
     assert_eq!(names(&listed(&hello)), ["bak", "2", "1"]);
 
     // Restoring would drop the record of a VM, so it needs consent.
-    let run = state(&hello, &["backup", "--restore", "1", "-n"]).failure(2);
+    let run = state(&hello, &["backup", "--restore", "1", "-n"]).exits_with(2);
     let vm = second["current_vm_cid"].as_str().unwrap();
     assert!(run.stderr.contains(&format!("does not record VM '{vm}'")), "{}", run.stderr);
     assert!(run.stderr.contains("--yes"));
     assert_eq!(hello.state(), second);
-    state(&hello, &["backup", "--restore", "7", "--yes"]).failure(3);
+    state(&hello, &["backup", "--restore", "7", "--yes"]).exits_with(3);
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), first);
     // Restores the newer version again, even over a file that is not a state.
     hello.world.write("state.json", "{");
-    let run = hello.create(&[]).failure(3);
+    let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("state backup"), "{}", run.stderr);
     state(&hello, &["backup", "--restore", "2", "--yes"]).success();
     assert_eq!(hello.state(), second);
@@ -215,18 +215,18 @@ fn versions_are_kept_and_can_be_restored() {
 #[test]
 fn forget_needs_confirmation() {
     let hello = Hello::new();
-    state(&hello, &["forget", "--vm", "x", "--yes"]).failure(3);
+    state(&hello, &["forget", "--vm", "x", "--yes"]).exits_with(3);
     hello.create(&[]).success();
     let before = hello.state();
     let disk = before["disks"][0]["cid"].as_str().unwrap();
-    state(&hello, &["forget", "--yes"]).failure(2);
-    state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).failure(2);
+    state(&hello, &["forget", "--yes"]).exits_with(2);
+    state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).exits_with(2);
     let nearly = format!("{disk}x");
-    let run = state(&hello, &["forget", "--disk", &nearly, "--yes"]).failure(3);
+    let run = state(&hello, &["forget", "--disk", &nearly, "--yes"]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--call", "none", "--yes"]).failure(3);
+    let run = state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
     assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--disk", disk, "-n"]).failure(2);
+    let run = state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
     assert!(
         run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and there is no terminal"),
         "{}",

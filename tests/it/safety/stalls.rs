@@ -58,7 +58,7 @@ fn unanswered_agent_message_fails_the_run() {
     hello.create(&[]).success();
     let _reached = hello.stall_at(StallPoint::Body);
     let started = Instant::now();
-    let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).failure(5);
+    let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).exits_with(5);
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     let address = format!("https://{}:6869", hello.ip());
     let expected = format!("{address} stalled at `ping`: no complete answer within ");

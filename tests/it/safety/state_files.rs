@@ -123,7 +123,7 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     std::fs::rename(hello.world.path("state.json"), hello.world.path("elsewhere.json")).unwrap();
     let before = hello.leftovers();
     for (command, more) in [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])] {
-        let run = hello.world.finish(hello.command(command, more)).failure(3);
+        let run = hello.world.finish(hello.command(command, more)).exits_with(3);
         assert!(run.stderr.contains("an earlier version of it is kept"), "{}", run.stderr);
         assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
     }

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::support::Run;
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 fn after(method: &str, kind: &str) -> Script {
     let error = Hello::error(kind, "timed out");
-    Script::speaking(Dialect::Local).first(method, 1, Reaction::After(format!("printf '%s' '{error}'")))
+    Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::After(format!("printf '%s' '{error}'")))
 }
 
 fn suspects(hello: &Hello) -> Vec<Value> {
@@ -25,8 +25,8 @@ fn state(hello: &Hello, words: &[&str]) -> Run {
 fn vm_without_a_known_cid_is_found_by_its_agent() {
     let hello = Hello::new();
     hello.script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
-    hello.create(&[]).failure(1);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.create(&[]).exits_with(1);
+    hello.script(Script::with_info(InfoAnswer::Local));
     let suspects = suspects(&hello);
     let [suspect] = suspects.as_slice() else { panic!("{suspects:?}") };
     assert_eq!((&suspect["what"], &suspect["said"]), (&json!("vm"), &json!("timed out")));
@@ -38,21 +38,21 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     assert_eq!(hello.calls(""), 0, "it went on");
 
     let output = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
-    let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).failure(6);
+    let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
     assert!(output(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     let shown = state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
     // All other resources are deleted, and the suspect stays on record.
-    let run = hello.delete(&[]).failure(1);
+    let run = hello.delete(&[]).exits_with(1);
     assert!(output(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
 
     hello.call("delete_vm", json!([vm]));
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("the state was kept") && output(&run), "{}", run.stdout);
-    let run = state(&hello, &["forget", "-n", "--call", ids[0]]).failure(2);
+    let run = state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
-    let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).failure(3);
+    let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{}'?", ids[0])), "{}", run.stderr);
     state(&hello, &["forget", "--yes", "--call", ids[0]]).success();
     hello.delete(&[]).success();
@@ -64,10 +64,15 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
 fn failed_calls_stay_visible_but_stop_no_run() {
     let hello = Hello::new();
     for method in ["create_stemcell", "create_vm", "create_disk"] {
-        hello.script(Script::speaking(Dialect::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
-        hello.create(&[]).failure(1);
+        hello.script(Script::with_info(InfoAnswer::Local).fail(method, 1, "Bosh::Clouds::CloudError", false));
+        hello.create(&[]).exits_with(1);
     }
-    hello.script(Script::speaking(Dialect::Local).fail("create_disk", 1, "Bosh::Clouds::NoDiskSpace", true));
+    hello.script(Script::with_info(InfoAnswer::Local).fail(
+        "create_disk",
+        1,
+        "Bosh::Clouds::NoDiskSpace",
+        true,
+    ));
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("3 calls of earlier runs failed"), "{}", run.stderr);
     let kinds: Vec<Value> = suspects(&hello).iter().map(|suspect| suspect["what"].clone()).collect();
@@ -82,10 +87,10 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
     let shown = state(&hello, &["show"]).success().stdout;
     assert!(shown.contains("2 failed calls for a disk"), "{shown}");
-    let run = state(&hello, &["forget", "--failed-calls"]).failure(2);
+    let run = state(&hello, &["forget", "--failed-calls"]).exits_with(2);
     assert!(run.stderr.contains("4 failed calls") && run.stderr.contains("--yes"), "{}", run.stderr);
     state(&hello, &["forget", "--failed-calls", "--yes"]).success();
-    let run = state(&hello, &["forget", "--failed-calls", "--yes"]).failure(3);
+    let run = state(&hello, &["forget", "--failed-calls", "--yes"]).exits_with(3);
     assert!(run.stderr.contains("no failed call is on record"), "{}", run.stderr);
     assert_eq!(hello.create(&[]).success().stderr, "");
     hello.delete(&[]).success();
@@ -97,11 +102,11 @@ fn failed_calls_stay_visible_but_stop_no_run() {
 fn delete_env_prompts_once_if_only_suspects_are_left() {
     let hello = Hello::new();
     for _ in 0..2 {
-        let script = Script::speaking(Dialect::Local);
+        let script = Script::with_info(InfoAnswer::Local);
         hello.script(script.fail("create_stemcell", 1, "Bosh::Clouds::CloudError", false));
-        hello.create(&[]).failure(1);
+        hello.create(&[]).exits_with(1);
     }
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("the state was kept") && run.stderr.contains("--failed-calls"), "{run:?}");
@@ -125,11 +130,11 @@ fn error_after_creation_leaves_a_suspect() {
     for kind in ["Bosh::Clouds::NotSupported", "Bosh::Clouds::NotImplemented"] {
         let hello = Hello::new();
         hello.script(after("create_vm", kind));
-        let run = hello.create(&[]).failure(1);
+        let run = hello.create(&[]).exits_with(1);
         let found = suspects(&hello);
         let [suspect] = found.as_slice() else { panic!("{kind}: {found:?}") };
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
-        hello.script(Script::speaking(Dialect::Local));
+        hello.script(Script::with_info(InfoAnswer::Local));
         crate::support::scripted::until("its agent answers", || {
             hello.create(&[]).stderr.contains("an untracked VM answers at")
         });
@@ -147,18 +152,18 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
     let hello = Hello::new();
     let error = json!({"type": "X", "message": "no", "ok_to_retry": false, "made_nothing": true});
     let answer = json!({"result": null, "error": error, "log": ""});
-    hello.script(Script::speaking(Dialect::Local).first(
+    hello.script(Script::with_info(InfoAnswer::Local).first(
         "create_stemcell",
         1,
         Reaction::Instead(format!("printf '%s' '{answer}'")),
     ));
-    hello.create(&[]).failure(1);
+    hello.create(&[]).exits_with(1);
     assert_eq!(suspects(&hello).len(), 1);
     hello.forget_suspects();
 
     // The built-in CPI finds the agent's port in use before it creates anything.
     let taken = std::net::TcpListener::bind((hello.ip(), 6868)).unwrap();
-    let run = hello.world.finish(hello.builtin_command(&["create-env"], &[])).failure(1);
+    let run = hello.world.finish(hello.builtin_command(&["create-env"], &[])).exits_with(1);
     assert!(run.stderr.contains("in use") && !run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     drop(taken);
@@ -170,22 +175,22 @@ fn made_nothing_is_trusted_from_built_in_cpis_only() {
 fn missing_optional_method_leaves_no_suspect() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 1));
-    let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 1));
+    let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert!(run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello).len(), 1);
     hello.forget_suspects();
-    let run = hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     // Any error counts, because a CPI may report an error after it has created the resource.
-    hello.script(Script::speaking(Dialect::Local).fail(
+    hello.script(Script::with_info(InfoAnswer::Local).fail(
         "snapshot_disk",
         1,
         "Bosh::Clouds::NotSupported",
         false,
     ));
-    hello.world.finish(hello.command("take-snapshot", &[])).failure(1);
+    hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert_eq!(suspects(&hello).len(), 1);
     hello.forget_suspects();
     hello.delete(&[]).success();

@@ -23,7 +23,7 @@ fn lose(hello: &Hello) {
 fn stops(hello: &Hello, texts: &[&str]) -> String {
     let mut said = String::new();
     for command in ["plan", "create-env"] {
-        let run = hello.world.finish(hello.command(command, &[])).failure(1);
+        let run = hello.world.finish(hello.command(command, &[])).exits_with(1);
         for text in texts {
             assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
         }
@@ -139,10 +139,10 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
         hello.world.finish(hello.subcommand(&["state", "import"], &[&known[..], more].concat()))
     };
     // The disk is not that of the VM, or the manifest has no disk.
-    let run = import(&hello, &["--disk", other.as_str().unwrap()]).failure(3);
+    let run = import(&hello, &["--disk", other.as_str().unwrap()]).exits_with(3);
     assert!(run.stderr.contains(&format!("the agent has disk '{disk}' mounted")), "{}", run.stderr);
     hello.ops("disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
-    let run = import(&hello, &[]).failure(3);
+    let run = import(&hello, &[]).exits_with(3);
     assert!(
         run.stderr.contains(&format!("disk '{disk}' mounted, but the manifest has no persistent disk")),
         "{}",
@@ -177,17 +177,17 @@ fn untracked_mounted_disk_is_reported() {
     let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
     hello.world.run(["state", "forget", "--state", "state.json", "--disk", &disk, "--yes"]).success();
     let said = format!("disk '{disk}' is mounted on the VM, but not on record");
-    let run = hello.world.finish(hello.command("status", &[])).failure(6);
+    let run = hello.world.finish(hello.command("status", &[])).exits_with(6);
     assert!(
         run.stdout.contains("NOT ON RECORD") && run.stderr.contains(&said),
         "{} {}",
         run.stdout,
         run.stderr
     );
-    let run = hello.world.finish(hello.command("status", &["--json", "--no-cpi"])).failure(6);
+    let run = hello.world.finish(hello.command("status", &["--json", "--no-cpi"])).exits_with(6);
     let status: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(status["untracked_disks"], serde_json::json!([disk]));
-    let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).failure(6);
+    let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
     assert!(format!("{}{}", run.stdout, run.stderr).contains(&said), "{} {}", run.stdout, run.stderr);
     assert!(run.stderr.contains("attach-disk"), "{}", run.stderr);
 

@@ -1,12 +1,12 @@
 //! Invalid combinations are rejected before anything happens in any cloud.
 
 use super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 /// Runs plan and create-env, which must both fail with this exit code, and checks that nothing happened.
 #[track_caller]
 fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
-    let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).failure(code);
+    let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).exits_with(code);
     expected.iter().for_each(|text| assert_said(&plan, text));
     expect_refusal(clouds, az, code, expected);
 }
@@ -14,7 +14,7 @@ fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 /// Runs create-env, which must fail with this exit code, and checks that nothing happened.
 #[track_caller]
 fn expect_refusal(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
-    let run = clouds.create(az, &[]).failure(code);
+    let run = clouds.create(az, &[]).exits_with(code);
     for text in expected {
         assert_said(&run, text);
     }
@@ -68,7 +68,8 @@ fn rejects_invalid_configs() {
 #[test]
 fn rejects_a_zone_without_its_config() {
     let mut clouds = Clouds::new();
-    let run = clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).failure(3);
+    let run =
+        clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).exits_with(3);
     assert_said(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
     assert_said(&run, "--cpi-config");
     clouds.hello.ops(
@@ -88,7 +89,7 @@ fn rejects_a_zone_without_its_config() {
 fn rejects_configs_given_twice() {
     let mut clouds = Clouds::new();
     clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
-    let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).failure(3);
+    let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).exits_with(3);
     assert_said(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
     clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
     both_refuse(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
@@ -100,7 +101,7 @@ fn failing_info_of_a_cpi_stops_the_run() {
     let message = format!("cannot log in with {SECRET}");
     let reaction =
         Reaction::Fail { error_type: "Bosh::Clouds::CloudError".into(), message, ok_to_retry: false };
-    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("info", 9, reaction));
+    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)).first("info", 9, reaction));
     expect_refusal(&clouds, "z-foreign", 1, &["CPI 'foreign'", "cannot log in with <redacted>"]);
     // A CPI that is not needed gets no request.
     clouds.create("z-east", &[]).success();
@@ -117,7 +118,7 @@ fn rejects_a_stemcell_of_an_unsupported_format() {
         3,
         &["CPI 'west' accepts the stemcell formats local, but this stemcell has local-directory"],
     );
-    clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
+    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();
     assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     clouds.delete("z-foreign").success();

@@ -94,7 +94,7 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
         assert_eq!(info["info"]["api_version"].to_string(), version, "{name}");
         assert!(info["info"]["stemcell_formats"].to_string().contains(formats), "{info}");
     }
-    let unknown = own(&["cpi", "info"], &["--cpi", "no-such-cpi"]).failure(3);
+    let unknown = own(&["cpi", "info"], &["--cpi", "no-such-cpi"]).exits_with(3);
     assert_said(&unknown, "--cpi names CPI 'no-such-cpi', which the CPI config does not have");
     // Without the CPI config, the CPI on record is unknown.
     own(&["delete-env"], &["-n"]).success();
@@ -117,7 +117,7 @@ fn import_uses_the_cpi_of_the_zone() {
         flags.push(&az);
         clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &flags))
     };
-    assert_said(&import("z-west").failure(3), "of CPI 'west'");
+    assert_said(&import("z-west").exits_with(3), "of CPI 'west'");
     import("z-east").success();
     let state = clouds.hello.state();
     for record in [&state["monopile"]["vm"], &state["disks"][0], &state["stemcells"][0]] {

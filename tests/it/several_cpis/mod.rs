@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::Run;
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 /// A secret in the CPI config.
 const SECRET: &str = "s3cret-of-a-cpi";
@@ -60,7 +60,7 @@ impl Clouds {
             ),
         );
         let clouds = Clouds { hello };
-        clouds.hello.script(Script::speaking(Dialect::Version(1)));
+        clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
         // Both kinds of cloud accept it. A test that needs another stemcell replaces it.
         clouds.formats("local-directory, local");
         clouds

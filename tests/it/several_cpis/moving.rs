@@ -2,7 +2,7 @@
 
 use super::{Clouds, assert_said, said};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Reaction, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 #[test]
 fn moves_to_another_cpi_and_back_with_a_disk() {
@@ -11,7 +11,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     assert_eq!(clouds.hello.ask().1, 1);
     let before = clouds.hello.world.read("state.json");
 
-    let run = clouds.create("z-west", &[]).failure(3);
+    let run = clouds.create("z-west", &[]).exits_with(3);
     assert_said(&run, "the environment moves from CPI 'east' to CPI 'west', but its persistent disk");
     assert_said(&run, "--recreate-persistent-disks");
     assert_eq!(clouds.hello.world.read("state.json"), before);
@@ -54,7 +54,11 @@ fn old_cpi_gets_its_registry_during_a_move() {
     assert_eq!(clouds.hello.world.read("registry"), "open\n", "its properties say where it is");
     let reached = clouds.hello.world.path("reached");
     let look = format!("(exec 3<>/dev/tcp/{ip}/6901) && touch {}; cat", reached.display());
-    clouds.hello.script(Script::speaking(Dialect::Version(1)).first("delete_vm", 1, Reaction::After(look)));
+    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)).first(
+        "delete_vm",
+        1,
+        Reaction::After(look),
+    ));
     let run = clouds.create("z-east", &[]).success();
     assert!(reached.exists(), "{}", said(&run));
     assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");

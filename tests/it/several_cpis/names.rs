@@ -40,7 +40,7 @@ fn default_cpi_gets_a_name() {
         )
     });
     // The zone still belongs to the default CPI. Its resources would be mistaken for those of the other CPI.
-    let run = clouds.create("z-default", &[]).failure(3);
+    let run = clouds.create("z-default", &[]).exits_with(3);
     assert_said(&run, "(`migrated_from`), but the VM would be created by the default CPI");
     assert!(!clouds.hello.state().to_string().contains("\"named\""));
     clouds.delete("z-default").success();
@@ -55,14 +55,17 @@ fn recorded_cpi_cannot_be_removed_from_the_config() {
     let good = clouds.hello.world.read("cpis.yml");
     clouds.config(|text| text.replace("name: east,", "name: other,"));
     for az in ["z-west", "z-default"] {
-        let run = clouds.create(az, &[]).failure(3);
+        let run = clouds.create(az, &[]).exits_with(3);
         assert_said(&run, "the state has resources of CPI 'east', which is not in the CPI config");
         assert_said(&run, "on record: VM 'vm-");
     }
-    let run = clouds.delete("z-east").failure(3);
+    let run = clouds.delete("z-east").exits_with(3);
     assert_said(&run, "the state has resources of CPI 'east'");
-    let run =
-        clouds.hello.world.finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"])).failure(3);
+    let run = clouds
+        .hello
+        .world
+        .finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"]))
+        .exits_with(3);
     assert_said(&run, "there is no CPI config");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     clouds.hello.world.write("cpis.yml", good);

@@ -57,7 +57,7 @@ fn recreate_does_not_move_to_another_cpi() {
     // The manifest's zone is unchanged but belongs to another CPI, which is not a change of the manifest.
     clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
     let before = clouds.hello.world.read("state.json");
-    let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).failure(3);
+    let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).exits_with(3);
     assert_said(&run, "the manifest differs from the deployed one");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.inhabited(), ["east"]);

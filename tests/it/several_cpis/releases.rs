@@ -80,7 +80,7 @@ fn unrenderable_cpi_job_fails_before_any_effect() {
     let machine = Machine::new();
     let mut env = env(&machine);
     env.hello.ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");
-    let run = env.create(&["-v", "az=z3"]).failure(3);
+    let run = env.create(&["-v", "az=z3"]).exits_with(3);
     assert_said(&run, "CPI 'three' of type 'second' cannot be installed");
     assert_said(&run, "recorder.requests");
     assert!(!env.hello.world.exists("state.json"));

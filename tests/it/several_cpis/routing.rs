@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Clouds, SECRET, assert_said};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 #[test]
 fn availability_zone_selects_the_cpi() {
@@ -38,7 +38,7 @@ fn several_zones_share_a_cpi() {
     clouds.create("z-east", &[]).success();
     let before = clouds.hello.state();
     // A disk cannot be moved to another zone, not even of the same CPI.
-    let run = clouds.create("z-east-2", &[]).failure(3);
+    let run = clouds.create("z-east-2", &[]).exits_with(3);
     assert_said(&run, "moves from AZ 'z-east' to AZ 'z-east-2'");
     clouds.create("z-east-2", &["--recreate-persistent-disks"]).success();
     let after = clouds.hello.state();
@@ -227,7 +227,7 @@ fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     clouds.create("z-east", &[]).success();
     let disk = stray_snapshot(&clouds, "default", "foreign");
     let unknown = "Bosh::Clouds::DiskNotFound";
-    let script = Script::speaking(Dialect::Version(1)).fail("delete_snapshot", 1, unknown, false);
+    let script = Script::with_info(InfoAnswer::Version(1)).fail("delete_snapshot", 1, unknown, false);
     clouds.hello.script(script);
     clouds.hello.requests();
     clouds.delete("z-east").success();

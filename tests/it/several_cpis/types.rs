@@ -78,12 +78,12 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     assert_said(&hello.create(&config).success(), "Nothing to do");
     // A size that the machine does not have is refused before the VM is touched.
     hello.world.write("v2.yml", sized.replace("((version))", "latest").replace("cpu: 1", "cpu: 100000"));
-    let run = hello.create(&config).failure(1);
+    let run = hello.create(&config).exits_with(1);
     assert_said(&run, "v2.yml:");
     assert_said(&run, "the VM needs 100000 CPUs");
     assert_said(&run, "`vm_type` in place of `vm_resources`");
     hello.world.write("v2.yml", sized.replace("((version))", "\"2.0\""));
-    let run = hello.create(&config).failure(3);
+    let run = hello.create(&config).exits_with(3);
     assert_said(&run, "has the version '2.0', but the stemcell at its `url` has the version '1.0'");
     hello.ask();
     hello.delete(&config).success();
@@ -101,7 +101,7 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
          \x20 value: {east: {size: e}, west: {size: w, zone: own}}\n\
          - {type: replace, path: /resource_pools/name=vms/cloud_properties, value: {size: any}}\n",
     );
-    let run = clouds.create("z-default", &[]).failure(3);
+    let run = clouds.create("z-default", &[]).exits_with(3);
     assert_said(
         &run,
         "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in AZ 'z-default'",
@@ -128,6 +128,6 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
         "typo.yml",
         "- {type: replace, path: /resource_pools/name=vms/cloud_properties_by_cpi/eats?, value: {}}\n",
     );
-    let run = clouds.create("z-east", &[]).failure(3);
+    let run = clouds.create("z-east", &[]).exits_with(3);
     assert_said(&run, "names CPI 'eats', which the CPI config does not have; did you mean 'east'?");
 }

@@ -9,7 +9,7 @@ use super::{LOCK, in_call, in_create_vm, lock};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
-use crate::support::scripted::{Dialect, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 
 #[test]
 fn answer_survives_removal_of_the_home_directory() {
@@ -28,7 +28,7 @@ fn answer_survives_removal_of_the_home_directory() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -63,7 +63,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     hello.wait_until_idle();
     // The answer is nevertheless on this machine.
     gone.store(false, Ordering::SeqCst);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());

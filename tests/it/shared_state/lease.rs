@@ -13,7 +13,7 @@ use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
 use crate::support::process::WaitForEnd;
-use crate::support::scripted::{Dialect, Interruption, Script, until};
+use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 
 const LEASE: &str = "6s";
 
@@ -30,7 +30,7 @@ fn second_run_names_the_holder_and_may_wait() {
 
     hello.change_machine();
     let started = Instant::now();
-    let refused = hello.create(&[]).failure(4);
+    let refused = hello.create(&[]).exits_with(4);
     assert!(started.elapsed() < Duration::from_secs(20), "at once");
     let who =
         format!("`create-env` on {}@{}", held["user"].as_str().unwrap(), held["host"].as_str().unwrap());
@@ -40,11 +40,11 @@ fn second_run_names_the_holder_and_may_wait() {
         refused.stderr
     );
     assert!(refused.stderr.contains("runs out in"), "{}", refused.stderr);
-    hello.delete(&[]).failure(4);
+    hello.delete(&[]).exits_with(4);
 
     // The lease is renewed as long as the run lives.
     until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 4);
-    hello.create(&[]).failure(4);
+    hello.create(&[]).exits_with(4);
 
     let waiting = hello.command("create-env", &["--wait-for-lock", "60s"]);
     let run = std::thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn lease_is_renewed_during_agent_tasks() {
     hello.change_machine();
     // Without renewal, the lease would have expired twice during the task.
     until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
-    hello.create(&[]).failure(4);
+    hello.create(&[]).exits_with(4);
     assert!(child.end().success());
     hello.delete(&[]).success();
 }
@@ -94,7 +94,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     let outlasts = |what: &str| {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
         until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
-        let refused = hello.create(&[]).failure(4);
+        let refused = hello.create(&[]).exits_with(4);
         assert!(!refused.stderr.contains("has run out"), "{what}: {}", refused.stderr);
     };
     outlasts("the run renews it");
@@ -103,7 +103,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     outlasts("the run renews it while it waits after a signal");
     assert!(child.try_wait().unwrap().is_none(), "the call is in flight");
     kill_process(pid, Signal::INT).unwrap();
-    let run = end_of(&hello, child).failure(130);
+    let run = end_of(&hello, child).exits_with(130);
     assert!(run.stderr.contains("not waiting for the call in flight"), "{}", run.stderr);
     until("the keeper has it", || {
         lock(&bucket)["command"].as_str().unwrap().contains("its CPI call still runs")
@@ -114,7 +114,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.wait_for_keeper();
     hello.wait_until_idle();
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -143,7 +143,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
         let asked = scope.spawn(|| hello.world.finish(script));
         until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
         hello.change_machine();
-        hello.create(&["-n"]).failure(4);
+        hello.create(&["-n"]).exits_with(4);
         let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
         assert!(!run.stdout.contains("run out"), "it was given back: {}", run.stdout);
         asked.join().unwrap()
@@ -170,7 +170,7 @@ fn run_that_lost_its_lease_stops() {
     std::thread::sleep(Duration::from_millis(3500));
     hello.requests();
     hello.go();
-    let run = end_of(&hello, child).failure(4);
+    let run = end_of(&hello, child).exits_with(4);
     for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "this run stops here"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
@@ -185,7 +185,7 @@ fn run_that_lost_its_lease_stops() {
 
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -200,7 +200,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     bucket.put(LOCK, foreign(2).as_bytes());
     let started = Instant::now();
     // The holder's clock does not affect the end of the lease.
-    let refused = hello.create(&[]).failure(4);
+    let refused = hello.create(&[]).exits_with(4);
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
@@ -214,7 +214,7 @@ fn lease_expired_by_server_time_is_taken_over() {
 
     // The lock document is not a lease.
     bucket.put(LOCK, b"{");
-    let refused = hello.create(&[]).failure(4);
+    let refused = hello.create(&[]).exits_with(4);
     assert!(refused.stderr.contains("another run is using"), "{}", refused.stderr);
     bucket.delete(LOCK);
     hello.delete(&[]).success();
@@ -229,11 +229,11 @@ fn writers_without_a_lease_are_noticed() {
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
     bucket.put("state.json", changed.as_bytes());
     hello.go();
-    let run = end_of(&hello, child).failure(1);
+    let run = end_of(&hello, child).exits_with(1);
     assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "20s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -248,7 +248,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     hello.change_machine();
     let held = lock(&bucket);
     let (pid, host, user) = (child.id(), held["host"].as_str().unwrap(), held["user"].as_str().unwrap());
-    let refused = hello.create(&["--wait-for-lock", "30s"]).failure(1);
+    let refused = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
     for part in [
         "has run out; it is taken over",
         &format!("the call was made by `create-env` on {user}@{host} (pid {pid}, since "),
@@ -268,12 +268,12 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     let before = bucket.read("state.json");
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     hello.go();
-    end_of(&hello, child).failure(4);
+    end_of(&hello, child).exits_with(4);
     assert_eq!(bucket.read("state.json"), before, "it writes nothing");
     hello.wait_until_idle();
     hello.wait_for_keeper();
     // The outcome of the call is now known.
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -297,13 +297,13 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
     std::thread::sleep(Duration::from_secs(3));
     hello.requests();
     hello.go();
-    let run = end_of(&hello, child).failure(4);
+    let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
     cut_off.store(false, Ordering::SeqCst);
     hello.wait_for_keeper();
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
@@ -333,7 +333,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
         codes
     });
     assert_eq!(codes, [0, 4, 4, 4]);
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -350,14 +350,14 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     bucket.put(LOCK, foreign(3600).as_bytes());
     hello.requests();
     hello.go();
-    let run = end_of(&hello, child).failure(4);
+    let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
     hello.wait_for_keeper();
     bucket.delete(LOCK);
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();

@@ -64,7 +64,7 @@ fn permanent_errors_are_reported_before_any_effect() {
         let (_server, bucket) = front(&direct, move |_, _| error(status, code));
         hello.share_in(bucket);
         let started = Instant::now();
-        let run = hello.create(&[]).failure(1);
+        let run = hello.create(&[]).exits_with(1);
         assert!(started.elapsed() < Duration::from_secs(90), "{code}: {:?}", started.elapsed());
         for part in parts {
             assert!(run.stderr.contains(part), "{code}: {part}: {}", run.stderr);
@@ -82,7 +82,7 @@ fn server_that_ignores_conditions_is_rejected() {
         let port = direct.port();
         let server = Server::start(move |request, _| request.without(ignored).forward(port));
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
-        let run = hello.create(&[]).failure(1);
+        let run = hello.create(&[]).exits_with(1);
         for part in ["ignored the condition If-", "so the state cannot be locked there", "conditional writes"]
         {
             assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
@@ -106,7 +106,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
         request.forward(port)
     });
     hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
-    let run = hello.create(&["--wait-for-lock", "30s"]).failure(1);
+    let run = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
     assert!(run.stderr.contains("taking over 's3://"), "{}", run.stderr);
     assert_eq!(direct.read("state.json"), state);
     // If it were given back, the next run would not know that an earlier holder may still write.
@@ -139,7 +139,7 @@ fn late_deletion_does_not_remove_the_next_lock() {
             request.forward(port)
         });
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
-        let run = hello.delete(&[]).failure(1);
+        let run = hello.delete(&[]).exits_with(1);
         assert!(run.stderr.contains("another run or program writes there"), "{service:?}: {}", run.stderr);
         assert_eq!((direct.read("state.json"), direct.read(LOCK)), (theirs.to_owned(), foreign(3600)));
         assert_eq!(hello.leftovers(), Vec::<String>::new());

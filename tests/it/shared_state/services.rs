@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{LOCK, end_of, foreign, in_call};
 use crate::support::bucket::{Bucket, SECRET, Service};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 #[test]
 fn azure_stores_a_state() {
@@ -24,12 +24,12 @@ fn live(service: Service) {
 
     // The run is killed on one machine and completed on the other.
     hello.script(Script::at(3, Interruption::After));
-    hello.create(&[]).failure(-1);
+    hello.create(&[]).exits_with(-1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
     assert!(bucket.keys().iter().any(|key| key.ends_with(".answer")), "{:?}", bucket.keys());
     hello.change_machine();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded());
@@ -51,7 +51,7 @@ fn live(service: Service) {
 
     // A foreign lease is respected until it expires by the server's clock.
     bucket.put(LOCK, foreign(3).as_bytes());
-    let refused = hello.create(&[]).failure(4);
+    let refused = hello.create(&[]).exits_with(4);
     assert!(refused.stderr.contains("on ci@elsewhere (pid 4711"), "{}", refused.stderr);
     let before = bucket.read("state.json");
     hello.create(&["--wait-for-lock", "30s"]).success();
@@ -68,11 +68,11 @@ fn live(service: Service) {
         hello.go();
         run.join().unwrap()
     });
-    let refused = run.failure(1);
+    let refused = run.exits_with(1);
     assert!(refused.stderr.contains("another run or program writes there"), "{}", refused.stderr);
     assert_eq!(bucket.read("state.json"), changed);
     hello.wait_for_keeper();
-    hello.script(Script::speaking(Dialect::Local));
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.change_machine();
     hello.create(&["--wait-for-lock", "30s"]).success();
     assert_eq!(hello.cloud(), hello.recorded());
@@ -92,12 +92,12 @@ fn stolen_lock_stops_a_run_on_every_service() {
         bucket.put(LOCK, foreign(3600).as_bytes());
         hello.requests();
         hello.go();
-        let run = end_of(&hello, child).failure(4);
+        let run = end_of(&hello, child).exits_with(4);
         assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
         assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
         bucket.delete(LOCK);
         hello.wait_for_keeper();
-        hello.script(Script::speaking(Dialect::Local));
+        hello.script(Script::with_info(InfoAnswer::Local));
         hello.change_machine();
         hello.create(&[]).success();
         hello.delete(&[]).success();
@@ -115,7 +115,7 @@ fn azure_credentials_are_required_and_never_shown() {
     };
     // The key differs from the account's.
     let wrong = "d3Jvbmctd3Jvbmctd3Jvbmc=";
-    let refused = show("AZURE_STORAGE_ACCOUNT_KEY", wrong).failure(1);
+    let refused = show("AZURE_STORAGE_ACCOUNT_KEY", wrong).exits_with(1);
     for part in ["access is denied", "AZURE_STORAGE_ACCOUNT_KEY"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
@@ -126,7 +126,7 @@ fn azure_credentials_are_required_and_never_shown() {
     assert!(shown.stdout.contains("the-director"), "{}", shown.stdout);
     let unsigned = bucket.token().split("&sig=").next().unwrap();
     let spoilt = format!("{unsigned}&sig=Y2FuYXJ5LXNpZ25hdHVyZQ%3D%3D");
-    let refused = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).failure(1);
+    let refused = show("AZURE_STORAGE_SAS_TOKEN", &spoilt).exits_with(1);
     assert!(refused.stderr.contains("access is denied"), "{}", refused.stderr);
     for run in [&shown, &refused] {
         let output = run.stdout.clone() + &run.stderr;
@@ -137,6 +137,6 @@ fn azure_credentials_are_required_and_never_shown() {
     let missing = Bucket { name: "no-such-container".into(), ..bucket.clone() };
     let mut command = hello.world.monopile(["state", "show", "--state", &missing.url("a.json")]);
     missing.let_in(&mut command);
-    let absent = hello.world.finish(command).failure(1);
+    let absent = hello.world.finish(command).exits_with(1);
     assert!(absent.stderr.contains("'no-such-container' does not exist"), "{}", absent.stderr);
 }

@@ -53,7 +53,7 @@ fn shared_state_can_be_repaired() {
     let named = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
     let import = ["--vm", vm, "--disk", disk, "--stemcell", &named];
     let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
-    let there_is_one = on(&import).failure(3);
+    let there_is_one = on(&import).exits_with(3);
     assert!(
         there_is_one.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json")))
     );
@@ -66,7 +66,7 @@ fn shared_state_can_be_repaired() {
         |cid: &str| hello.world.finish(hello.state_command(&["state", "forget", "--stemcell", cid, "--yes"]));
     forget(stemcell).success();
     assert!(!hello.recorded().contains(stemcell));
-    forget(stemcell).failure(3);
+    forget(stemcell).exits_with(3);
     let kept = hello.world.finish(hello.state_command(&["state", "backup"])).success();
     assert!(kept.stdout.contains(stemcell), "{}", kept.stdout);
     hello.call("delete_stemcell", json!([stemcell]));
@@ -103,24 +103,24 @@ fn wrong_urls_and_buckets_are_reported() {
     let show = |bucket: &Bucket, url: &str, more: &[(&str, &str)]| {
         run(&world, bucket, &["state", "show", "--state", url], more)
     };
-    let nothing = show(&bucket, &url, &[]).failure(3);
+    let nothing = show(&bucket, &url, &[]).exits_with(3);
     assert!(nothing.stderr.contains(&format!("there is no state '{url}'")), "{}", nothing.stderr);
-    let absent = show(&missing, &missing.url("a.json"), &[]).failure(1);
+    let absent = show(&missing, &missing.url("a.json"), &[]).exits_with(1);
     assert!(absent.stderr.contains("the bucket 'no-such-bucket' does not exist"), "{}", absent.stderr);
     let kept = run(&world, &missing, &["state", "backup", "--keep", "--state", &missing.url("a.json")], &[]);
-    assert!(kept.failure(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
-    let unreachable = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).failure(1);
+    assert!(kept.exits_with(1).stderr.contains("the bucket 'no-such-bucket' does not exist"));
+    let unreachable = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).exits_with(1);
     for part in [&url, "cannot be reached", "HTTPS_PROXY"] {
         assert!(unreachable.stderr.contains(part), "{part}: {}", unreachable.stderr);
     }
-    let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).failure(2);
+    let plain = show(&bucket, &url, &[("AWS_ENDPOINT_URL", "http://192.0.2.1")]).exits_with(2);
     assert!(plain.stderr.contains("whole network"), "{}", plain.stderr);
-    assert!(show(&bucket, "s3://bucket", &[]).failure(2).stderr.contains("no object in it"));
-    assert!(show(&bucket, "ftp://b/k", &[]).failure(2).stderr.contains("s3, gs or az, not 'ftp'"));
-    let lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).failure(2);
+    assert!(show(&bucket, "s3://bucket", &[]).exits_with(2).stderr.contains("no object in it"));
+    assert!(show(&bucket, "ftp://b/k", &[]).exits_with(2).stderr.contains("s3, gs or az, not 'ftp'"));
+    let lease = show(&bucket, &url, &[("MONOPILE_STATE_LEASE", "soon")]).exits_with(2);
     assert!(lease.stderr.contains("MONOPILE_STATE_LEASE"), "{}", lease.stderr);
     bucket.put("a.json", b"{\"director_id\": 1}");
-    let damaged = show(&bucket, &url, &[]).failure(3);
+    let damaged = show(&bucket, &url, &[]).exits_with(3);
     assert!(damaged.stderr.contains(&format!("the state '{url}' cannot be used")), "{}", damaged.stderr);
 }
 
@@ -132,7 +132,7 @@ fn generated_values_need_a_named_vars_store() {
         hello.flags().into_iter().filter(|flag| !["--vars-store", "creds.yml"].contains(flag)).collect();
     let bucket = Bucket::new();
     let args: Vec<&str> = ["create-env", "hello/manifest.yml"].into_iter().chain(flags).collect();
-    let refused = run(&hello.world, &bucket, &args, &[]).failure(3);
+    let refused = run(&hello.world, &bucket, &args, &[]).exits_with(3);
     assert!(refused.stderr.contains("--vars-store FILE"), "{}", refused.stderr);
     assert!(!hello.world.exists("hello/manifest-vars.yml"));
 }
@@ -147,7 +147,7 @@ fn bucket_credentials_are_never_shown() {
     bucket.let_in(&mut misplaced);
     let mut output = String::new();
     for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
-        let run = hello.world.finish(command).failure(code);
+        let run = hello.world.finish(command).exits_with(code);
         output += &(run.stdout + &run.stderr);
     }
     hello.delete(&[]).success();

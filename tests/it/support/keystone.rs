@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::free_port;
 use super::ironic::{http, scratch, serve};
 
-const START: Duration = super::process::TEST_TIMEOUT;
+const START: Duration = super::process::MAX_WAIT;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
 /// The name of the only project.
 pub(crate) const PROJECT: &str = "metal";

@@ -4,7 +4,7 @@
 //! ```ignore
 //! let world = World::new();
 //! world.write("env.yml", "name: x\n");
-//! let run = world.run(["create-env", "env.yml"]).failure(3);
+//! let run = world.run(["create-env", "env.yml"]).exits_with(3);
 //! insta::assert_snapshot!(world.normalise(&run.stderr));
 //! assert_eq!(world.leftovers(), Vec::<String>::new());
 //! ```
@@ -238,12 +238,12 @@ impl Run {
     /// Checks that the run succeeded.
     #[track_caller]
     pub(crate) fn success(self) -> Run {
-        self.failure(0)
+        self.exits_with(0)
     }
 
     /// Checks the exit code.
     #[track_caller]
-    pub(crate) fn failure(self, code: i32) -> Run {
+    pub(crate) fn exits_with(self, code: i32) -> Run {
         assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
         self
     }

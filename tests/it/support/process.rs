@@ -2,7 +2,7 @@
 //!
 //! A program starts with the environment, signal dispositions and umask of a normal login, whatever the test
 //! process inherited (`nohup`, background jobs, a locale, a proxy). Every wait has a deadline, and a test
-//! that misses it fails with a description of the wait. A test that runs longer than [`TEST_TIMEOUT`] is
+//! that misses it fails with a description of the wait. A test that runs longer than [`MAX_WAIT`] is
 //! reported with its current wait while it continues.
 
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The maximum duration of a single wait of a test.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(110);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(110);
 /// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
 /// The time between two messages about a slow test.
@@ -31,7 +31,7 @@ const INHERITED: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
 /// Prepares a program with a clean environment. `World::enter` adds the directories of a test.
 pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
-    settle();
+    reset_inherited_state();
     let mut command = Command::new(program);
     clean(&mut command);
     command.stdin(Stdio::null());
@@ -54,7 +54,7 @@ pub(super) fn clean(command: &mut Command) {
 
 /// Resets the inherited state that the test process passes on, once. The reaction of the test process itself
 /// to signals does not change.
-pub(super) fn settle() {
+pub(super) fn reset_inherited_state() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Programs start with the default disposition of a signal that this process handles, but not of one
@@ -116,7 +116,7 @@ thread_local! {
 
 /// Starts timing this thread's test, unless it is already timed.
 pub(super) fn watch() {
-    settle();
+    reset_inherited_state();
     WATCH.with(|_| ());
 }
 
@@ -126,7 +126,7 @@ fn remind() {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
             let seconds = watched.started.elapsed().as_secs();
-            if seconds >= TEST_TIMEOUT.as_secs() && watched.reminded.elapsed() >= REMINDER {
+            if seconds >= MAX_WAIT.as_secs() && watched.reminded.elapsed() >= REMINDER {
                 watched.reminded = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
@@ -194,7 +194,7 @@ pub(crate) fn answer_within<T>(limit: Duration, what: &str, mut ask: impl FnMut(
 /// Polls like [`answer_within`], with the maximum limit.
 #[track_caller]
 pub(crate) fn answer<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    answer_within(TEST_TIMEOUT, what, ask)
+    answer_within(MAX_WAIT, what, ask)
 }
 
 /// Waits for a condition that must come true.
@@ -214,10 +214,10 @@ pub(crate) fn joined<T>(what: &str, thread: JoinHandle<T>) -> T {
 #[track_caller]
 pub(crate) fn next<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
     let _waiting = Waiting::new(what);
-    match messages.recv_timeout(TEST_TIMEOUT) {
+    match messages.recv_timeout(MAX_WAIT) {
         Ok(message) => Some(message),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", TEST_TIMEOUT.as_secs()),
+        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", MAX_WAIT.as_secs()),
     }
 }
 
@@ -310,9 +310,9 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        if started.elapsed() > TEST_TIMEOUT {
+        if started.elapsed() > MAX_WAIT {
             let _ = child.kill();
-            panic!("waited {} s for this: {what}{}", TEST_TIMEOUT.as_secs(), more());
+            panic!("waited {} s for this: {what}{}", MAX_WAIT.as_secs(), more());
         }
         std::thread::sleep(LOOK);
     }

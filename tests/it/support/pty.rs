@@ -17,7 +17,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// The mark at the end of a row that the terminal wrapped.
 pub(crate) const WRAPPED: &str = "↵";
 /// The timeout of a test on a terminal.
-const TEST_TIMEOUT: Duration = Duration::from_secs(90);
+const MAX_WAIT: Duration = Duration::from_secs(90);
 
 /// A program on a terminal.
 pub(crate) struct Pty {
@@ -116,7 +116,7 @@ impl Pty {
             if is_shown(&screen) {
                 return screen;
             }
-            assert!(started.elapsed() < TEST_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            assert!(started.elapsed() < MAX_WAIT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -145,7 +145,7 @@ impl Pty {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < TEST_TIMEOUT, "it does not end:\n{}", self.screen());
+            assert!(started.elapsed() < MAX_WAIT, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
         // Child processes may keep the terminal open, so the output counts as complete once nothing more

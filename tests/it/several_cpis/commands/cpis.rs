@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Dialect, Script};
+use crate::support::scripted::{InfoAnswer, Script};
 
 #[test]
 fn list_shows_info_or_error_of_every_cpi() {
@@ -30,16 +30,16 @@ fn list_shows_info_or_error_of_every_cpi() {
     assert!(!clouds.hello.world.exists("state.json"), "looking leaves no state");
 
     // Unknown formats are not a problem. A failing CPI is.
-    clouds.hello.script(Script::speaking(Dialect::NotImplemented(1)));
+    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(1)));
     let run = clouds.on("cpis", &[]).success();
     assert!(run.stdout.contains("foreign\tanything\t-\t1\tunknown\t"), "{}", run.stdout);
-    clouds.hello.script(Script::speaking(Dialect::Local).fail(
+    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail(
         "info",
         9,
         &format!("Broken::{SECRET}"),
         false,
     ));
-    let run = clouds.on("cpis", &["--json"]).failure(1);
+    let run = clouds.on("cpis", &["--json"]).exits_with(1);
     let foreign = listed(&run.stdout)[3].clone();
     assert_eq!(
         (foreign["reachable"].clone(), foreign["stemcell_formats"].clone()),
@@ -47,5 +47,5 @@ fn list_shows_info_or_error_of_every_cpi() {
     );
     assert!(foreign["problem"].as_str().unwrap().contains("info failed as the script says"), "{foreign}");
     assert!(!said(&run).contains(SECRET), "{}", said(&run));
-    assert_said(&clouds.on("cpis", &[]).failure(1), "not every CPI answers: foreign");
+    assert_said(&clouds.on("cpis", &[]).exits_with(1), "not every CPI answers: foreign");
 }

@@ -13,7 +13,7 @@ fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
 #[test]
 fn attach_disk_swaps_disks_and_back() {
     let clouds = Clouds::new();
-    assert_said(&clouds.on("delete-disk", &["disk-1"]).failure(3), "there is no state");
+    assert_said(&clouds.on("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
     let first = clouds.only("east", "disks");
@@ -36,7 +36,7 @@ fn attach_disk_swaps_disks_and_back() {
             "belongs to CPI 'west', but the VM belongs to CPI 'east'",
         ),
     ] {
-        assert_said(&clouds.on(command, &more).failure(3), expected);
+        assert_said(&clouds.on(command, &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
     assert_said(&clouds.on("attach-disk", &[&first]).success(), "already");
@@ -45,7 +45,7 @@ fn attach_disk_swaps_disks_and_back() {
     assert_said(&clouds.on("attach-disk", &[&second]).success(), "The next create-env attaches disk");
     let status = |cid: &String, status: &str| (cid.clone(), status.to_owned());
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "waiting")]);
-    let run = clouds.on("delete-disk", &[&first]).failure(3);
+    let run = clouds.on("delete-disk", &[&first]).exits_with(3);
     assert_said(&run, "until the next create-env");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::super::{Clouds, assert_said};
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 #[test]
 fn snapshots_belong_to_the_cpi_of_their_disk() {
     let clouds = Clouds::new();
-    clouds.on("take-snapshot", &[]).failure(3);
+    clouds.on("take-snapshot", &[]).exits_with(3);
     // Each CPI has a disk, and there is no VM.
     let mut disks = Vec::new();
     for (cpi, cloud) in [("east", "east"), ("foreign", "cloud")] {
@@ -28,26 +28,26 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     assert_eq!(listed[0]["cid"], json!(taken));
     assert_eq!((listed[0]["cpi"].clone(), listed[0]["disk"].clone()), (json!("east"), json!(east)));
     assert_said(
-        &clouds.on("take-snapshot", &["disk-nowhere"]).failure(3),
+        &clouds.on("take-snapshot", &["disk-nowhere"]).exits_with(3),
         "no disk 'disk-nowhere' is on record",
     );
     assert_said(
-        &clouds.on("take-snapshot", &[&east, "--cpi", "west"]).failure(3),
+        &clouds.on("take-snapshot", &[&east, "--cpi", "west"]).exits_with(3),
         "of CPI 'west' is on record",
     );
 
     // The run is killed before the snapshot is on record. The next run records it and takes another one.
     clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on("take-snapshot", &[&foreign]).failure(-1);
+    clouds.on("take-snapshot", &[&foreign]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));
-    clouds.hello.script(Script::speaking(Dialect::Local));
+    clouds.hello.script(Script::with_info(InfoAnswer::Local));
     clouds.on("take-snapshot", &[&foreign]).success();
     assert_eq!((clouds.has("cloud", "snapshots").len(), clouds.list("snapshots").len()), (2, 3));
-    clouds.hello.script(Script::speaking(Dialect::Local).without("snapshot_disk", 0));
-    clouds.on("take-snapshot", &[&foreign]).failure(1);
+    clouds.hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
+    clouds.on("take-snapshot", &[&foreign]).exits_with(1);
 
-    assert_said(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).failure(3), "no snapshot");
+    assert_said(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).exits_with(3), "no snapshot");
     let command = clouds.command("delete-snapshot", "z-east", &[&taken]);
     let run = clouds.at_a_terminal(&command, "n");
     assert_said(&run, &format!("Delete snapshot '{taken}'"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::{Clouds, SECRET, assert_said, said};
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 const NAME: &str = "bosh-local-hello-go_agent/1.0";
 const UPLOAD: &str = "upload-stemcell";
@@ -20,7 +20,7 @@ fn counts(clouds: &Clouds) -> [usize; 4] {
 #[test]
 fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     let clouds = Clouds::new();
-    clouds.hello.script(Script::speaking(Dialect::NotImplemented(0)));
+    clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(0)));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_said(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
     assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
@@ -68,16 +68,16 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
         (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "the command line says x/1"),
         (&["hello/stemcell", "--name", "x"], 2, "--version"),
     ] {
-        assert_said(&clouds.on(UPLOAD, more).failure(code), expected);
+        assert_said(&clouds.on(UPLOAD, more).exits_with(code), expected);
     }
     clouds.formats("local");
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(3);
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(3);
     assert_said(&run, "another stemcell under the name");
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).failure(3);
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).exits_with(3);
     assert_said(&run, "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local");
     clouds.formats("vsphere-ova");
-    clouds.hello.script(Script::speaking(Dialect::Local));
-    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).failure(3);
+    clouds.hello.script(Script::with_info(InfoAnswer::Local));
+    let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
     for both in
         ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
@@ -87,8 +87,11 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
 
     // One is named by its CID, the others by name and version.
     let west = clouds.only("west", "stemcells");
-    assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).failure(3), "is on record");
-    assert_said(&clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).failure(3), "--cpi names CPI 'eats'");
+    assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3), "is on record");
+    assert_said(
+        &clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).exits_with(3),
+        "--cpi names CPI 'eats'",
+    );
     clouds.on("delete-stemcell", &[&west]).success();
     assert_eq!(counts(&clouds), [1, 1, 0, 1]);
     clouds.on("delete-stemcell", &[NAME, "--cpi", "foreign"]).success();
@@ -120,8 +123,8 @@ fn uploads_run_in_parallel_and_fail_independently() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     clouds.on("delete-stemcell", &[NAME]).success();
 
-    clouds.hello.script(Script::speaking(Dialect::Local).fail("create_stemcell", 1, "Quota", false));
-    let run = clouds.on(UPLOAD, &["hello/stemcell"]).failure(1);
+    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("create_stemcell", 1, "Quota", false));
+    let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(1);
     assert_said(&run, "1 of 3 uploads failed; the others are on record");
     assert_eq!(clouds.list("stemcells").len(), 2);
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
@@ -131,7 +134,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
 
     // The run is killed before the stemcell is on record, and the next run finds it.
     clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).failure(-1);
+    clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
@@ -139,9 +142,9 @@ fn uploads_run_in_parallel_and_fail_independently() {
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
     // The run is killed after the deletion, with the stemcell still on record.
     clouds.hello.script(Script::at(2, Interruption::After));
-    clouds.on("delete-stemcell", &[NAME]).failure(-1);
+    clouds.on("delete-stemcell", &[NAME]).exits_with(-1);
     clouds.hello.wait_until_idle();
-    clouds.on("delete-stemcell", &[NAME]).failure(3);
+    clouds.on("delete-stemcell", &[NAME]).exits_with(3);
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 0], 0));
 }
 
@@ -154,7 +157,7 @@ fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     clouds.create("z-east", &[]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_eq!(clouds.only("east", "stemcells"), uploaded);
-    let run = clouds.on("delete-stemcell", &[&uploaded]).failure(3);
+    let run = clouds.on("delete-stemcell", &[&uploaded]).exits_with(3);
     assert_said(&run, "was created from stemcell");
 
     // The VM's stemcell is deleted with the VM.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{Clouds, assert_said};
 use crate::support::hello::Hello;
-use crate::support::scripted::{Dialect, Interruption, Script};
+use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 impl Clouds {
     /// Creates an untracked VM in the cloud of the third CPI.
@@ -21,7 +21,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     let image = clouds.hello.world.path("hello/stemcell/image");
     let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
     let vm = clouds.stray_vm(&stemcell);
-    clouds.on("delete-vm", &[&vm]).failure(3);
+    clouds.on("delete-vm", &[&vm]).exits_with(3);
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
     let before = clouds.hello.state();
     for (more, expected) in [
@@ -29,21 +29,21 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
         (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
         (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
     ] {
-        assert_said(&clouds.on("delete-vm", &more).failure(3), expected);
+        assert_said(&clouds.on("delete-vm", &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
     // A CPI that does not answer stops the search, because it may have the VM.
-    clouds.hello.script(Script::speaking(Dialect::Local).fail("info", 9, "Down", false));
-    clouds.on("delete-vm", &["vm-nowhere"]).failure(1);
+    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("info", 9, "Down", false));
+    clouds.on("delete-vm", &["vm-nowhere"]).exits_with(1);
 
     // A VM that could not be deleted is on record from now on.
-    clouds.hello.script(Script::speaking(Dialect::Local).fail("delete_vm", 1, "Busy", false));
-    assert_said(&clouds.on("delete-vm", &[&vm]).failure(1), "stays on record");
+    clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "Busy", false));
+    assert_said(&clouds.on("delete-vm", &[&vm]).exits_with(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
     assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
     clouds.hello.world.write("state.json", before.to_string());
 
-    clouds.hello.script(Script::speaking(Dialect::Version(1)));
+    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
     clouds.hello.requests();
     clouds.on("delete-vm", &[&vm, "-n"]).success();
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
@@ -52,12 +52,12 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     // The run is killed after the deletion, with the VM still on record.
     let vm = clouds.stray_vm(&stemcell);
     clouds.hello.script(Script::at(4, Interruption::Before));
-    clouds.on("delete-vm", &[&vm]).failure(-1);
+    clouds.on("delete-vm", &[&vm]).exits_with(-1);
     clouds.hello.wait_until_idle();
     let marked = clouds.hello.known();
     assert!(marked.contains(&vm), "it is not forgotten: {marked}");
-    clouds.hello.script(Script::speaking(Dialect::Version(1)));
-    clouds.on("delete-vm", &[&vm]).failure(3);
+    clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
+    clouds.on("delete-vm", &[&vm]).exits_with(3);
     assert!(!clouds.hello.known().contains(&vm));
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
     clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));

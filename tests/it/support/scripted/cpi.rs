@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    CONFIG, Dialect, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud, script_in,
+    CONFIG, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud, script_in,
 };
 use crate::support::MONOPILE;
 
@@ -74,9 +74,10 @@ fn serve(directory: &Path, mut output: File) {
     if call.method == "create_vm" {
         call.look_for_registry();
     }
-    let acts = call.script.acts.iter();
-    let mut mine = acts.filter(|act| act.method == call.method && (act.calls.0..=act.calls.1).contains(&nth));
-    let reaction = mine.next().map(|act| &act.deed);
+    let entries = call.script.entries.iter();
+    let mut mine =
+        entries.filter(|entry| entry.method == call.method && (entry.calls.0..=entry.calls.1).contains(&nth));
+    let reaction = mine.next().map(|entry| &entry.reaction);
     let point = match (call.script.point, reaction) {
         (Some((at, when)), _) if at == number => Some(when),
         (_, Some(Reaction::Interrupt(when))) => Some(*when),
@@ -130,20 +131,20 @@ impl Call<'_> {
     /// Makes the call, and records what it created and deleted.
     fn make(&self, point: Option<Interruption>) -> String {
         let before = in_cloud(self.directory);
-        let answer = match self.script.dialect {
-            Dialect::Local => self.local(&self.text, point),
+        let answer = match self.script.info {
+            InfoAnswer::Local => self.local(&self.text, point),
             _ if self.method == "info" => self.info(),
-            dialect => self.translated(dialect, point),
+            info => self.translated(info, point),
         };
         let after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
-        let (deed, changed) = match self.method.split('_').next() {
+        let (effect, changed) = match self.method.split('_').next() {
             Some("create" | "snapshot") => ("made", after.difference(&before)),
             Some("delete") => ("deleted", before.difference(&after)),
             _ => ("", before.difference(&before)),
         };
         let request_id = self.request["context"]["request_id"].as_str().unwrap_or_default();
-        let lines: String = changed.map(|cid| format!("{deed} {cid} {request_id}\n")).collect();
+        let lines: String = changed.map(|cid| format!("{effect} {cid} {request_id}\n")).collect();
         append(&self.directory.join("ledger"), &lines);
         match point {
             Some(Interruption::DieDuring | Interruption::DieAfter) => die(),
@@ -164,23 +165,23 @@ impl Call<'_> {
 
     fn info(&self) -> String {
         let formats = json!(["local-directory", "local"]);
-        match self.script.dialect {
-            Dialect::NotImplemented(dialect) => {
+        match self.script.info {
+            InfoAnswer::NotImplemented(dialect) => {
                 let (error_type, message) = NOT_IMPLEMENTED[dialect];
                 failure(error_type, &message.replace("METHOD", "info"), false).to_string()
             }
-            Dialect::Version(version) => {
+            InfoAnswer::Version(version) => {
                 success(json!({"stemcell_formats": formats, "api_version": version}))
             }
             _ => success(json!({"stemcell_formats": formats})),
         }
     }
 
-    /// Makes the call in the dialect of the local CPI under the current contract, and answers like a CPI of
-    /// the script's version.
-    fn translated(&self, dialect: Dialect, point: Option<Interruption>) -> String {
+    /// Passes the call to the local CPI under the current contract, and answers like a CPI of the script's
+    /// version.
+    fn translated(&self, info: InfoAnswer, point: Option<Interruption>) -> String {
         let version = &self.request["api_version"];
-        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(dialect.version())) else {
+        let Some(asked) = version.as_u64().filter(|version| *version <= u64::from(info.version())) else {
             let message = format!("api_version {version} is not spoken here");
             return failure("Bosh::Clouds::CpiError", &message, false).to_string();
         };
@@ -198,7 +199,7 @@ impl Call<'_> {
         let old_stemcell = self.request["context"]["vm"]["stemcell"]["api_version"] == 1;
         let arguments = &self.request["arguments"];
         match self.method.as_str() {
-            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || dialect.version() % 2 == 1 => {}
+            _ if !answer["error"].is_null() || !old_stemcell || asked < 2 || info.version() % 2 == 1 => {}
             "create_vm" => answer["result"] = json!([answer["result"], arguments[3]]),
             "attach_disk" => {
                 let disk = arguments[1].as_str().unwrap();

@@ -1,13 +1,13 @@
-//! The scripted CPI wraps the built-in `local` CPI. It speaks the dialect that a test sets, records every
-//! request, and treats chosen calls as the test's script says. Its cloud is the local CPI's directory, whose
-//! resources tests can count.
+//! The scripted CPI wraps the built-in `local` CPI. It answers `info` as a test sets, records every request,
+//! and treats chosen calls as the test's script says. Its cloud is the local CPI's directory, whose resources
+//! tests can count.
 //!
 //! It runs as a separate process: this test binary, started with one test that is otherwise ignored, see
 //! [`cpi`]. A benchmark calls [`cpi::run_if_called`] before anything else.
 //!
 //! ```ignore
 //! let hello = Hello::new();
-//! let script = Script::speaking(Dialect::Version(1));
+//! let script = Script::with_info(InfoAnswer::Version(1));
 //! hello.script(script.fail("create_vm", 1, "Bosh::Clouds::VMCreationFailed", true));
 //! hello.create(&[]).success();
 //! assert_eq!(hello.cloud(), hello.recorded());
@@ -33,10 +33,10 @@ const CONFIG: &str = "local.json";
 /// the call later.
 pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
 
-/// The dialect of the CPI.
+/// The answer of the CPI to `info`, which decides how the other methods answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Dialect {
-    /// The local CPI's own dialect, without translation.
+pub(crate) enum InfoAnswer {
+    /// The answer of the local CPI, whose answers to other methods are not translated.
     Local,
     /// `info` answers without `api_version`.
     Nothing,
@@ -53,13 +53,13 @@ pub(crate) const NOT_IMPLEMENTED: [(&str, &str); 3] = [
     ("InvalidCall", "Method is not known, got 'METHOD'"),
 ];
 
-impl Dialect {
+impl InfoAnswer {
     /// Returns the `api_version` that callers use with this CPI.
     pub(crate) fn version(self) -> u32 {
         match self {
-            Dialect::Local => 2,
-            Dialect::Nothing | Dialect::NotImplemented(_) => 1,
-            Dialect::Version(version) => version,
+            InfoAnswer::Local => 2,
+            InfoAnswer::Nothing | InfoAnswer::NotImplemented(_) => 1,
+            InfoAnswer::Version(version) => version,
         }
     }
 }
@@ -109,15 +109,15 @@ struct ScriptEntry {
     method: String,
     /// The first and last call of the method that it applies to, from 1.
     calls: (usize, usize),
-    deed: Reaction,
+    reaction: Reaction,
 }
 
 /// The script of the CPI until the next one is set. Calls are counted from that moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Script {
     #[serde(rename = "speaks")]
-    dialect: Dialect,
-    acts: Vec<ScriptEntry>,
+    info: InfoAnswer,
+    entries: Vec<ScriptEntry>,
     /// The number of the interrupted call among all calls, from 1, and the interruption.
     point: Option<(usize, Interruption)>,
     /// The configuration of the local CPI.
@@ -125,14 +125,14 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Creates a script without reactions in this dialect.
-    pub(crate) fn speaking(dialect: Dialect) -> Script {
-        Script { dialect, acts: Vec::new(), point: None, config: CONFIG.to_owned() }
+    /// Creates a script without reactions, for a CPI with this answer to `info`.
+    pub(crate) fn with_info(info: InfoAnswer) -> Script {
+        Script { info, entries: Vec::new(), point: None, config: CONFIG.to_owned() }
     }
 
-    /// Creates a script in the local CPI's dialect that interrupts this call.
+    /// Creates a script with the answer of the local CPI to `info` that interrupts this call.
     pub(crate) fn at(number: usize, when: Interruption) -> Script {
-        Script::speaking(Dialect::Local).stopped_at(number, when)
+        Script::with_info(InfoAnswer::Local).stopped_at(number, when)
     }
 
     /// Interrupts this call.
@@ -145,19 +145,19 @@ impl Script {
         Script { config: config.to_owned(), ..self }
     }
 
-    /// Changes the dialect.
-    pub(crate) fn in_dialect(self, dialect: Dialect) -> Script {
-        Script { dialect, ..self }
+    /// Changes the answer to `info`.
+    pub(crate) fn and_info(self, info: InfoAnswer) -> Script {
+        Script { info, ..self }
     }
 
     /// Applies the reaction to the first `count` calls of a method.
-    pub(crate) fn first(self, method: &str, count: usize, deed: Reaction) -> Script {
-        self.on(method, (1, count), deed)
+    pub(crate) fn first(self, method: &str, count: usize, reaction: Reaction) -> Script {
+        self.on(method, (1, count), reaction)
     }
 
     /// Applies the reaction to the calls of a method with these numbers, from 1.
-    pub(crate) fn on(mut self, method: &str, calls: (usize, usize), deed: Reaction) -> Script {
-        self.acts.push(ScriptEntry { method: method.to_owned(), calls, deed });
+    pub(crate) fn on(mut self, method: &str, calls: (usize, usize), reaction: Reaction) -> Script {
+        self.entries.push(ScriptEntry { method: method.to_owned(), calls, reaction });
         self
     }
 
@@ -204,7 +204,7 @@ impl Hello {
             let _ = std::fs::remove_file(self.world.path(format!("answers/{method}.{other}")));
         }
         self.world.write(format!("answers/{method}.{when}"), answer);
-        let mut script = Script::speaking(Dialect::Local);
+        let mut script = Script::with_info(InfoAnswer::Local);
         for entry in std::fs::read_dir(self.world.path("answers")).unwrap() {
             let path = entry.unwrap().path();
             let method = path.file_stem().unwrap().to_str().unwrap();
@@ -221,7 +221,7 @@ impl Hello {
     /// Makes the CPI answer normally again.
     pub(crate) fn answer_truly(&self) {
         let _ = std::fs::remove_dir_all(self.world.path("answers"));
-        self.script(Script::speaking(Dialect::Local));
+        self.script(Script::with_info(InfoAnswer::Local));
     }
 
     /// Returns the number of calls of a method since the script was set; `""` counts all methods.
@@ -352,9 +352,9 @@ impl Hello {
     /// Returns the CIDs that calls created, and those that they deleted, regardless of their answers.
     pub(crate) fn effects(&self) -> (Vec<String>, Vec<String>) {
         let ledger = std::fs::read_to_string(self.world.path("ledger")).unwrap_or_default();
-        let of = |deed: &str| {
+        let of = |effect: &str| {
             let lines = ledger.lines().filter_map(|line| line.split_once(' '));
-            let cids = lines.filter(|(what, _)| *what == deed).filter_map(|(_, of)| of.split(' ').next());
+            let cids = lines.filter(|(what, _)| *what == effect).filter_map(|(_, of)| of.split(' ').next());
             cids.map(str::to_owned).collect()
         };
         (of("made"), of("deleted"))
@@ -378,6 +378,6 @@ fn in_cloud(directory: &Path) -> BTreeSet<String> {
 fn script_in(directory: &Path) -> Script {
     match std::fs::read(directory.join("script.json")) {
         Ok(text) => serde_json::from_slice(&text).unwrap(),
-        Err(_) => Script::speaking(Dialect::Local),
+        Err(_) => Script::with_info(InfoAnswer::Local),
     }
 }
