@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Returns the signal that interrupted the run, if any.
+pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
+
 /// The number of signals so far, and the first one. Cheap to clone; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct SignalCounter {

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub struct Task {
     /// Numbers of the tasks that must be done before it.
-    pub after: Vec<usize>,
+    pub dependencies: Vec<usize>,
     /// Ready tasks with a higher priority start first.
     pub priority: u64,
     /// The group of threads on which it runs.
@@ -56,17 +56,17 @@ impl GraphProgress {
 pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let mut followers = vec![Vec::new(); tasks.len()];
     for (number, task) in tasks.iter().enumerate() {
-        for before in &task.after {
+        for dependency in &task.dependencies {
             followers
-                .get_mut(*before)
+                .get_mut(*dependency)
                 .ok_or_else(|| Error::environment(format!("task {number} depends on a missing task")))?
                 .push(number);
         }
     }
-    let waits_for: Vec<usize> = tasks.iter().map(|task| task.after.len()).collect();
+    let waits_for: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
     let mut progress =
         GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
-    for (number, task) in tasks.iter().enumerate().filter(|(_, task)| task.after.is_empty()) {
+    for (number, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
         progress.make_ready(number, task);
     }
     let progress = Mutex::new(progress);
@@ -134,8 +134,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    fn task(after: &[usize], priority: u64) -> Task {
-        Task { after: after.to_vec(), priority, lane: Lane::Work }
+    fn task(dependencies: &[usize], priority: u64) -> Task {
+        Task { dependencies: dependencies.to_vec(), priority, lane: Lane::Work }
     }
 
     #[test]

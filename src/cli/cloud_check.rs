@@ -71,7 +71,7 @@ impl CloudCheckArgs {
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
-            Some(error) if session.interactive() => output.with_problem(error),
+            Some(error) if session.is_interactive() => output.with_problem(error),
             Some(error) => {
                 output.with_problem(error.with_hint("--auto makes all repairs that keep the persistent disk"))
             }
@@ -93,7 +93,7 @@ impl CloudCheckArgs {
             let is_wanted = |repair: &Repair| self.resolution.iter().any(|name| name == repair.name());
             return Ok(left.iter().copied().find(is_wanted));
         }
-        if !session.interactive() {
+        if !session.is_interactive() {
             return Ok(None);
         }
         session.reporter.warn(&problem.description);

@@ -67,7 +67,7 @@ impl DeleteEnvArgs {
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
             return Ok(false);
         }
-        if !session.interactive() {
+        if !session.is_interactive() {
             return Ok(true);
         }
         let Ok(Some(deletions)) = deploy::deletions(&storage, self.target.manifest()) else {

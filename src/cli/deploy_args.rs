@@ -96,7 +96,7 @@ impl DeployArgs {
             snapshot: self.snapshot.policy(),
             stopping: self.stopping.stopping(),
             verify: !self.no_verify,
-            agent_timeout: self.boot_timeout,
+            boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {
                 new_credentials: self.new_credentials,

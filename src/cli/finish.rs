@@ -128,7 +128,7 @@ pub(super) fn panicked() -> ExitCode {
 }
 
 /// Prints help, the version, or the error for an invalid command line.
-pub(super) fn usage(error: &clap::Error, json: bool) -> ExitCode {
+pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
     if !error.use_stderr() {
         // A closed standard output does not fail `--help`.
         let _ = error.print();

@@ -88,7 +88,7 @@ impl ManifestFlags {
             vars_files: self.vars_files.iter().map(expand).collect(),
             vars_exec: self.vars_exec.programs(),
             vars_env: self.vars_env.clone(),
-            env_vars: paths::environment(),
+            env_vars: paths::env_vars(),
             vars_store: self.vars_store.as_ref().map(expand),
             encryption: encryption_args::current(),
             ..Inputs::default()

@@ -580,11 +580,11 @@ fn run() -> ExitCode {
         CommandLine::Refused(error) => {
             let error = help::with_few_hints(director::explain_director_command(error));
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
-            return finish::usage(&error, json);
+            return finish::print_clap_error(&error, json);
         }
     };
     if let Some(error) = cli.json_error(&mut grammar) {
-        return finish::usage(&error, false);
+        return finish::print_clap_error(&error, false);
     }
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
     let result = remarks.and_then(|remarks| {

@@ -29,7 +29,7 @@ pub(super) fn shorten_home(path: &Path) -> String {
 
 /// Returns the environment variables of this process that are UTF-8.
 #[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
-pub(super) fn environment() -> Vec<(String, String)> {
+pub(super) fn env_vars() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()

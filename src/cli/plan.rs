@@ -11,7 +11,7 @@ use crate::ui;
 use base::exit_code;
 use base::files::durable::{check_directory, parent, write_atomically};
 use base::{Error, Result};
-use engine::deploy::{self, Action, PlanReport};
+use engine::deploy::{self, PlanAction, PlanReport};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlanArgs {
@@ -50,7 +50,7 @@ impl PlanArgs {
                 _ => session.reporter.note(saved),
             }
         }
-        let changes = self.detailed_exitcode && plan_report.action != Action::Nothing;
+        let changes = self.detailed_exitcode && plan_report.action != PlanAction::Nothing;
         Ok(if changes { finished.with_exit_code(exit_code::CHANGES_PENDING) } else { finished })
     }
 }

@@ -53,7 +53,7 @@ impl RenderTemplateArgs {
             serde_json::from_str(&text).map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
         templates::check_context(&text).map_err(|error| error.context(wrong.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(wrong))?;
-        let renderer = templates::renderer(self.templates.into(), &paths::environment())?;
+        let renderer = templates::renderer(self.templates.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
         Ok(CommandResult::Output(rendered.map_err(|error| templates::render_error(error, &context))?))

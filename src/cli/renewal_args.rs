@@ -46,7 +46,7 @@ impl RenewalArgs {
             snapshot: deploy::SnapshotPolicy::Never,
             stopping: self.stopping.stopping(),
             verify: true,
-            agent_timeout: self.boot_timeout,
+            boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides::default(),
             templates: self.target.templates.into(),

@@ -23,16 +23,16 @@ const MAX_RECORDED_STAGES: usize = 500;
 #[derive(Clone)]
 pub(super) struct RunRecord {
     running: Arc<Mutex<Option<RunningRecord>>>,
-    stages: Arc<Mutex<Stages>>,
+    progress: Arc<Mutex<RunProgress>>,
     redactor: Redactor,
 }
 
 #[derive(Default)]
-struct Stages {
+struct RunProgress {
     /// The running stages with their depths.
     open: Vec<(StageId, usize)>,
     /// The recorded stages: each before those below it, otherwise in the order of their starts.
-    taken: Vec<(StageId, FinishedStage)>,
+    recorded: Vec<(StageId, FinishedStage)>,
     /// The steps that have begun.
     steps: Vec<StartedStep>,
     /// The number of planned steps.
@@ -41,7 +41,7 @@ struct Stages {
     state: Option<String>,
 }
 
-impl Stages {
+impl RunProgress {
     /// Marks the current step as failed after a stage at this depth has failed.
     fn note_failure(&mut self, depth: usize) {
         if depth > 0
@@ -53,10 +53,10 @@ impl Stages {
 
     /// Returns the place after the recorded stages below `parent`, which other stages may have followed.
     fn end_of(&self, parent: Option<StageId>) -> usize {
-        let above = self.taken.iter().position(|(id, _)| Some(*id) == parent);
-        let Some(above) = above else { return self.taken.len() };
-        let depth = self.taken[above].1.depth;
-        let below = self.taken[above + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
+        let above = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
+        let Some(above) = above else { return self.recorded.len() };
+        let depth = self.recorded[above].1.depth;
+        let below = self.recorded[above + 1..].iter().take_while(|(_, stage)| stage.depth > depth).count();
         above + 1 + below
     }
 
@@ -74,7 +74,7 @@ impl Stages {
 
 impl RunRecord {
     pub(super) fn new(redactor: Redactor) -> Self {
-        RunRecord { running: Arc::default(), stages: Arc::default(), redactor }
+        RunRecord { running: Arc::default(), progress: Arc::default(), redactor }
     }
 
     /// Begins the record, unless it has begun.
@@ -85,7 +85,7 @@ impl RunRecord {
         state: &Path,
         log: Option<&Path>,
     ) -> Result<()> {
-        self.stages().state = Some(state.display().to_string());
+        self.progress().state = Some(state.display().to_string());
         let mut running = self.running();
         if running.is_none() {
             *running = Some(history::begin(directory, command, state, log)?);
@@ -120,27 +120,27 @@ impl RunRecord {
 
     /// Returns the finished stages.
     fn ended(&self) -> Vec<FinishedStage> {
-        let stages = self.stages();
-        let is_open = |id: &StageId| stages.open.iter().any(|(open, _)| open == id);
-        stages.taken.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
+        let progress = self.progress();
+        let is_open = |id: &StageId| progress.open.iter().any(|(open, _)| open == id);
+        progress.recorded.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
     /// Reports the steps and stages so far. `failed` marks the last step as failed.
     pub(super) fn report(&self, failed: bool) -> Option<RunReport> {
         let stages = self.ended();
-        let recorded = self.stages();
-        let state = Some(recorded.state.clone()?);
-        let mut steps = recorded.steps.clone();
+        let progress = self.progress();
+        let state = Some(progress.state.clone()?);
+        let mut steps = progress.steps.clone();
         if let Some(last) = steps.last_mut().filter(|_| failed) {
             last.done = false;
         }
-        let steps_left = recorded.planned.saturating_sub(steps.len());
+        let steps_left = progress.planned.saturating_sub(steps.len());
         Some(RunReport { steps, steps_left, stages, state })
     }
 
     /// Returns true if the run has started a step of its plan.
     pub(super) fn has_started_a_step(&self) -> bool {
-        !self.stages().steps.is_empty()
+        !self.progress().steps.is_empty()
     }
 
     fn hide(&self, text: &str) -> String {
@@ -164,39 +164,39 @@ impl RunRecord {
         if let Event::Planned { headline, steps } = event {
             return self.plan(headline, steps);
         }
-        let mut stages = self.stages();
+        let mut progress = self.progress();
         match event {
             Event::StageStarted { id, parent, name, usual } => {
-                let above = stages.open.iter().find(|(open, _)| Some(*open) == *parent);
+                let above = progress.open.iter().find(|(open, _)| Some(*open) == *parent);
                 let depth = above.map_or(0, |(_, depth)| depth + 1);
-                stages.open.push((*id, depth));
-                if depth <= MAX_STAGE_DEPTH && stages.taken.len() < MAX_RECORDED_STAGES {
-                    let taken = FinishedStage {
+                progress.open.push((*id, depth));
+                if depth <= MAX_STAGE_DEPTH && progress.recorded.len() < MAX_RECORDED_STAGES {
+                    let recorded = FinishedStage {
                         name: name.clone(),
                         depth,
                         outcome: Outcome::Failed.word(),
                         elapsed: Duration::ZERO,
                         usual: *usual,
                     };
-                    let at = stages.end_of(*parent);
-                    stages.taken.insert(at, (*id, taken));
+                    let at = progress.end_of(*parent);
+                    progress.recorded.insert(at, (*id, recorded));
                 }
             }
             Event::StageFinished { id, outcome, elapsed } => {
-                let Some(at) = stages.open.iter().position(|(open, _)| open == id) else { return };
-                let (_, depth) = stages.open.swap_remove(at);
+                let Some(at) = progress.open.iter().position(|(open, _)| open == id) else { return };
+                let (_, depth) = progress.open.swap_remove(at);
                 match outcome {
-                    Outcome::Failed => stages.note_failure(depth),
-                    Outcome::Skipped { reason } => stages.note_skip(reason),
+                    Outcome::Failed => progress.note_failure(depth),
+                    Outcome::Skipped { reason } => progress.note_skip(reason),
                     Outcome::Done => {}
                 }
-                if let Some((_, taken)) = stages.taken.iter_mut().find(|(taken, _)| taken == id) {
-                    (taken.outcome, taken.elapsed) = (outcome.word(), *elapsed);
+                if let Some((_, recorded)) = progress.recorded.iter_mut().find(|(stage, _)| stage == id) {
+                    (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
                 }
             }
             Event::StepStarted { count, what, reason, .. } => {
-                stages.planned = *count;
-                stages.steps.push(StartedStep {
+                progress.planned = *count;
+                progress.steps.push(StartedStep {
                     what: what.clone(),
                     reason: reason.clone(),
                     done: true,
@@ -211,8 +211,8 @@ impl RunRecord {
         self.running.lock()
     }
 
-    fn stages(&self) -> MutexGuard<'_, Stages> {
-        self.stages.lock()
+    fn progress(&self) -> MutexGuard<'_, RunProgress> {
+        self.progress.lock()
     }
 }
 

@@ -92,7 +92,7 @@ impl Session {
                 () => ui::Format::Plain,
             },
             color: color && (terminal || globals.tty),
-            unicode: unicode(),
+            unicode: is_utf8_locale(),
             dumb,
             verbose: globals.verbose > 0,
             stdout_reserved: output_mode.stdout_reserved,
@@ -156,7 +156,7 @@ impl Session {
         if let Err(error) = reference::LOGS.path().and_then(|directory| log.open(&directory, command)) {
             self.reporter.warn(format!("this run has no log: {}", error.chain().join(": ")));
         }
-        log.path().into_iter().for_each(|path| self.keep_whole(path));
+        log.path().into_iter().for_each(|path| self.exempt_path(path));
     }
 
     /// Begins the record of a run that has a log. If it fails, the run continues without a record.
@@ -230,21 +230,25 @@ impl Session {
             executable: paths::executable()?,
         };
         for path in [&paths.work, &paths.cache, &paths.data, &paths.executable] {
-            self.keep_whole(path);
+            self.exempt_path(path);
         }
-        let (asks, confirms) = (paths.state.clone(), paths.state.clone());
+        let (secret_storage, confirm_storage) = (paths.state.clone(), paths.state.clone());
         let run = RunContext {
             paths,
             reporter: self.reporter.clone(),
-            ask_secret: self.interactive().then(|| -> AskSecret {
-                Arc::new(move |question: &str| asks.while_prompting(|| ui::prompt::secret(question)))
+            ask_secret: self.is_interactive().then(|| -> AskSecret {
+                Arc::new(move |question: &str| {
+                    secret_storage.while_prompting(|| ui::prompt::secret(question))
+                })
             }),
-            confirm: self.interactive().then(|| -> Confirm {
-                Arc::new(move |question: &str| confirms.while_prompting(|| ui::prompt::confirm(question)))
+            confirm: self.is_interactive().then(|| -> Confirm {
+                Arc::new(move |question: &str| {
+                    confirm_storage.while_prompting(|| ui::prompt::confirm(question))
+                })
             }),
             redactor: self.redactor.clone(),
             signals,
-            env_vars: paths::environment(),
+            env_vars: paths::env_vars(),
             parallel: usize::from(self.globals.parallel),
             keep_work,
             sha2: self.globals.sha2,
@@ -264,18 +268,18 @@ impl Session {
 
     fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {
         let text = state.to_string_lossy();
-        self.keep_whole(state);
+        self.exempt_path(state);
         let encryption = encryption_args::current();
-        let calls = |identity: &str| {
+        let calls_directory = |identity: &str| {
             let name = Sha256::digest(identity.as_bytes());
             let name: String = name.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
             reference::CALLS.path().map(|calls| calls.join(name))
         };
         let Some(address) = BucketUrl::parse(&text)? else {
-            return Ok(Storage::from(state).encrypted(encryption, calls(&text)?));
+            return Ok(Storage::from(state).encrypted(encryption, calls_directory(&text)?));
         };
         let mut shared =
-            BucketSettings::new(address, &paths::environment(), Some(paths::executable()?), &self.redactor);
+            BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = reference::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|why| {
                 Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {why}", lease.to_string_lossy()))
@@ -283,13 +287,15 @@ impl Session {
             shared = shared.with_lease(lease);
         }
         let shared = shared.with_interruption(interrupted);
-        Storage::in_bucket(&shared, encryption, calls(&shared.identity())?)
+        Storage::in_bucket(&shared, encryption, calls_directory(&shared.identity())?)
     }
 
     /// Excludes a path of this run, and its file name, from redaction.
-    fn keep_whole(&self, path: &Path) {
-        self.redactor.keep_visible(&path.to_string_lossy());
-        path.file_name().into_iter().for_each(|name| self.redactor.keep_visible(&name.to_string_lossy()));
+    fn exempt_path(&self, path: &Path) {
+        self.redactor.exempt_from_precautions(&path.to_string_lossy());
+        path.file_name()
+            .into_iter()
+            .for_each(|name| self.redactor.exempt_from_precautions(&name.to_string_lossy()));
     }
 
     /// Returns the cache directory: `--cache-dir`, or the default.
@@ -316,7 +322,7 @@ impl Session {
     }
 
     /// Returns true if the operator can be asked.
-    pub(super) fn interactive(&self) -> bool {
+    pub(super) fn is_interactive(&self) -> bool {
         !self.globals.non_interactive
             && !self.globals.json()
             && std::io::stdin().is_terminal()
@@ -335,7 +341,7 @@ pub(super) fn is_dumb() -> bool {
 }
 
 /// Returns true if the locale is UTF-8.
-fn unicode() -> bool {
+fn is_utf8_locale() -> bool {
     reference::LOCALE.iter().find_map(Variable::value).and_then(|value| value.into_string().ok()).is_some_and(
         |locale| {
             let locale = locale.to_ascii_lowercase();

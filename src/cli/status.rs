@@ -105,7 +105,7 @@ impl StatusArgs {
         let status = collector.collect(&prepared_run.run.reporter)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&status)?,
-            false => CommandResult::Output(text(session, &status).into_bytes()),
+            false => CommandResult::Output(status_text(session, &status).into_bytes()),
         };
         Ok(match status.problem() {
             Some(error) => output.with_problem(error),
@@ -126,7 +126,7 @@ impl StatusArgs {
         while run.interrupted().is_none() {
             let frame = match collector.collect(&silent) {
                 Ok(status) if session.globals.json() => json_line(&status)?,
-                Ok(status) => text(session, &status),
+                Ok(status) => status_text(session, &status),
                 Err(_) if run.interrupted().is_some() => break,
                 // The state may be in the middle of a deletion, so watching continues.
                 Err(error) => match session.globals.json() {
@@ -155,7 +155,7 @@ fn json_line(status: &Status) -> Result<String> {
         .map_err(|error| Error::environment("encoding the status as JSON failed").with_source(error))
 }
 
-fn text(session: &Session, status: &Status) -> String {
+fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(run) = status.running() {
@@ -180,7 +180,7 @@ fn text(session: &Session, status: &Status) -> String {
         facts.push(("CPI", parts.join("  ")));
     }
     for stemcell in record.stemcells.iter().filter(|stemcell| stemcell.in_use) {
-        let cpi = of(stemcell.cpi.as_deref());
+        let cpi = cpi_note(stemcell.cpi.as_deref());
         facts.push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));
     }
     if !record.releases.is_empty() {
@@ -192,7 +192,7 @@ fn text(session: &Session, status: &Status) -> String {
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
-        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.cpi_message)));
+        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.message)));
     }
     let mut sections = vec![layout.facts(&facts)];
     let with_hints = session.globals.verbose > 0;
@@ -216,7 +216,7 @@ fn vm(status: &Status) -> String {
     format!(
         "{}{}{instance}{}",
         vm.handle.cid,
-        of(vm.handle.cpi()),
+        cpi_note(vm.handle.cpi()),
         match vm.exists {
             PresenceStatus::Yes => "  exists",
             PresenceStatus::No => "  DOES NOT EXIST",
@@ -227,7 +227,7 @@ fn vm(status: &Status) -> String {
 }
 
 /// Formats the CPI of a resource. Returns an empty text for the default CPI.
-fn of(cpi: Option<&str>) -> String {
+fn cpi_note(cpi: Option<&str>) -> String {
     cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
 }
 
@@ -306,7 +306,7 @@ fn disks(status: &Status, with_hints: bool) -> Option<Table> {
         let full = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
         let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
         let size = format!("{} MiB", disk.size);
-        let cid = format!("{}{}", disk.handle.cid, of(disk.handle.cpi()));
+        let cid = format!("{}{}", disk.handle.cid, cpi_note(disk.handle.cpi()));
         let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), full];
         row.extend(with_hints.then_some(hint));
         table.row(row);

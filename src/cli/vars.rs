@@ -122,7 +122,7 @@ impl DeclaredArgs {
                 vars: self.vars.clone(),
                 vars_files: self.vars_files.iter().map(expand).collect(),
                 vars_exec: self.vars_exec.programs(),
-                env_vars: paths::environment(),
+                env_vars: paths::env_vars(),
                 encryption: encryption_args::current(),
                 ..Inputs::default()
             };

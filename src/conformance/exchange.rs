@@ -89,11 +89,11 @@ pub(super) fn exchange(
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&text)));
     let (answer, answer_over) = collect_answer(stdout);
     let (log, log_over) = collect_log(stderr);
-    let (ended, end) = mpsc::channel();
-    std::thread::spawn(move || ended.send(child.wait()));
+    let (exit_sender, exit_receiver) = mpsc::channel();
+    std::thread::spawn(move || exit_sender.send(child.wait()));
 
-    let how_it_ended = loop {
-        let waited = end.recv_timeout(POLL_INTERVAL);
+    let process_end = loop {
+        let waited = exit_receiver.recv_timeout(POLL_INTERVAL);
         show_lines(&log, control.on_log);
         match waited {
             Ok(status) => break ended_with(status),
@@ -104,9 +104,9 @@ pub(super) fn exchange(
             Err(mpsc::RecvTimeoutError::Timeout) if started.elapsed() >= control.limit => {
                 if let Some(group) = group {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-                    if end.recv_timeout(KILL_GRACE).is_err() {
+                    if exit_receiver.recv_timeout(KILL_GRACE).is_err() {
                         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                        let _ = end.recv_timeout(KILL_GRACE);
+                        let _ = exit_receiver.recv_timeout(KILL_GRACE);
                     }
                 }
                 break ProcessEnd::TimedOut;
@@ -115,9 +115,9 @@ pub(super) fn exchange(
         }
     };
     let duration = started.elapsed();
-    let over = how_it_ended != ProcessEnd::Abandoned;
-    let held_open = over && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
-    if over && !held_open {
+    let has_ended = process_end != ProcessEnd::Abandoned;
+    let held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
+    if has_ended && !held_open {
         // A service that the CPI started may hold standard error open forever.
         let _ = log_over.recv_timeout(POLL_INTERVAL);
     }
@@ -126,7 +126,7 @@ pub(super) fn exchange(
         input: input.to_vec(),
         stdout: answer.lock().clone(),
         stderr: log.lock().bytes.clone(),
-        ended: how_it_ended,
+        ended: process_end,
         duration,
         held_open,
     })

@@ -171,7 +171,7 @@ impl RunningRecord {
 
 /// Writes a record. The returned guard holds the lock on it.
 fn write_record(path: &Path, record: &RecordFile) -> Result<UnlockOnDrop> {
-    let bytes = text(record)?;
+    let bytes = encode(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
         // On a file system without locks, a current run looks killed until it ends.
@@ -207,7 +207,7 @@ fn canonical_path(state: &Path) -> Result<PathBuf> {
     })
 }
 
-fn text(record: &RecordFile) -> Result<Vec<u8>> {
+fn encode(record: &RecordFile) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(record)
         .map_err(|error| Error::environment("encoding the record of a run failed").with_source(error))
 }
@@ -348,7 +348,7 @@ mod tests {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
                 RecordFile { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
-            fs::write(base.path().join(name), text(&record).unwrap()).unwrap();
+            fs::write(base.path().join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");
         let kept = list(base.path(), Some(Path::new("/x"))).unwrap();

@@ -117,7 +117,7 @@ impl Context {
 
     /// Returns the object that templates see as `raw_properties`: all declared properties, nested by their
     /// dotted names.
-    pub fn properties(&self) -> &Value {
+    pub fn raw_properties(&self) -> &Value {
         &self.inner.properties
     }
 

@@ -10,7 +10,7 @@ use super::access::{Auth, CheckedAccess};
 use super::error::{IronicError, Refusal, reason};
 use super::keystone;
 use super::version::{HEADER, Microversion, NEWEST_TESTED};
-use super::wire::{self, Answer};
+use super::wire::{self, HttpAnswer};
 use base::encoding::basic_authorization;
 
 /// The time for which to retry while another request locks the node. Ironic itself waits about two seconds
@@ -37,7 +37,7 @@ impl Client {
         let http = wire::http_client(&access);
         let (base, token) = match &access.auth {
             Auth::Keystone(keystone) => {
-                let token = keystone::token(&http, keystone, access.endpoint.as_deref())?;
+                let token = keystone::request_token(&http, keystone, access.endpoint.as_deref())?;
                 (token.endpoint, Some(token.text))
             }
             // `AccessSettings::check` requires an endpoint if there is no Keystone.
@@ -159,19 +159,24 @@ impl Client {
     }
 
     /// Sends a request, and again with a new token if the old one has expired.
-    fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, IronicError> {
+    fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<HttpAnswer, IronicError> {
         let answer = self.send_once(method, path, body)?;
         let Auth::Keystone(keystone) = &self.access.auth else { return Ok(answer) };
         if answer.status != 401 {
             return Ok(answer);
         }
         // The token has expired. The server checks it before anything else, so the request is safe to repeat.
-        let token = keystone::token(&self.http, keystone, Some(&self.base))?;
+        let token = keystone::request_token(&self.http, keystone, Some(&self.base))?;
         *self.token.lock() = Some(token.text);
         self.send_once(method, path, body)
     }
 
-    fn send_once(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, IronicError> {
+    fn send_once(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<HttpAnswer, IronicError> {
         let version = self.version.to_string();
         let authorization = match &self.access.auth {
             Auth::None => None,

@@ -16,7 +16,7 @@ pub(super) struct Token {
 }
 
 /// Requests a token. Looks Ironic's endpoint up in the catalogue unless `endpoint` is given.
-pub(super) fn token(
+pub(super) fn request_token(
     http: &ureq::Agent,
     keystone: &Keystone,
     endpoint: Option<&str>,

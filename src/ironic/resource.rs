@@ -72,9 +72,9 @@ impl Collection {
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
     /// Filters, such as `("node", "NAME")`.
-    pub arguments: Vec<(&'static str, String)>,
+    pub filters: Vec<(&'static str, String)>,
     /// Return only objects with these values. The client compares them, because the server refuses such
-    /// arguments.
+    /// filters.
     pub matching: Vec<(&'static str, Value)>,
     /// Return all fields. Cannot be combined with `fields`.
     pub detail: bool,
@@ -93,7 +93,7 @@ pub struct ListOptions {
 impl ListOptions {
     /// Selects the objects of one node, given by name or UUID, with all fields.
     pub fn of_node(node: &str) -> Self {
-        ListOptions { arguments: vec![("node", node.to_owned())], detail: true, ..ListOptions::default() }
+        ListOptions { filters: vec![("node", node.to_owned())], detail: true, ..ListOptions::default() }
     }
 
     /// Returns the requested fields, and those that the client needs to ask for the next page, to sort and to
@@ -111,7 +111,7 @@ impl ListOptions {
     }
 
     fn query(&self, limit: usize, marker: Option<&str>) -> Vec<(&str, String)> {
-        let mut query = self.arguments.clone();
+        let mut query = self.filters.clone();
         if self.detail {
             query.push(("detail", "true".to_owned()));
         }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn request_for_the_next_page_keeps_the_filter() {
         let filter = ListOptions {
-            arguments: vec![("node", "a b&c".to_owned())],
+            filters: vec![("node", "a b&c".to_owned())],
             fields: vec!["extra".to_owned()],
             sort: vec![("volume_id".to_owned(), true)],
             ..ListOptions::default()

@@ -49,13 +49,13 @@ pub(super) fn http_client(access: &CheckedAccess) -> ureq::Agent {
 }
 
 /// An HTTP response of any status.
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// Parses the body as JSON; an empty body is null. `request` (method and path) is for the error.
     pub(super) fn json(&self, request: &str) -> Result<Value, IronicError> {
         if self.body.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn exchange(
     url: &str,
     headers: &[(&str, &str)],
     body: Option<&Value>,
-) -> Result<Answer, IronicError> {
+) -> Result<HttpAnswer, IronicError> {
     let mut request = Request::builder().method(method.clone()).uri(url).header("Accept", "application/json");
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -105,7 +105,7 @@ pub(super) fn exchange(
             problem: format!("reading its answer failed: {error}"),
         }
     })?;
-    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: bytes })
+    Ok(HttpAnswer { status: parts.status.as_u16(), headers: parts.headers, body: bytes })
 }
 
 /// Returns the scheme, host and port of a URL, for messages.

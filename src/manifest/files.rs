@@ -8,7 +8,7 @@ use base::{Error, Result};
 
 /// Reads a file as text; `-` is standard input. Errors call the file `what`.
 pub fn read(path: &Path, what: &str) -> Result<String> {
-    text(read_bytes(path, what)?, path, what)
+    utf8_text(read_bytes(path, what)?, path, what)
 }
 
 /// Reads a file as text like [`read`], and decrypts it if it is encrypted.
@@ -16,7 +16,7 @@ pub(crate) fn read_decrypted(path: &Path, what: &str, encryption: &Encryption) -
     let bytes = encryption.decrypt(read_bytes(path, what)?).map_err(|error| {
         Error::invalid(format!("{what} '{}' cannot be read", path.display())).with_source(error)
     })?;
-    text(bytes, path, what)
+    utf8_text(bytes, path, what)
 }
 
 /// Reads a file that may be binary; otherwise like [`read`].
@@ -29,7 +29,7 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
 }
 
 /// Converts the content of a file to text, or returns an error with the line that is not UTF-8.
-pub(crate) fn text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
+pub(crate) fn utf8_text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
         Error::invalid(format!("{}:{}: {what} is not UTF-8 text", path.display(), line.count() + 1))

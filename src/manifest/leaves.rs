@@ -24,7 +24,7 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
     match &node.data {
         Data::Map(map) if !map.is_empty() => {
             for (key, value) in map.iter() {
-                let key = key.as_str().map_or_else(|| text(key), str::to_owned);
+                let key = key.as_str().map_or_else(|| value_text(key), str::to_owned);
                 at.push(Token::Key { key, optional: false });
                 collect(value, at, found);
                 at.pop();
@@ -37,7 +37,7 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
                 at.pop();
             }
         }
-        _ => found.push(Leaf { path: Path::from(at.clone()).to_string(), value: text(node) }),
+        _ => found.push(Leaf { path: Path::from(at.clone()).to_string(), value: value_text(node) }),
     }
 }
 
@@ -56,7 +56,7 @@ fn token(items: &[Node], number: usize) -> Token {
 }
 
 /// Returns a leaf as JSON, or as YAML if JSON has no form for it.
-fn text(node: &Node) -> String {
+fn value_text(node: &Node) -> String {
     match node.to_json() {
         Ok(value) => value.to_string(),
         Err(_) => yaml::emit(node).trim().to_owned(),
@@ -102,7 +102,7 @@ mod tests {
             }
             let path: Path = leaf.path.parse().unwrap();
             let found = super::super::ops::find(&root, &path).unwrap();
-            assert_eq!(super::text(&found), leaf.value, "{}", leaf.path);
+            assert_eq!(super::value_text(&found), leaf.value, "{}", leaf.path);
         }
     }
 }

@@ -24,7 +24,7 @@ use yaml::{self, Data, Node};
 
 /// The stack size of parser threads in bytes, equal to that of the main thread. Parsing recurses as deep as
 /// documents nest.
-const STACK: usize = 8 << 20;
+const STACK_BYTES: usize = 8 << 20;
 
 /// The remaining validity of a certificate below which loading warns.
 const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
@@ -176,7 +176,7 @@ fn load_and_check(
 ) -> Result<LoadedManifest> {
     // Arguments are checked before files are read and values are generated.
     let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
-    keep_paths(inputs, redactor);
+    exempt_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
     let mut partial = PartialInputs::default();
     let outcome = partial.fill(inputs, options, now, check);
@@ -212,7 +212,7 @@ fn load_and_check(
 /// Registers the secrets of readable inputs with the redactor, for commands that show the output of earlier
 /// runs. Generates and writes nothing.
 pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
-    keep_paths(inputs, redactor);
+    exempt_paths(inputs, redactor);
     let mut partial = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
     let _ = partial.sources.fill(inputs);
@@ -352,8 +352,8 @@ impl PartialInputs {
 }
 
 /// Exempts paths that the operator named from redaction.
-fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
-    let one = |path: &Path| redactor.keep_visible(&path.to_string_lossy());
+fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
+    let one = |path: &Path| redactor.exempt_from_precautions(&path.to_string_lossy());
     let Inputs { manifest, ops_files, vars_files, env_file_variables, .. } = inputs;
     let many = [ops_files, vars_files, &env_file_variables.vars_files];
     many.into_iter().flatten().chain([manifest]).for_each(|path| one(path));
@@ -364,7 +364,7 @@ fn keep_paths(inputs: &Inputs, redactor: &Redactor) {
         .var_files
         .iter()
         .filter_map(|pair| pair.split_once('='))
-        .for_each(|(_, path)| redactor.keep_visible(path));
+        .for_each(|(_, path)| redactor.exempt_from_precautions(path));
 }
 
 /// Returns the certificates of a manifest and its vars store, in order of expiry.
@@ -446,7 +446,7 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let ops = thread::scope(|scope| {
         let ops = thread::Builder::new()
             .name("ops".into())
-            .stack_size(STACK)
+            .stack_size(STACK_BYTES)
             .spawn_scoped(scope, move || texts.into_iter().map(load_ops).collect::<Vec<_>>())
             .map_err(|error| Error::io("starting a thread for ops files", error))?;
         *root = yaml::load(&manifest, &inputs.manifest)?;

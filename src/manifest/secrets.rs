@@ -11,8 +11,8 @@
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - is the name of the environment, or of a CPI, release, stemcell, job, network, availability zone, or of a
 //!   type or extension of VMs or disks;
-//! - has fewer than [`SHORTEST`] characters, and stands in the manifest under a key that is not named like a
-//!   secret;
+//! - has fewer than [`MIN_SECRET_CHARS`] characters, and stands in the manifest under a key that is not
+//!   named like a secret;
 //! - is the path of a key.
 //!
 //! Other numbers are not secret, and booleans never are. Addresses, ranges and ports are secret only if the
@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use yaml::{Data, Mapping, Node};
 
 /// The minimum length of a text that is secret wherever it occurs.
-const SHORTEST: usize = 8;
+const MIN_SECRET_CHARS: usize = 8;
 /// The end of the first line of a private key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
@@ -60,7 +60,7 @@ pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
     }
     known.outputs.iter().for_each(|value| found.walk(value, NameClass::Requested, false));
     found.add_to_redactor(redactor);
-    known.urls.iter().for_each(|url| redactor.keep_visible(url));
+    known.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
     for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
@@ -159,7 +159,7 @@ impl<'n> SecretTexts<'n> {
                 }
                 let text = text.trim();
                 let is_visible = match naming {
-                    NameClass::Plain => text.chars().nth(SHORTEST - 1).is_none(),
+                    NameClass::Plain => text.chars().nth(MIN_SECRET_CHARS - 1).is_none(),
                     NameClass::Key => is_path(text),
                     NameClass::Secret | NameClass::Requested => false,
                 };

@@ -91,13 +91,13 @@ impl VarsProgram {
     }
 
     /// Returns the mapping that the program prints. The first call of all clones runs it. Secrets of
-    /// `environment` are removed from its log in errors.
-    pub(crate) fn variables(&self, environment: &[(String, String)]) -> Result<&Node> {
+    /// `env_vars` are removed from its log in errors.
+    pub(crate) fn variables(&self, env_vars: &[(String, String)]) -> Result<&Node> {
         let limits = Limits { time: PROGRAM_TIMEOUT, output: MAX_OUTPUT_BYTES };
-        self.output.get_or_init(|| self.run(&limits, environment)).as_ref().map_err(Failure::to_error)
+        self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(Failure::to_error)
     }
 
-    fn run(&self, limits: &Limits, environment: &[(String, String)]) -> Result<Node, Failure> {
+    fn run(&self, limits: &Limits, env_vars: &[(String, String)]) -> Result<Node, Failure> {
         let Ended { stdout, log, end } = self.execute(limits)?;
         let name = self.name();
         let failure = match end {
@@ -127,7 +127,7 @@ impl VarsProgram {
                     .with_hint("let it print only the variables of this environment")
             }
         };
-        Err(failure.with_cause(match log.shown(&stdout, environment) {
+        Err(failure.with_cause(match log.shown(&stdout, env_vars) {
             lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
             lines => format!("the end of its standard error:\n{lines}"),
         }))
@@ -214,8 +214,8 @@ impl VarsProgram {
                 .with_hint("it must print YAML or JSON, a mapping of names to values: {\"name\": \"value\"}")
         };
         let source = PathBuf::from(format!("output of {name}"));
-        let text =
-            crate::files::text(output, &source, "the output").map_err(|error| invalid(error.to_string()))?;
+        let text = crate::files::utf8_text(output, &source, "the output")
+            .map_err(|error| invalid(error.to_string()))?;
         let root = yaml::load(&text, &source).map_err(|error| invalid(error.to_string()))?;
         match &root.data {
             Data::Map(_) => Ok(root),
@@ -382,15 +382,15 @@ impl Log {
         }
     }
 
-    /// Returns the last lines, without the values that the program printed and the secrets of `environment`.
-    fn shown(&self, stdout: &[u8], environment: &[(String, String)]) -> String {
+    /// Returns the last lines, without the values that the program printed and the secrets of `env_vars`.
+    fn shown(&self, stdout: &[u8], env_vars: &[(String, String)]) -> String {
         let redactor = Redactor::default();
         let printed = String::from_utf8_lossy(stdout);
         if let Ok(root) = yaml::load(&printed, Path::new("output")) {
             learn(&root, &redactor);
         }
         let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
-        environment
+        env_vars
             .iter()
             .filter(|(name, value)| redactor.naming(name) > NameClass::Plain && !is_path(value))
             .for_each(|(_, value)| redactor.add(value));
@@ -469,9 +469,9 @@ mod tests {
         let script = "echo 'password: hush-hush'; printf 'l%s\n' $(seq 20) >&2; \
                       echo \"hush-hush $TOKEN in $DIRECTORY\" >&2; exit 3";
         let program = shell(&format!("TOKEN=tok-tok-tok; DIRECTORY=/; {script}"));
-        let environment = [("TOKEN", "tok-tok-tok"), ("SECRETS", "/")];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let error = program.run(&LIMITS, &environment).err().unwrap().to_error();
+        let env_vars = [("TOKEN", "tok-tok-tok"), ("SECRETS", "/")];
+        let env_vars = env_vars.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let error = program.run(&LIMITS, &env_vars).err().unwrap().to_error();
         let lines: String = (10..=20).map(|line| format!("l{line}\n")).collect();
         let expected = format!("the end of its standard error:\n{lines}<redacted> <redacted> in /");
         assert_eq!(error.chain(), ["vars program 'sh' exited with 3", &expected]);

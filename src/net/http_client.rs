@@ -21,18 +21,16 @@ use ureq::unversioned::transport::{
 };
 
 use crate::known_certificate::TlsConnector;
+use base::signals::SignalCheck;
 use base::text::duration;
 
 /// Interval between two checks for a signal while a connection waits.
 pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns true when the run was interrupted and must not wait any longer.
-pub type IsInterrupted = Arc<dyn Fn() -> bool + Send + Sync>;
-
 /// Creates an HTTP client that connects directly, without proxies. `config` sets the timeouts of its
 /// requests. `tls` replaces the TLS settings of `config`.
-pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, is_interrupted: IsInterrupted) -> ureq::Agent {
-    client_over(config, tls, Dialer { is_interrupted })
+pub fn client(config: Config, tls: Option<Arc<ClientConfig>>, interrupted: SignalCheck) -> ureq::Agent {
+    client_over(config, tls, Dialer { interrupted })
 }
 
 /// Like [`client`], with connections of `connector`, which also resolves hosts.
@@ -115,7 +113,7 @@ pub fn interrupted_error() -> io::Error {
 
 /// Opens direct connections for ureq.
 struct Dialer {
-    is_interrupted: IsInterrupted,
+    interrupted: SignalCheck,
 }
 
 impl fmt::Debug for Dialer {
@@ -135,12 +133,12 @@ impl Connector<()> for Dialer {
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if details.needs_tls() { 443 } else { 80 });
-        let stream = dial(host, port, *details.timeout.after, &*self.is_interrupted)?;
+        let stream = dial(host, port, *details.timeout.after, &|| (self.interrupted)().is_some())?;
         stream.set_read_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
         stream.set_write_timeout(Some(INTERRUPT_CHECK_INTERVAL))?;
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        Ok(Some(BufferedConnection { stream, buffers, is_interrupted: Arc::clone(&self.is_interrupted) }))
+        Ok(Some(BufferedConnection { stream, buffers, interrupted: Arc::clone(&self.interrupted) }))
     }
 }
 
@@ -148,7 +146,7 @@ impl Connector<()> for Dialer {
 struct BufferedConnection {
     stream: TcpStream,
     buffers: LazyBuffers,
-    is_interrupted: IsInterrupted,
+    interrupted: SignalCheck,
 }
 
 impl fmt::Debug for BufferedConnection {
@@ -201,7 +199,7 @@ impl Transport for BufferedConnection {
         let mut output = &self.buffers.output()[..amount];
         let mut next = WaitDeadline::of(&timeout.for_write());
         while !output.is_empty() {
-            if (self.is_interrupted)() {
+            if (self.interrupted)().is_some() {
                 return Err(interrupted_error().into());
             }
             whole.check()?;
@@ -223,7 +221,7 @@ impl Transport for BufferedConnection {
         let limit = WaitDeadline::of(&timeout.for_read());
         let input = self.buffers.input_append_buf();
         let amount = loop {
-            if (self.is_interrupted)() {
+            if (self.interrupted)().is_some() {
                 return Err(interrupted_error().into());
             }
             limit.check()?;
@@ -279,7 +277,7 @@ mod tests {
         let (_listener, url) = silent();
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let started = Instant::now();
-        let error = client(config, None, Arc::new(|| false)).get(&url).call().unwrap_err();
+        let error = client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
         assert!(matches!(error, ureq::Error::Timeout(Timeout::Global)), "{error}");
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
@@ -292,7 +290,7 @@ mod tests {
         let client = client(
             ureq::Agent::config_builder().build(),
             None,
-            Arc::new(move || seen.load(Ordering::SeqCst)),
+            Arc::new(move || seen.load(Ordering::SeqCst).then_some(2)),
         );
         let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
@@ -314,7 +312,7 @@ mod tests {
         });
         let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_millis(300))).build();
         let started = Instant::now();
-        client(config, None, Arc::new(|| false)).get(&url).call().unwrap_err();
+        client(config, None, Arc::new(|| None)).get(&url).call().unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     }
 

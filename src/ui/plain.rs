@@ -28,13 +28,13 @@ pub(super) struct Plain {
 struct Inner {
     options: Options,
     output: OutputStreams,
-    state: Mutex<State>,
+    state: Mutex<PlainState>,
     /// Wakes the heartbeat thread at the end of the run.
     run_ended: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PlainState {
     tree: StageTree,
     has_heartbeat_thread: bool,
     run_ended: bool,
@@ -56,7 +56,7 @@ impl Drop for Plain {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PlainState> {
         self.state.lock()
     }
 
@@ -186,7 +186,7 @@ impl Inner {
         }
     }
 
-    fn print_heartbeats(&self, state: &mut State) {
+    fn print_heartbeats(&self, state: &mut PlainState) {
         for stage in state.tree.take_quiet(HEARTBEAT) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
@@ -349,7 +349,7 @@ mod tests {
             prints_stages: true,
         };
         let plain = Plain::new(options, output);
-        let mut state = State { tree, ..State::default() };
+        let mut state = PlainState { tree, ..PlainState::default() };
         plain.inner.print_heartbeats(&mut state);
         assert_eq!(captured.lock().len(), 0, "a line was printed a moment ago");
         state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT;

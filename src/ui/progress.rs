@@ -32,13 +32,13 @@ pub(super) struct Progress {
     live: bool,
     /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DisplayState>>,
     /// Held while an event is rendered, so that lasting lines keep the order of events.
     order: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct DisplayState {
     tree: StageTree,
     step: Option<CurrentStep>,
     /// The stage of the last heading. Lines of other stages name their parent.
@@ -59,7 +59,7 @@ impl Progress {
     }
 
     fn drawing(options: Options, output: OutputStreams, live: bool, target: ProgressDrawTarget) -> Self {
-        let state = Arc::<Mutex<State>>::default();
+        let state = Arc::<Mutex<DisplayState>>::default();
         let shown = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let (columns, rows) = canvas::stderr_size();
@@ -112,7 +112,7 @@ impl Progress {
         });
     }
 
-    fn start(&self, state: &mut State, event: &Event) -> KeptLines {
+    fn start(&self, state: &mut DisplayState, event: &Event) -> KeptLines {
         let Event::StageStarted { id, parent, name, usual } = event else { return KeptLines::new() };
         let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
@@ -128,7 +128,7 @@ impl Progress {
     }
 
     /// Turns a stage into the heading of its first child.
-    fn heading(&self, state: &mut State, id: StageId) -> KeptLines {
+    fn heading(&self, state: &mut DisplayState, id: StageId) -> KeptLines {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
             return KeptLines::new();
         };
@@ -137,7 +137,13 @@ impl Progress {
         headline.into_iter().collect()
     }
 
-    fn finish(&self, state: &mut State, id: StageId, outcome: &Outcome, elapsed: Duration) -> KeptLines {
+    fn finish(
+        &self,
+        state: &mut DisplayState,
+        id: StageId,
+        outcome: &Outcome,
+        elapsed: Duration,
+    ) -> KeptLines {
         let Some(stage) = state.tree.finish(id) else { return KeptLines::new() };
         if stage.parent.is_none() {
             state.step = None;

@@ -104,17 +104,17 @@ fn entry_name(path: &Path) -> String {
     format!("{}.json", key(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns true if every change of the file after `now` also changes its modification time.
+/// Returns true if every change of the file after `started` also changes its modification time.
 ///
-/// The clocks of file systems are coarse: a file written just before `now` could be written again in the same
-/// tick.
-fn is_settled(stamp: &Stamp, now: SystemTime) -> bool {
+/// The clocks of file systems are coarse: a file written just before `started` could be written again in the
+/// same tick.
+fn is_settled(stamp: &Stamp, started: SystemTime) -> bool {
     const SECOND: u64 = 1_000_000_000;
     // File systems without fractions of a second have a resolution of up to two seconds.
     let step =
         if stamp.mtime.is_multiple_of(SECOND) { Duration::from_secs(2) } else { Duration::from_millis(50) };
     let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
-    now.duration_since(changed).is_ok_and(|age| age > step)
+    started.duration_since(changed).is_ok_and(|age| age > step)
 }
 
 fn hash(

@@ -199,7 +199,7 @@ impl Connector<()> for ProxyDialer {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let port = details.uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
         let limit = CONNECT_TIMEOUT.min(*details.timeout.after);
-        let (stream, prefix) = match self.0.proxies.http(tls, host, port) {
+        let (stream, head_rewriter) = match self.0.proxies.http(tls, host, port) {
             None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
                 let through = |error| about(error, &format!("the HTTP proxy {proxy}"));
@@ -228,7 +228,7 @@ impl Connector<()> for ProxyDialer {
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let interrupted = Arc::clone(&self.0.interrupted);
-        Ok(Some(ProxyConnection { stream, buffers, prefix, interrupted, asked: Instant::now() }))
+        Ok(Some(ProxyConnection { stream, buffers, head_rewriter, interrupted, asked: Instant::now() }))
     }
 }
 
@@ -274,7 +274,7 @@ pub(super) struct ProxyConnection {
     stream: Box<dyn Stream>,
     buffers: LazyBuffers,
     /// The change to the head of the request if it goes to an HTTP proxy.
-    prefix: Option<ProxyRequestWriter>,
+    head_rewriter: Option<ProxyRequestWriter>,
     interrupted: InterruptCheck,
     /// The time of the last call of `interrupted`.
     asked: Instant,
@@ -329,7 +329,7 @@ impl Transport for ProxyConnection {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let output = &self.buffers.output()[..amount];
-        let head = self.prefix.take().map(|absolute| absolute.rewrite(output)).transpose()?;
+        let head = self.head_rewriter.take().map(|absolute| absolute.rewrite(output)).transpose()?;
         let mut rest = head.as_deref().unwrap_or(output);
         let end = Instant::now().checked_add(*timeout.after);
         while !rest.is_empty() {

@@ -76,7 +76,7 @@ impl AgentProxy {
     }
 }
 
-/// Returns an error if the run was interrupted.
+/// Returns the error with which the run stops, if it was interrupted.
 pub type InterruptCheck = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// Interval between attempts to lock a download that another process holds.
@@ -114,12 +114,12 @@ impl<'c> Fetcher<'c> {
     /// artifact.
     pub fn obtain(
         &self,
-        location: &ArtifactUrl,
+        url: &ArtifactUrl,
         expected: Option<&Digest>,
         what: &str,
         reporter: &Reporter,
     ) -> Result<Source> {
-        match location {
+        match url {
             ArtifactUrl::Local(path) => Source::local(path),
             ArtifactUrl::Http(url) => Source::downloaded(&self.download(url, expected, what, reporter)?, url),
         }

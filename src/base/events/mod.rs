@@ -77,14 +77,14 @@ impl Reporter {
     ///
     /// Records the duration, and reports the usual one if it is known. `kind` must not contain a CID, a
     /// version or a secret.
-    pub fn timed(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
+    pub fn timed_stage(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
         let kind = kind.into();
         let usual = self.durations.usual(&kind);
         self.begin(Some(kind), name.into(), usual)
     }
 
     /// Like [`Self::stage`], with a usual duration that the caller knows.
-    pub fn expected(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
+    pub fn stage_with_usual_duration(&self, name: impl Into<String>, usual: Option<Duration>) -> Stage {
         self.begin(None, name.into(), usual)
     }
 

@@ -11,7 +11,7 @@
 //! Some values are not redacted, because that would garble ordinary text and hide nothing: values shorter
 //! than four characters; `true`, `false`, `null`; and short values of letters alone inside a longer word.
 //! In paths and addresses that the operator gave, values that are secret only as a precaution stay visible
-//! ([`Redactor::keep_visible`]).
+//! ([`Redactor::exempt_from_precautions`]).
 
 #[cfg(test)]
 mod combined_tests;
@@ -39,8 +39,8 @@ use crate::text::clean;
 /// Texts of at least this length may have been truncated.
 const MIN_CUT_BYTES: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
-/// The maximum length of a text that [`Redactor::keep_visible`] accepts.
-const LONGEST_KEPT: usize = 4096;
+/// The maximum length of a text that [`Redactor::exempt_from_precautions`] accepts.
+const LONGEST_EXEMPT: usize = 4096;
 
 /// The set of secrets of a run. Clones are cheap and share the set, so a secret added later takes effect
 /// everywhere.
@@ -56,7 +56,7 @@ struct Secrets {
     pending: Vec<(String, bool)>,
     forms: Forms,
     /// Texts inside which precautions are not replaced.
-    kept: Index,
+    exempt: Index,
     /// Names that the operator declared secret, normalized by [`naming::normalized`].
     names: BTreeSet<String>,
 }
@@ -68,7 +68,7 @@ impl Redactor {
     }
 
     /// Adds a value that is secret as a precaution. Unlike a secret added with [`Self::add`], it stays
-    /// visible inside paths and addresses added with [`Self::keep_visible`].
+    /// visible inside paths and addresses added with [`Self::exempt_from_precautions`].
     pub fn add_as_precaution(&self, value: &str) {
         self.insert(value, true);
     }
@@ -91,9 +91,9 @@ impl Redactor {
 
     /// Keeps values added with [`Self::add_as_precaution`] visible inside this path or address. A text
     /// without a slash or dot is ignored.
-    pub fn keep_visible(&self, text: &str) {
-        if text.contains(['/', '.']) && text.len() <= LONGEST_KEPT {
-            self.shared.write().kept.insert(text.as_bytes(), true);
+    pub fn exempt_from_precautions(&self, text: &str) {
+        if text.contains(['/', '.']) && text.len() <= LONGEST_EXEMPT {
+            self.shared.write().exempt.insert(text.as_bytes(), true);
         }
     }
 
@@ -139,7 +139,7 @@ impl Redactor {
         }
         let found = secrets.forms.find(text, may_be_cut).into_iter();
         let hidden =
-            found.filter(|found| !found.is_precaution || !secrets.is_kept(text.as_bytes(), &found.range));
+            found.filter(|found| !found.is_precaution || !secrets.is_exempt(text.as_bytes(), &found.range));
         replace(text, hidden.map(|found| found.range).collect())
     }
 }
@@ -159,12 +159,12 @@ impl Secrets {
         }
     }
 
-    /// Returns true if the range is inside a text that is kept whole.
-    fn is_kept(&self, text: &[u8], range: &Range<usize>) -> bool {
-        let first = range.end.saturating_sub(self.kept.longest());
+    /// Returns true if the range is inside an exempt text.
+    fn is_exempt(&self, text: &[u8], range: &Range<usize>) -> bool {
+        let first = range.end.saturating_sub(self.exempt.longest());
         (first..=range.start).any(|at| {
-            let kept = text.get(at..).and_then(|rest| self.kept.longest_prefix(rest));
-            kept.is_some_and(|kept| at + kept.form.len() >= range.end)
+            let exempt = text.get(at..).and_then(|rest| self.exempt.longest_prefix(rest));
+            exempt.is_some_and(|exempt| at + exempt.form.len() >= range.end)
         })
     }
 }

@@ -144,7 +144,7 @@ fn exempted_paths_are_not_redacted() {
         .for_each(|value| redactor.add_as_precaution(value));
     for path in ["/home/me/bosh/bosh-state.json", "bosh-state.json", "/home/me/.local/state/monopile", "bosh"]
     {
-        redactor.keep_visible(path);
+        redactor.exempt_from_precautions(path);
     }
     assert_eq!(
         redactor
@@ -162,7 +162,7 @@ fn exempted_paths_are_not_redacted() {
 fn exempted_paths_do_not_reveal_secrets() {
     for secret_first in [true, false] {
         let redactor = Redactor::default();
-        redactor.keep_visible("s3://bucket/hunter22-and-local.json");
+        redactor.exempt_from_precautions("s3://bucket/hunter22-and-local.json");
         if secret_first {
             redactor.add("hunter22");
             redactor.add_as_precaution("hunter22");

@@ -130,7 +130,9 @@ mod tests {
         blobs.open(&id, &digest).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "data");
         let error = blobs.open(&id, &format!("sha256:{}", "0".repeat(64))).unwrap_err();
-        assert!(super::super::message(&error).starts_with(&format!("Checking blob '{id}': Expected stream")));
+        assert!(
+            super::super::error_text(&error).starts_with(&format!("Checking blob '{id}': Expected stream"))
+        );
         blobs.open("../x", &digest).unwrap_err();
         assert!(blobs.delete(&id).unwrap());
         assert!(!blobs.delete(&id).unwrap());

@@ -58,7 +58,7 @@ impl Disks {
             hints.remove(cid);
         })
         .context(|| "Removing persistent disk hints".to_owned())?;
-        if self.managed().as_deref() == Some(cid) {
+        if self.disk_on_store().as_deref() == Some(cid) {
             let path = self.managed_path();
             fs::remove_file(&path).map_err(|e| Error::io(format!("removing '{}'", path.display()), e))?;
         }
@@ -70,7 +70,7 @@ impl Disks {
         let hints = self.all_hints(settings)?;
         Ok(hints
             .into_iter()
-            .filter(|(_, hint)| device(hint).is_ok_and(|dir| self.mount_point_of(&dir).is_some()))
+            .filter(|(_, hint)| disk_directory(hint).is_ok_and(|dir| self.mount_point_of(&dir).is_some()))
             .map(|(cid, _)| cid)
             .collect())
     }
@@ -78,8 +78,8 @@ impl Disks {
     /// Mounts a disk on `store`, or on the migration target if another disk is mounted on `store`.
     pub(super) fn mount(&self, settings: &AgentSettings, cid: &str) -> Result<()> {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
-        let source =
-            device(&hint).context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
+        let source = disk_directory(&hint)
+            .context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
         if let Some(mount_point) = self.mount_point_of(&source) {
             tracing::info!(cid, mount_point = %mount_point.display(), "already mounted");
             return Ok(());
@@ -95,7 +95,7 @@ impl Disks {
             return bind(&source, &target);
         }
         bind(&source, &store)?;
-        self.set_managed(cid)
+        self.set_disk_on_store(cid)
     }
 
     /// Unmounts a disk. Returns true if it was mounted, and a description of the disk.
@@ -107,13 +107,13 @@ impl Disks {
     ) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let disk = format!("disk '{cid}'");
-        let mount_point = match device(&hint) {
+        let mount_point = match disk_directory(&hint) {
             Ok(source) => self.mount_point_of(&source),
             Err(error) => {
                 // The disk was detached while it was mounted. Its mount on `store` must still be removed.
-                tracing::warn!(cid, error = %super::message(&error), "the device of a disk is missing");
+                tracing::warn!(cid, error = %super::error_text(&error), "the device of a disk is missing");
                 let store = self.dirs.store();
-                (self.managed().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
+                (self.disk_on_store().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
             }
         };
         let Some(mount_point) = mount_point else { return Ok((false, disk)) };
@@ -136,7 +136,7 @@ impl Disks {
         let (cid, source) = self
             .all_hints(settings)?
             .into_iter()
-            .filter_map(|(cid, hint)| Some((cid, device(&hint).ok()?)))
+            .filter_map(|(cid, hint)| Some((cid, disk_directory(&hint).ok()?)))
             .find(|(_, dir)| same(dir, &target))
             .ok_or_else(|| {
                 Error::environment(format!("no disk hint names the disk on '{}'", target.display()))
@@ -147,12 +147,13 @@ impl Disks {
             .context(|| "Copying files from old disk to new disk".to_owned());
         if let Err(error) = copied {
             if writable && let Err(again) = set_read_only(&store, false) {
-                tracing::error!(error = %super::message(&again), "making the old disk writable again failed");
+                let error = super::error_text(&again);
+                tracing::error!(%error, "making the old disk writable again failed");
             }
             return Err(error);
         }
         // From here on, a restarted agent mounts the new disk.
-        self.set_managed(&cid)?;
+        self.set_disk_on_store(&cid)?;
         unmount(&store, task).context(|| "Unmounting old persistent disk".to_owned())?;
         unmount(&target, task).context(|| "Remounting new disk on original mountpoint".to_owned())?;
         bind(&source, &store).context(|| "Remounting new disk on original mountpoint".to_owned())
@@ -160,9 +161,9 @@ impl Disks {
 
     /// Mounts the disk that was on `store` before a restart of the VM or the agent.
     pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
-        let Some(cid) = self.managed() else { return Ok(()) };
+        let Some(cid) = self.disk_on_store() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
-        let source = device(&hint)?;
+        let source = disk_directory(&hint)?;
         let store = self.dirs.store();
         if is_mount_point(&store)? {
             return Ok(());
@@ -203,11 +204,11 @@ impl Disks {
         self.dirs.bosh().join("managed_disk_settings.json")
     }
 
-    fn managed(&self) -> Option<String> {
+    fn disk_on_store(&self) -> Option<String> {
         fs::read_to_string(self.managed_path()).ok().filter(|cid| !cid.is_empty())
     }
 
-    fn set_managed(&self, cid: &str) -> Result<()> {
+    fn set_disk_on_store(&self, cid: &str) -> Result<()> {
         dirs::write_atomically(&self.managed_path(), cid.as_bytes(), 0o600)
             .context(|| "Writing managed_disk_settings.json".to_owned())
     }
@@ -219,7 +220,7 @@ impl Disks {
 }
 
 /// Returns the directory in a hint. Fails for hints of block devices (volume id, LUN, iSCSI).
-fn device(hint: &Value) -> Result<PathBuf> {
+fn disk_directory(hint: &Value) -> Result<PathBuf> {
     let path = match hint {
         Value::String(path) => path.as_str(),
         Value::Object(map) => map.get("path").and_then(Value::as_str).unwrap_or_default(),
@@ -373,16 +374,16 @@ mod tests {
     #[test]
     fn hint_needs_the_path_of_an_existing_directory() {
         let dir = tempfile::tempdir().unwrap();
-        device(&json!(dir.path())).unwrap();
-        device(&json!({"path": dir.path()})).unwrap();
+        disk_directory(&json!(dir.path())).unwrap();
+        disk_directory(&json!({"path": dir.path()})).unwrap();
         for hint in
             [json!({"volume_id": "v", "iscsi_settings": {"password": "secret"}}), json!(null), json!(3)]
         {
-            let error = device(&hint).unwrap_err().to_string();
+            let error = disk_directory(&hint).unwrap_err().to_string();
             assert!(error.contains("no 'path'") && !error.contains("secret"), "{error}");
         }
-        assert!(device(&json!("/nowhere/disk")).unwrap_err().to_string().contains("missing"));
-        device(&json!("relative")).unwrap_err();
+        assert!(disk_directory(&json!("/nowhere/disk")).unwrap_err().to_string().contains("missing"));
+        disk_directory(&json!("relative")).unwrap_err();
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
     Some(match dispatch(agent, message) {
         Ok(value) => json!({"value": value}),
         Err(error) => {
-            let text = super::message(&error);
+            let text = super::error_text(&error);
             tracing::warn!(method, error = text, "answered with an error");
             json!({"exception": {"message": text}})
         }

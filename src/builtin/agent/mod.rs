@@ -137,7 +137,7 @@ fn set_up(
     if let Err(error) = &restored {
         // The jobs must not start on an empty `store`. The client sees the missing disk in `list_disk`, and
         // can mount it and start the jobs.
-        tracing::error!(error = %message(error), "mounting the persistent disk failed; the jobs are not \
+        tracing::error!(error = %error_text(error), "mounting the persistent disk failed; the jobs are not \
             started");
     }
     Ok(Agent {
@@ -155,6 +155,6 @@ fn set_up(
 }
 
 /// Returns the text of an error for an answer: the message and its causes, separated by colons.
-fn message(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     error.chain().join(": ")
 }

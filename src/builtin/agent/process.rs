@@ -26,12 +26,12 @@ pub(super) struct TaskControl {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TaskState {
     cancelled: bool,
     groups: HashSet<i32>,
 }
@@ -128,7 +128,7 @@ impl TaskControl {
         Ok(status)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TaskState> {
         self.shared.state.lock()
     }
 }

@@ -148,7 +148,7 @@ impl Agent {
             match outcome {
                 Ok(()) => passed.push(*job),
                 Err(error) => {
-                    tracing::error!(job, script = name, error = %super::message(error), "script failed");
+                    tracing::error!(job, script = name, error = %super::error_text(error), "script failed");
                     failed.push(*job);
                 }
             }

@@ -161,7 +161,7 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
     match receive(agent, id, request.into_body()).await {
         Ok(()) => StatusCode::CREATED.into_response(),
         Err(error) => {
-            let text = super::message(&error);
+            let text = super::error_text(&error);
             tracing::warn!(id, error = text, "storing a blob failed");
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }

@@ -95,7 +95,7 @@ impl SettingsSource {
         loop {
             let error = match self.fetch(registry) {
                 Ok(settings) => return Ok(settings),
-                Err(error) => super::message(&error),
+                Err(error) => super::error_text(&error),
             };
             if let Ok(settings) = self.load_saved() {
                 tracing::warn!(error, "the registry gave no settings, starting with the last ones");
@@ -119,7 +119,7 @@ impl SettingsSource {
                 Ok(settings) => return Ok(settings),
                 Err(error) if tries >= MAX_SETTINGS_REQUESTS => {
                     tracing::warn!(
-                        error = super::message(&error),
+                        error = super::error_text(&error),
                         "the registry gave no settings, using the last ones"
                     );
                     return self.load_saved();

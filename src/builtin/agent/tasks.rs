@@ -52,9 +52,9 @@ impl Tasks {
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&control)))
                 .unwrap_or_else(|_| Err(Error::environment("the agent had an internal error (a panic)")));
             if let Err(error) = &outcome {
-                tracing::error!(task, error = %super::message(error), "task failed");
+                tracing::error!(task, error = %super::error_text(error), "task failed");
             }
-            tasks.finish(task, outcome.map_err(|error| super::message(&error)));
+            tasks.finish(task, outcome.map_err(|error| super::error_text(&error)));
         };
         if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
             self.lock().running.remove(&id);
@@ -150,7 +150,7 @@ mod tests {
         let panic = id(tasks.start("t", |_| panic!("oh")).unwrap());
         assert_eq!(result(&tasks, &good).unwrap(), "done");
         assert_eq!(
-            super::super::message(&result(&tasks, &bad).unwrap_err()),
+            super::super::error_text(&result(&tasks, &bad).unwrap_err()),
             format!("Task {bad} result: no")
         );
         result(&tasks, &panic).unwrap_err();

@@ -41,7 +41,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
         Some(_) => return Err(wrong("'capabilities' must be a hash of strings")),
     };
     let filter = ListOptions {
-        arguments: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
+        filters: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
         detail: true,
         ..ListOptions::default()
     };
@@ -105,11 +105,11 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 /// VMs, so that the operator can find a VM whose CID was lost.
 fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> CpiResult<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
-    let filter = ListOptions { arguments: of_class.clone(), detail: true, ..ListOptions::default() };
+    let filter = ListOptions { filters: of_class.clone(), detail: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
     let allocations = match call.ironic.version() >= Microversion::ALLOCATIONS {
         true => {
-            let filter = ListOptions { arguments: of_class, ..ListOptions::default() };
+            let filter = ListOptions { filters: of_class, ..ListOptions::default() };
             call.ironic.list(Collection::Allocations, &filter)?
         }
         false => Vec::new(),

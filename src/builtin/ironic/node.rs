@@ -44,7 +44,7 @@ impl Node {
     /// Finds the node of a VM.
     pub(super) fn of_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
         let filter = ListOptions {
-            arguments: vec![("instance_uuid", cid.to_owned())],
+            filters: vec![("instance_uuid", cid.to_owned())],
             detail: true,
             ..ListOptions::default()
         };

@@ -181,7 +181,8 @@ fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<VmRecord> {
 
 /// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
-    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT_NAME))?.is_some_and(|known| known.settings_in_registry))
+    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT_NAME))?
+        .is_some_and(|record| record.settings_in_registry))
 }
 
 /// `get_disks`: returns the CIDs of the attached disks.

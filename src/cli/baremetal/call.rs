@@ -140,7 +140,7 @@ impl<'c> Call<'c> {
 
     /// Asks the operator on a terminal. Without one, goes ahead.
     pub(super) fn confirm(&self, question: &str, declined: &str) -> Result<()> {
-        if !self.session.interactive() || ui::prompt::confirm(question)? {
+        if !self.session.is_interactive() || ui::prompt::confirm(question)? {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Declined, format!("not confirmed: {declined}")))

@@ -39,7 +39,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
         options.matching.extend(call.value(field)?.map(|value| (field.key, value)));
     }
     for field in call.query() {
-        options.arguments.extend(call.text(field.option).map(|value| (field.key, value)));
+        options.filters.extend(call.text(field.option).map(|value| (field.key, value)));
     }
     let found = call.ironic()?.list(collection, &options)?;
     let all_of_server;

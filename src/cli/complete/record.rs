@@ -74,7 +74,8 @@ impl TypedCommandLine {
         let disks = record.disks.iter().filter_map(|disk| disk.cpi.clone());
         let stemcells = record.stemcells.iter().filter_map(|stemcell| stemcell.cpi.clone());
         let snapshots = record.snapshots.iter().filter_map(|snapshot| snapshot.cpi.clone());
-        let undeleted = record.undeleted.iter().filter_map(|known| known.resource.cpi().map(str::to_owned));
+        let undeleted =
+            record.undeleted.iter().filter_map(|undeleted| undeleted.resource.cpi().map(str::to_owned));
         vm.chain(disks).chain(stemcells).chain(snapshots).chain(undeleted).collect()
     }
 }

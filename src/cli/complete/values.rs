@@ -91,7 +91,7 @@ fn programs(word: &OsStr) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str().filter(|word| !word.is_empty() && !word.contains('/')) else {
         return found;
     };
-    let path = cli_paths::environment().into_iter().find(|(name, _)| name == "PATH");
+    let path = cli_paths::env_vars().into_iter().find(|(name, _)| name == "PATH");
     let directories: Vec<PathBuf> =
         path.iter().flat_map(|(_, directories)| std::env::split_paths(directories)).collect();
     let entries = directories.iter().filter_map(|directory| directory.read_dir().ok()).flatten().flatten();

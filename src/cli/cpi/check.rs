@@ -72,11 +72,11 @@ pub(super) struct CheckArgs {
     disk_cloud_properties: Option<String>,
 
     /// Check only this contract [default: both]
-    #[arg(long, value_name = "CONTRACT", value_parser = contract(), conflicts_with = "replay")]
+    #[arg(long, value_name = "CONTRACT", value_parser = contract_parser(), conflicts_with = "replay")]
     contract: Option<Contract>,
 
     /// Do not call this method (repeatable)
-    #[arg(long, value_name = "METHOD", value_parser = method, value_hint = ValueHint::Other,
+    #[arg(long, value_name = "METHOD", value_parser = parse_method, value_hint = ValueHint::Other,
           conflicts_with = "replay")]
     skip: Vec<String>,
 
@@ -89,7 +89,7 @@ pub(super) struct CheckArgs {
 }
 
 /// Parses the name of a contract, with or without its letter.
-fn contract() -> impl TypedValueParser<Value = Contract> {
+fn contract_parser() -> impl TypedValueParser<Value = Contract> {
     let values = [("v1", "1"), ("v2", "2")].map(|(name, number)| PossibleValue::new(name).alias(number));
     PossibleValuesParser::new(values).map(|name| match name.trim_start_matches('v') {
         "1" => Contract::V1,
@@ -97,7 +97,7 @@ fn contract() -> impl TypedValueParser<Value = Contract> {
     })
 }
 
-fn method(text: &str) -> std::result::Result<String, String> {
+fn parse_method(text: &str) -> std::result::Result<String, String> {
     match text.parse::<Method>() {
         Ok(method) => Ok(method.name().to_owned()),
         Err(unknown) => Err(format!("{unknown}{}", did_you_mean(text, Method::all().map(Method::name)))),
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn only_methods_of_the_cpi_api_can_be_skipped() {
-        assert_eq!(method("reboot_vm"), Ok("reboot_vm".to_owned()));
-        assert!(method("rebot_vm").unwrap_err().contains("did you mean 'reboot_vm'?"));
+        assert_eq!(parse_method("reboot_vm"), Ok("reboot_vm".to_owned()));
+        assert!(parse_method("rebot_vm").unwrap_err().contains("did you mean 'reboot_vm'?"));
     }
 }

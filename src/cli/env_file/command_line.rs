@@ -270,7 +270,7 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
     let with_flags = |command| {
         content.flags.iter().fold(command, |command, flag| with_flag(command, &flag.name, &flag.values))
     };
-    at(with_flags(grammar), path, &mut |command| {
+    change_command(with_flags(grammar), path, &mut |command| {
         let mut command = with_flags(command);
         let places = [
             ("manifest", &content.manifest),
@@ -302,10 +302,10 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
 }
 
 /// Changes the command at `path`.
-fn at(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Command) -> Command {
+fn change_command(command: Command, path: &[String], change: &mut dyn FnMut(Command) -> Command) -> Command {
     match path.split_first() {
         None => change(command),
-        Some((name, rest)) => command.mut_subcommand(name, |command| at(command, rest, change)),
+        Some((name, rest)) => command.mut_subcommand(name, |command| change_command(command, rest, change)),
     }
 }
 

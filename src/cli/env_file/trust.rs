@@ -218,8 +218,9 @@ fn servers(root: &Node) -> BTreeSet<String> {
     let releases = list("releases").iter().filter_map(|release| release.get("url"));
     let pools = list("resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
     let stemcells = list("stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
-    let urls = releases.chain(pools).chain(stemcells).chain(provider.and_then(|known| known.get("mbus")));
-    let tunnel = provider.and_then(|one| one.get("ssh_tunnel")?.get("host")?.as_str());
+    let urls =
+        releases.chain(pools).chain(stemcells).chain(provider.and_then(|provider| provider.get("mbus")));
+    let tunnel = provider.and_then(|provider| provider.get("ssh_tunnel")?.get("host")?.as_str());
     urls.filter_map(|url| host(url.as_str()?)).chain(tunnel.map(str::to_owned)).collect()
 }
 

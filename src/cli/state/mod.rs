@@ -67,7 +67,7 @@ impl ConsentArgs {
         if self.yes {
             return Ok(());
         }
-        if !session.interactive() {
+        if !session.is_interactive() {
             let error =
                 Error::usage(format!("{} needs a confirmation, and there is no terminal", request.change));
             let error = match request.consequence.is_empty() {

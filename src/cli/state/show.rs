@@ -56,8 +56,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {
         let mark = overview.undeleted.iter().find(|undeleted| undeleted.resource == *resource);
-        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.failed_at, mark.cpi_message))
-            .unwrap_or_default()
+        mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.message)).unwrap_or_default()
     };
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let mut table = Table::new(["Kind", "CID", "In use", "Details"]);
@@ -105,8 +104,8 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
             group.cpi_answers().join("; ")
         );
         let what = match group.suspects() {
-            [undeleted] => format!("failed call for a {}", undeleted.what),
-            several => format!("{} failed calls for a {}", several.len(), several[0].what),
+            [suspect] => format!("failed call for a {}", suspect.kind),
+            several => format!("{} failed calls for a {}", several.len(), several[0].kind),
         };
         table.row([what, String::new(), String::new(), details]);
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ledger::{CreatedResource, LedgerKind};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
-use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, is};
+use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, has_error_type};
 use engine::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";
@@ -103,7 +103,9 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
     match check.call(method, &[json!(resource.cid)])? {
         Response::Result(Value::Bool(false)) => Ok(()),
         Response::Result(other) => fail(format!("`{method}` answered {other} and not false")),
-        Response::Refused(refusal) if resource.kind.not_found().is_some_and(|kind| is(&refusal, kind)) => {
+        Response::Refused(refusal)
+            if resource.kind.not_found().is_some_and(|kind| has_error_type(&refusal, kind)) =>
+        {
             check.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
@@ -156,12 +158,12 @@ fn expect_type(
     let wanted =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
     match response {
-        Response::Refused(refusal) if expected.iter().any(|kind| is(&refusal, kind)) => Ok(()),
+        Response::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             check.note_refusal(method, refusal)
         }
         // A CPI that does not support the method need not look for the resource.
-        Response::Refused(refusal) if is(&refusal, "NotSupported") => {
+        Response::Refused(refusal) if has_error_type(&refusal, "NotSupported") => {
             Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }
         Response::Refused(refusal) => fail(format!("must be refused with {wanted}, not {}", refusal.text())),

@@ -122,7 +122,7 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
             Line::Asked { method, request_id } => earlier.unanswered.push((method, request_id)),
             Line::Answered { request_id } => earlier.unanswered.retain(|(_, asked)| *asked != request_id),
             Line::Made(resource) => earlier.resources.push(resource),
-            Line::Gone(resource) => earlier.resources.retain(|made| *made != resource),
+            Line::Gone(resource) => earlier.resources.retain(|created| *created != resource),
         }
     }
     true

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::ids;
 use super::ledger::CreatedResource;
 use super::run::Run;
-use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, is};
+use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
 /// The growth of a disk in MiB: the minimum step of common IaaSes.
-const GROWTH: u64 = 1024;
+const GROWTH_MIB: u64 = 1024;
 
 pub(super) fn check(run: &mut Run<'_>) {
     let api_version = run.api_version();
@@ -61,9 +61,9 @@ fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResourc
     if Method::CreateStemcell.arguments(api_version).count() > arguments.len() {
         arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
     }
-    let (_, made) = run
+    let (_, created) = run
         .check_making("create_stemcell", |check| check.answer(Method::CreateStemcell, &arguments).map(drop));
-    made.into_iter().next_back()
+    created.into_iter().next_back()
 }
 
 /// Returns the arguments of `create_vm`.
@@ -119,17 +119,17 @@ impl<'a> LifecycleCheck<'_, 'a> {
         &mut self,
         name: &str,
         vm: Option<&CreatedResource>,
-        on: Option<&G>,
+        resource: Option<&G>,
         skip_reason: &str,
         body: impl FnOnce(&mut RunningCheck<'_, 'a>, &G) -> CheckOutcome,
     ) {
         let lost = self.lost();
-        let on = on.filter(|_| lost.is_none());
+        let resource = resource.filter(|_| lost.is_none());
         let mut is_lost = false;
-        self.run.check_of(name, on, lost.as_deref().unwrap_or(skip_reason), |check, on| {
-            let outcome = body(check, on);
+        self.run.check_of(name, resource, lost.as_deref().unwrap_or(skip_reason), |check, resource| {
+            let outcome = body(check, resource);
             let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
-            match (check.has(vm), outcome) {
+            match (check.exists(vm), outcome) {
                 (Ok(Some(false)), outcome) => {
                     is_lost = true;
                     check.is_promised = true;
@@ -155,14 +155,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
-        let (_, made) = self.run.check_making("create_vm", |check| {
+        let (_, created) = self.run.check_making("create_vm", |check| {
             let Some(stemcell) = stemcell else {
                 return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
             };
             let arguments = vm_arguments(check, &stemcell.cid, &[]);
             check.answer(Method::CreateVm, &arguments).map(drop)
         });
-        let vm = made.into_iter().next_back();
+        let vm = created.into_iter().next_back();
         self.run.check_of("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
@@ -175,9 +175,9 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
-        let (_, made) =
+        let (_, created) =
             self.run.check_making("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
-        let disk = made.into_iter().next_back();
+        let disk = created.into_iter().next_back();
         self.run
             .check_of("has_disk", disk.as_ref(), NO_DISK, |check, disk| expect_existence(check, disk, true));
         disk
@@ -193,7 +193,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
             match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 Response::Result(result) => {
-                    let answer = check.reading(Method::AttachDisk, &result)?;
+                    let answer = check.parse_answer(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
                         check.expect_unpromised();
                         return fail(
@@ -204,7 +204,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
-                        .any(|kind| is(&refusal, kind)) =>
+                        .any(|kind| has_error_type(&refusal, kind)) =>
                 {
                     return fail(format!("refused for a wrong reason: {}", refusal.text()));
                 }
@@ -226,7 +226,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost = self.lost();
-        let (_, made) = self.run.check_making("snapshot_disk", |check| match disk {
+        let (_, created) = self.run.check_making("snapshot_disk", |check| match disk {
             _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
@@ -234,7 +234,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
         });
-        let snapshot = made.into_iter().next_back();
+        let snapshot = created.into_iter().next_back();
         let none = "there is no snapshot";
         self.run
             .check_of("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| check.delete(snapshot));
@@ -243,7 +243,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
         self.check_vm("reboot_vm", vm, vm, NO_VM, |check, vm| {
             check.answer(Method::RebootVm, &[json!(vm.cid)])?;
-            match check.has(vm)? {
+            match check.exists(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
             }
@@ -272,7 +272,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 Response::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
-                        .any(|kind| is(&refusal, kind)) =>
+                        .any(|kind| has_error_type(&refusal, kind)) =>
                 {
                     fail(format!("refused for a wrong reason: {}", refusal.text()))
                 }
@@ -289,7 +289,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
         let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
-            check.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH)]).map(drop)
+            check.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
         };
         self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
         // A caller that got no answer repeats the call.
@@ -298,20 +298,20 @@ impl<'a> LifecycleCheck<'_, 'a> {
             resize(check, disk)
         });
         let lost = self.lost();
-        let (_, made) = self.run.check_making("update_disk", |check| {
+        let (_, created) = self.run.check_making("update_disk", |check| {
             if let Some(lost) = lost {
                 return Err(CheckStop::Skipped(lost));
             }
             let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
             let properties = json!(check.settings().disk_cloud_properties);
-            let answer =
-                check.answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH), properties])?;
+            let answer = check
+                .answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH_MIB), properties])?;
             match answer {
                 Answer::Disk(cid) if cid.as_str() != disk.cid => check.remove_if_gone(disk),
                 _ => Ok(()),
             }
         });
-        made.into_iter().next_back().or(disk)
+        created.into_iter().next_back().or(disk)
     }
 
     /// Makes several calls to the CPI at once, as the director does.
@@ -328,7 +328,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 expect_success(check, Method::CreateDisk, response)?;
             }
             let cids: std::collections::BTreeSet<&str> =
-                check.made().iter().map(|disk| disk.cid.as_str()).collect();
+                check.created().iter().map(|disk| disk.cid.as_str()).collect();
             if cids.len() < count {
                 return fail(format!("{count} calls made {} disks", cids.len()));
             }
@@ -372,13 +372,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
             let mut arguments = disk_arguments(check, None);
             arguments.push(Value::Null);
             check.answer(Method::CreateDisk, &arguments)?;
-            match check.made().last().cloned() {
+            match check.created().last().cloned() {
                 Some(disk) => check.delete(&disk),
                 None => Ok(()),
             }
         });
-        let (_, made) = self.run.check_making("create_disk without a VM", |check| create_disk(check, None));
-        let spare = made.into_iter().next_back()?;
+        let (_, created) =
+            self.run.check_making("create_disk without a VM", |check| create_disk(check, None));
+        let spare = created.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
         self.run.check("delete_disk that was never attached", |check| check.delete(&spare))?;
         Some(spare)
@@ -395,7 +396,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 check.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }
             check.delete(vm)?;
-            match vm_and_disk.map(|(_, disk)| check.has(disk)).transpose()?.flatten() {
+            match vm_and_disk.map(|(_, disk)| check.exists(disk)).transpose()?.flatten() {
                 Some(false) => fail("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
@@ -417,7 +418,7 @@ fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutco
 
 fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: Response) -> CheckOutcome {
     match response {
-        Response::Result(result) => check.reading(method, &result).map(drop),
+        Response::Result(result) => check.parse_answer(method, &result).map(drop),
         Response::Refused(refusal) => check.note_refusal(method, refusal),
         Response::Unusable => fail(format!("`{method}` gave no usable answer")),
     }

@@ -38,7 +38,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         check.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
     });
     run.check("current_vm_id", |check| match check.call(Method::CurrentVmId, &[])? {
-        Response::Result(result) => check.reading(Method::CurrentVmId, &result).map(drop),
+        Response::Result(result) => check.parse_answer(Method::CurrentVmId, &result).map(drop),
         Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
             check.note_refusal(Method::CurrentVmId, refusal)
         }
@@ -57,7 +57,7 @@ fn info(run: &mut Run<'_>) {
     run.check("info", |check| {
         match check.call(Method::Info, &[])? {
             Response::Result(result) => {
-                let Answer::Info(info) = check.reading(Method::Info, &result)? else { return Ok(()) };
+                let Answer::Info(info) = check.parse_answer(Method::Info, &result)? else { return Ok(()) };
                 check.note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
                     check.problem("`info` lacks `stemcell_formats`, by which a director chooses among CPIs");

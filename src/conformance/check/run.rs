@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
         for resource in self.ledger.to_delete() {
             let name = format!("delete {} '{}' of an earlier run", resource.kind.name(), resource.cid);
-            self.check(&name, |check| check.delete_for_good(&resource));
+            self.check(&name, |check| check.delete_at_end(&resource));
         }
         self.group = group;
     }
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             was_refused: false,
             notes: Vec::new(),
             duration: Duration::ZERO,
-            made: Vec::new(),
+            created: Vec::new(),
             last_call: None,
         };
         let outcome = body(&mut check);
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
             is_promised,
             notes,
             duration,
-            made,
+            created,
             last_call,
             ..
         } = check;
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             Err(CheckStop::Skipped(reason)) => (None, Some(reason)),
             Err(CheckStop::Broken(error)) => {
                 self.broken = Some(error);
-                return (None, made);
+                return (None, created);
             }
         };
         let deviation = Deviation::of(&problems, &not_promised);
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
             last_call,
             duration,
         });
-        (value.filter(|_| verdict == Verdict::Pass), made)
+        (value.filter(|_| verdict == Verdict::Pass), created)
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
             }
             let name = format!("{} '{}'", resource.kind.name(), resource.cid);
             let (deleted, _) =
-                self.check_always(&format!("delete {name}"), |check| check.delete_for_good(&resource));
+                self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
             if deleted.is_none() {
                 let reasons = self.checks.last().map(|check| check.reasons.join("; ")).unwrap_or_default();
                 let why = match self.broken.take() {

@@ -70,7 +70,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) notes: Vec<String>,
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
-    pub(super) made: Vec<CreatedResource>,
+    pub(super) created: Vec<CreatedResource>,
     /// The last call.
     pub(super) last_call: Option<LastCall>,
 }
@@ -82,8 +82,8 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Returns the resources that the check has created so far.
-    pub(super) fn made(&self) -> &[CreatedResource] {
-        &self.made
+    pub(super) fn created(&self) -> &[CreatedResource] {
+        &self.created
     }
 
     /// Builds a request of any method with the current versions.
@@ -194,7 +194,7 @@ impl RunningCheck<'_, '_> {
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
             if let Some(kind) = LedgerKind::made_by(method) {
-                self.enter(kind, method, &exchange, &reply);
+                self.record_created_resource(kind, method, &exchange, &reply);
             }
         }
         for problem in reply.problems {
@@ -221,7 +221,13 @@ impl RunningCheck<'_, '_> {
         }
     }
 
-    fn enter(&mut self, kind: LedgerKind, method: Method, exchange: &Exchange, reply: &reply::Reply) {
+    fn record_created_resource(
+        &mut self,
+        kind: LedgerKind,
+        method: Method,
+        exchange: &Exchange,
+        reply: &reply::Reply,
+    ) {
         let result = match (&reply.content, &reply.result_beside_error) {
             (ReplyBody::Result(result), _) => Some(result),
             (_, result_beside_error) => result_beside_error.as_ref(),
@@ -232,7 +238,7 @@ impl RunningCheck<'_, '_> {
             if reply.result_beside_error.is_some() {
                 self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
             }
-            self.made.push(resource);
+            self.created.push(resource);
         } else if reply.content == ReplyBody::Unusable || (method != Method::UpdateDisk && result.is_some()) {
             let ended = match exchange.ended {
                 ProcessEnd::Abandoned => " and may still run",
@@ -248,14 +254,14 @@ impl RunningCheck<'_, '_> {
     pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
-            Response::Result(result) => self.reading(method, &result),
+            Response::Result(result) => self.parse_answer(method, &result),
             Response::Refused(refusal) => self.note_refusal(method, refusal),
             Response::Unusable => fail(format!("`{method}` gave no usable answer")),
         }
     }
 
     /// Reads a result in the shape that the method and the contract require.
-    pub(super) fn reading(&mut self, method: Method, result: &Value) -> CheckOutcome<Answer> {
+    pub(super) fn parse_answer(&mut self, method: Method, result: &Value) -> CheckOutcome<Answer> {
         let api_version = self.run.versions.api.unwrap_or(1);
         let terms = Terms::new(api_version, self.run.versions.stemcell);
         match CheckedAnswer::parse(method, terms, result) {
@@ -276,7 +282,9 @@ impl RunningCheck<'_, '_> {
             return self.expect_present(method).and_then(|()| fail("not implemented"));
         }
         // Callers handle this error.
-        if is(&refusal, "NotSupported") && method.facts().absence == MissingMethodPolicy::Tolerated {
+        if has_error_type(&refusal, "NotSupported")
+            && method.facts().absence == MissingMethodPolicy::Tolerated
+        {
             return Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)));
         }
         fail(format!("`{method}` failed: {}", refusal.text()))
@@ -302,7 +310,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
-    pub(super) fn has(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
+    pub(super) fn exists(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.existence_method() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(there)) => Ok(Some(there)),
@@ -320,7 +328,7 @@ impl RunningCheck<'_, '_> {
 
     /// Removes a resource from the ledger, unless the CPI reports that it still exists.
     pub(super) fn remove_if_gone(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        if self.has(resource)? == Some(true) {
+        if self.exists(resource)? == Some(true) {
             return fail(format!("'{}' still exists", resource.cid));
         }
         self.run.ledger.record_deletion(resource);
@@ -329,14 +337,16 @@ impl RunningCheck<'_, '_> {
 
     /// Deletes a resource at the end of the run. Accepts answers of any form, because only the absence of the
     /// resource counts.
-    pub(super) fn delete_for_good(&mut self, resource: &CreatedResource) -> CheckOutcome {
+    pub(super) fn delete_at_end(&mut self, resource: &CreatedResource) -> CheckOutcome {
         let method = resource.kind.delete_method();
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
         problems.append(&mut self.not_promised);
         let gone = match &response {
             Response::Result(_) => true,
-            Response::Refused(refusal) => resource.kind.not_found().is_some_and(|kind| is(refusal, kind)),
+            Response::Refused(refusal) => {
+                resource.kind.not_found().is_some_and(|kind| has_error_type(refusal, kind))
+            }
             Response::Unusable => false,
         };
         let there = match resource.kind.existence_method() {
@@ -361,7 +371,7 @@ impl RunningCheck<'_, '_> {
 }
 
 /// Returns true if an error has this type, with or without the namespace.
-pub(super) fn is(refusal: &CpiErrorAnswer, error_type: &str) -> bool {
+pub(super) fn has_error_type(refusal: &CpiErrorAnswer, error_type: &str) -> bool {
     refusal.error_type.rsplit("::").next() == Some(error_type)
 }
 
@@ -384,14 +394,14 @@ fn request_id(request: &Value) -> &str {
 }
 
 /// Runs the CPI once. Malformed requests have a short timeout.
-fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], ordinary: bool) -> Result<Exchange> {
+fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) -> Result<Exchange> {
     let redactor = &run.cpi.redactor;
     let on_log = |line: &str| {
         let line = redactor.clean_and_redact_line(line);
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(line);
     };
-    let limit = if ordinary { run.cpi.limit } else { run.cpi.limit.min(MALFORMED_REQUEST_TIMEOUT) };
+    let limit = if has_known_method { run.cpi.limit } else { run.cpi.limit.min(MALFORMED_REQUEST_TIMEOUT) };
     run.cpi.exchange(
         input,
         &ExchangeControl { on_log: &on_log, should_give_up: run.context.interrupted_twice, limit },

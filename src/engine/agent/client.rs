@@ -15,6 +15,7 @@ use super::endpoint::{AgentEndpoint, ServerTrust};
 use super::error::{AgentError, UntrustedReason};
 use artifact::AgentProxy;
 use base::encoding::basic_authorization;
+use base::signals::SignalCheck;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
@@ -57,9 +58,6 @@ const MIN_EXPECT_BYTES: u64 = 256 * 1024;
 const PROTOCOL: u32 = 3;
 /// The number of consecutive failed polls after which a task is given up.
 const MAX_FAILED_POLLS: u32 = 10;
-
-/// Returns the signal that interrupted the run, if any.
-type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// A client of one agent. Cheap to clone; clones share connections.
 #[derive(Clone)]
@@ -131,12 +129,10 @@ impl AuthenticatedClient {
             .timeout_connect(Some(timeouts.connect))
             .timeout_global(Some(timeouts.message))
             .build();
-        let stop = Arc::clone(interrupted);
-        let stopped: http_client::IsInterrupted = Arc::new(move || stop().is_some());
         let tls = tls_of_known(endpoint);
         let http = match proxy {
             Some(proxy) => proxy.http_client(config, tls),
-            None => http_client::client(config, tls, stopped),
+            None => http_client::client(config, tls, Arc::clone(interrupted)),
         };
         let authorization = basic_authorization(&endpoint.user, endpoint.password.expose());
         AuthenticatedClient { http, authorization }
@@ -202,7 +198,7 @@ impl Agent {
 
     fn send_with(
         &self,
-        current: &AuthenticatedClient,
+        client: &AuthenticatedClient,
         limit: Duration,
         method: &str,
         arguments: &Value,
@@ -219,13 +215,13 @@ impl Agent {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
         });
-        let mut request = current.http.post(format!("{}/agent", self.endpoint.base));
+        let mut request = client.http.post(format!("{}/agent", self.endpoint.base));
         // Connections of requests with the client's own settings share its TLS settings.
         if limit < self.timeouts.message {
             request = request.config().timeout_global(Some(limit)).build();
         }
         let response = request
-            .header("Authorization", &current.authorization)
+            .header("Authorization", &client.authorization)
             .header("Content-Type", "application/json")
             .send(message.to_string())
             .map_err(|error| self.request_error(method, limit, error))?;

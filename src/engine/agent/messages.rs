@@ -221,8 +221,8 @@ impl Agent {
 
     /// Runs a lifecycle script of every job that has it, with additional environment variables. An agent that
     /// does not know the message runs no scripts.
-    pub fn run_script(&self, name: &str, environment: Option<Value>) -> Result<(), AgentError> {
-        let options = environment.map_or_else(|| json!({}), |environment| json!({"env": environment}));
+    pub fn run_script(&self, name: &str, env_vars: Option<Value>) -> Result<(), AgentError> {
+        let options = env_vars.map_or_else(|| json!({}), |env_vars| json!({"env": env_vars}));
         match self.perform("run_script", json!([name, options])) {
             Err(error) if error.is_unknown_message() => Ok(()),
             outcome => outcome.map(drop),

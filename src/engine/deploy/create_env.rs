@@ -29,8 +29,8 @@ pub fn create_env(
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, store.state(), *overrides, &validating)?;
-    run_cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    run_cpis::record_migrated_from(run, prepared.cpis.as_ref(), &mut store)?;
+    run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    run_cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
     let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &run.paths.state);
     if let Some(saved_plan) = saved_plan {
@@ -108,7 +108,7 @@ pub fn create_env(
 /// Asks the operator at a terminal to confirm a plan that stops running jobs or deletes existing resources.
 fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()> {
     let Some(confirm) = &run.confirm else { return Ok(()) };
-    if !draft.plan.interrupts() {
+    if !draft.plan.needs_confirmation() {
         return Ok(());
     }
     let question = match draft.disk_left_behind(state) {

@@ -25,7 +25,7 @@ pub(super) fn create(
     reason: &str,
     stage: &Stage,
 ) -> Result<DiskHandle> {
-    let creating = stage.reporter().timed("create_disk", format!("Creating disk ({} MiB)", spec.size));
+    let creating = stage.reporter().timed_stage("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
     let vm = vm::handle(executor)?;
     let record = DiskRecord {
@@ -41,11 +41,12 @@ pub(super) fn create(
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
     executor.perform(&creating, reason, &Effect::CreateDisk { record }, arguments)?;
-    let made = executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
-        || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
-    )?;
+    let created =
+        executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
+            || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
+        )?;
     creating.finish();
-    Ok(made)
+    Ok(created)
 }
 
 /// Changes the detached disk of the environment in place, and returns its handle, because the CPI may rename
@@ -57,8 +58,9 @@ pub(super) fn update(
     reason: &str,
     stage: &Stage,
 ) -> Result<Option<DiskHandle>> {
-    let updating =
-        stage.reporter().timed(step.name(), format!("Changing disk {disk} in place ({} MiB)", spec.size));
+    let updating = stage
+        .reporter()
+        .timed_stage(step.name(), format!("Changing disk {disk} in place ({} MiB)", spec.size));
     let (disk, size, cloud_properties) = (disk.clone(), spec.size, spec.cloud_properties.clone());
     let mut arguments = vec![json!(disk.cid), json!(size)];
     let effect = match step {
@@ -107,7 +109,7 @@ pub(crate) fn attach(
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
     let attaching =
-        stage.reporter().timed("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
+        stage.reporter().timed_stage("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&attaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     let metadata = vm::disk_metadata(deployment);
@@ -120,7 +122,7 @@ pub(crate) fn attach(
 
 /// Has the agent mount an attached disk.
 pub(crate) fn mount(executor: &Executor<'_>, agent: &Agent, disk: &DiskHandle) -> Result<()> {
-    let hint = executor.state().disk(disk).and_then(|known| known.hint.clone());
+    let hint = executor.state().disk(disk).and_then(|record| record.hint.clone());
     let cid = &disk.cid;
     let sent = hint.filter(|_| executor.state().vm().is_some_and(|vm| vm.contract == Contract::V2));
     match sent {
@@ -138,7 +140,7 @@ pub(super) fn migrate(
     new: &DiskHandle,
     stage: &Stage,
 ) -> Result<()> {
-    let migrating = stage.reporter().timed("migrate_disk", format!("Migrating disk content to {new}"));
+    let migrating = stage.reporter().timed_stage("migrate_disk", format!("Migrating disk content to {new}"));
     let vm = vm::handle(executor)?.cid;
     // The agent continues if this run is interrupted, and no disk may be unmounted meanwhile.
     agent.migrate_disk(|task| {
@@ -160,11 +162,11 @@ pub(super) fn detach(
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
-    let detaching = stage.reporter().timed("detach_disk", format!("Detaching disk {disk}"));
+    let detaching = stage.reporter().timed_stage("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
-    wait_again(deploy_run.agent_timeout, executor, agent, &detaching)?;
+    wait_again(deploy_run.boot_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())
 }

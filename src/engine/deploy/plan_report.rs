@@ -35,7 +35,7 @@ pub struct PlanReport {
     /// The deployment's name.
     pub deployment: String,
     /// The kind of change that the plan makes as a whole.
-    pub action: Action,
+    pub action: PlanAction,
     /// The steps in their order.
     pub steps: Vec<AnnouncedStep>,
     /// The differences from the manifest as it was last deployed; absent if that is not on record.
@@ -45,8 +45,8 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deletes: Vec<String>,
     /// The declared variables whose values differ from those last deployed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub credentials: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "credentials")]
+    pub changed_variables: Vec<String>,
     /// A check that could not be made, as text for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
@@ -67,7 +67,7 @@ pub struct PlanReport {
 /// The kind of change that a plan makes as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum PlanAction {
     /// No steps.
     Nothing,
     /// Deploys nothing, but deletes resources that are not in use.
@@ -135,8 +135,8 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
-    run_cpis::check_az(prepared.cpis.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = run_cpis::apply_migrated_from(prepared.cpis.as_ref(), &state)?;
+    run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    let (state, _) = run_cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
     let draft = DraftPlan::create(run, request, prepared, &state)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {
@@ -185,9 +185,9 @@ impl PlanReport {
         storage: &Storage,
     ) -> Self {
         let plan = &draft.plan;
-        let known = state.monopile.manifest.as_ref();
+        let deployed_leaves = state.monopile.manifest.as_ref();
         let durations = &state.monopile.durations;
-        let changes = known.map(|known| differences(known, &draft.prepared.leaves));
+        let changes = deployed_leaves.map(|leaves| differences(leaves, &draft.prepared.leaves));
         PlanReport {
             format: FORMAT_VERSION,
             deployment: draft.prepared.deployment.name.clone(),
@@ -195,13 +195,13 @@ impl PlanReport {
             steps: plan.announced(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             deletes: describe_deletions(plan, state),
-            credentials: match plan.deploys() {
+            changed_variables: match plan.deploys() {
                 true => draft.prepared.changed_credentials.clone(),
                 false => Vec::new(),
             },
             unchecked: draft.prepared.unchecked.clone(),
             packages,
-            duration_ms: plan.usual(durations).map(milliseconds),
+            duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
             basis: PlanInputs::of(draft, state, storage),
         }
@@ -210,12 +210,12 @@ impl PlanReport {
     /// Summarizes the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let what = match self.action {
-            Action::Nothing => "Nothing to do: everything is as deployed",
-            Action::CleanUp => "Deploy nothing; delete what is not in use",
-            Action::Create => "Create a VM",
-            Action::UpdateInPlace => "Update the VM in place",
-            Action::Recreate => "Replace the VM",
-            Action::Examine => {
+            PlanAction::Nothing => "Nothing to do: everything is as deployed",
+            PlanAction::CleanUp => "Deploy nothing; delete what is not in use",
+            PlanAction::Create => "Create a VM",
+            PlanAction::UpdateInPlace => "Update the VM in place",
+            PlanAction::Recreate => "Replace the VM",
+            PlanAction::Examine => {
                 "Nothing changed, but the agent does not answer: create-env replaces the VM if it does not \
                  exist any more, and otherwise stops with exit code 5"
             }
@@ -270,7 +270,7 @@ impl PlanReport {
 
     /// Lists the changes of the manifest that the plan deploys, one a line, for a person.
     fn changed_leaves(&self) -> Vec<String> {
-        let deploys = !matches!(self.action, Action::Nothing | Action::CleanUp | Action::Examine);
+        let deploys = !matches!(self.action, PlanAction::Nothing | PlanAction::CleanUp | PlanAction::Examine);
         let changes = self.changes.iter().flatten().filter(|_| deploys);
         let mut lines: Vec<String> = changes.map(|change| change.text.clone()).collect();
         if lines.len() > MAX_LISTED_CHANGES {
@@ -288,7 +288,7 @@ impl PlanReport {
 
     /// Lists the credentials that change, for a person.
     fn changed_credentials(&self) -> Option<String> {
-        let names = text::listed(&self.credentials);
+        let names = text::listed(&self.changed_variables);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
@@ -366,15 +366,15 @@ fn state_name(storage: &Storage) -> String {
     }
 }
 
-fn action(draft: &DraftPlan, state: &State) -> Action {
+fn action(draft: &DraftPlan, state: &State) -> PlanAction {
     let plan = &draft.plan;
     match () {
-        () if draft.unreachable.is_some() => Action::Examine,
-        () if plan.updates_in_place() => Action::UpdateInPlace,
-        () if plan.creates_vm() && state.vm_cid().is_some() => Action::Recreate,
-        () if plan.creates_vm() => Action::Create,
-        () if plan.is_empty() => Action::Nothing,
-        () => Action::CleanUp,
+        () if draft.unreachable.is_some() => PlanAction::Examine,
+        () if plan.updates_in_place() => PlanAction::UpdateInPlace,
+        () if plan.creates_vm() && state.vm_cid().is_some() => PlanAction::Recreate,
+        () if plan.creates_vm() => PlanAction::Create,
+        () if plan.is_empty() => PlanAction::Nothing,
+        () => PlanAction::CleanUp,
     }
 }
 

@@ -49,7 +49,7 @@ pub struct CreateEnvRequest {
     /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
     pub verify: bool,
     /// `--boot-timeout`: how long the new VM may take to boot.
-    pub agent_timeout: Duration,
+    pub boot_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
     pub stopping: StopOptions,
     /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.

@@ -29,7 +29,7 @@ pub(super) struct DeployRun<'a> {
     pub(super) renderer: &'a dyn Renderer,
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
-    pub(super) agent_timeout: Duration,
+    pub(super) boot_timeout: Duration,
     pub(super) teardown: Teardown<'a>,
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
@@ -47,7 +47,7 @@ pub(super) struct Teardown<'a> {
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
     pub(super) reason: StopReason<'static>,
     /// The time after which a VM to delete counts as dead if its agent does not answer.
-    pub(super) timeout: Duration,
+    pub(super) agent_timeout: Duration,
     /// The registry, if contract v1 is in force.
     pub(super) registry: Option<RunRegistry<'a>>,
 }
@@ -65,7 +65,7 @@ impl<'a> DeployRun<'a> {
         let teardown =
             Teardown::new(run, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
-        let agent_timeout = request.agent_timeout;
+        let boot_timeout = request.boot_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
             run,
@@ -73,7 +73,7 @@ impl<'a> DeployRun<'a> {
             opened,
             renderer,
             packages,
-            agent_timeout,
+            boot_timeout,
             teardown,
             vm_cloud_properties: Map::new(),
             snapshot,
@@ -89,7 +89,7 @@ impl<'a> DeployRun<'a> {
             let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
             return render::check(self.renderer, deployment, releases, &state.installation_id);
         }
-        let rendering = stage.reporter().timed("render", "Rendering job templates");
+        let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
         let networks = &self.prepared.deployment.vm.networks;
         self.rendered = Some(self.render(state, networks)?);
         rendering.finish();
@@ -115,12 +115,12 @@ impl<'a> DeployRun<'a> {
         executor: &mut Executor<'_>,
         contract: Contract,
     ) -> Result<()> {
-        let usual = plan.usual(&executor.state().monopile.durations);
-        let deploying = self.run.reporter.expected("Deploying", usual);
+        let usual = plan.usual_duration(&executor.state().monopile.durations);
+        let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
         let instance = self.prepared.deployment.instance();
         if plan.deploys() {
-            let first = executor.state().monopile.credentials.is_none();
-            if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| first) {
+            let is_first = executor.state().monopile.credentials.is_none();
+            if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| is_first) {
                 executor.commit(Change::CredentialsChosen(credentials.clone()))?;
             }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
@@ -166,7 +166,7 @@ impl<'a> DeployRun<'a> {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
                         DiskRef::New => created(new_disk.as_ref())?,
                     };
-                    let (deployment, timeout) = (&self.prepared.deployment, self.agent_timeout);
+                    let (deployment, timeout) = (&self.prepared.deployment, self.boot_timeout);
                     disk::attach(deployment, timeout, executor, &agent, disk, why, &deploying)?;
                 }
                 Step::MigrateDisk => {
@@ -210,8 +210,8 @@ impl<'a> DeployRun<'a> {
         let networks = self.instance(agent).resolve_networks(executor.state())?;
         let rendered = self.take_rendered(executor.state(), &networks, stage)?;
         self.instance(agent).deploy(&rendered, &networks, stage)?;
-        self.step_timer.moved();
-        executor.commit(self.deployed())
+        self.step_timer.add_move_downtime();
+        executor.commit(self.deployed_change())
     }
 
     /// Updates the jobs on the running VM in place and records the manifest as deployed.
@@ -226,7 +226,7 @@ impl<'a> DeployRun<'a> {
         }
         let downtime = updated?;
         self.step_timer.add_downtime(downtime);
-        executor.commit(self.deployed())
+        executor.commit(self.deployed_change())
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
@@ -248,13 +248,13 @@ impl<'a> DeployRun<'a> {
         if let Some(rendered) = self.rendered.take() {
             return Ok(rendered);
         }
-        let rendering = stage.reporter().timed("render", "Rendering job templates");
+        let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
         let rendered = self.render(state, networks)?;
         rendering.finish();
         Ok(rendered)
     }
 
-    fn deployed(&mut self) -> Change {
+    fn deployed_change(&mut self) -> Change {
         let releases = self
             .prepared
             .release_identities()
@@ -301,8 +301,8 @@ fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Res
         StemcellRef::Existing(id) => Some(id.as_str()),
         StemcellRef::New => new,
     };
-    let known = state.stemcells.iter().find(|known| Some(known.id.as_str()) == id);
-    known.cloned().ok_or_else(|| Error::environment("the plan uses a stemcell that is not on record"))
+    let record = state.stemcells.iter().find(|record| Some(record.id.as_str()) == id);
+    record.cloned().ok_or_else(|| Error::environment("the plan uses a stemcell that is not on record"))
 }
 
 fn in_use(state: &State, resource: &Resource) -> bool {
@@ -322,9 +322,9 @@ impl<'a> Teardown<'a> {
         endpoint: AgentEndpoint,
         stopping: StopOptions,
         reason: StopReason<'static>,
-        timeout: Duration,
+        agent_timeout: Duration,
     ) -> Self {
-        Teardown { run, endpoint, stopping, reason, timeout, registry: None }
+        Teardown { run, endpoint, stopping, reason, agent_timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {

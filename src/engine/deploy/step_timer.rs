@@ -11,8 +11,8 @@ use crate::state::Durations;
 pub(super) struct StepTimer {
     current: Option<(&'static str, Instant)>,
     took: BTreeMap<&'static str, Duration>,
-    /// The time at which the jobs of the old VM were stopped.
-    stopped: Option<Instant>,
+    /// The time at which the stop of the old VM's jobs began.
+    stop_began: Option<Instant>,
 }
 
 impl StepTimer {
@@ -21,7 +21,7 @@ impl StepTimer {
         self.end_step();
         let now = Instant::now();
         if matches!(step, Step::StopVm { .. }) {
-            self.stopped = Some(now);
+            self.stop_began = Some(now);
         }
         self.current = Some((step.name(), now));
     }
@@ -32,9 +32,9 @@ impl StepTimer {
     }
 
     /// Records the downtime of jobs that now run on a new VM.
-    pub(super) fn moved(&mut self) {
-        if let Some(stopped) = self.stopped {
-            self.took.insert(DOWNTIME_BY_NEW_VM, stopped.elapsed());
+    pub(super) fn add_move_downtime(&mut self) {
+        if let Some(stop_began) = self.stop_began {
+            self.took.insert(DOWNTIME_BY_NEW_VM, stop_began.elapsed());
         }
     }
 

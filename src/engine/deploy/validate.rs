@@ -31,7 +31,7 @@ pub(super) fn validate<'a>(
     deploy_run.render_what_can_be(state, stage)?;
     let parts = run_cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
-        config: prepared.cpis.as_ref(),
+        config: prepared.cpi_config.as_ref(),
         deployment: &prepared.deployment.name,
         manifest: &prepared.manifest_path,
         releases: &opened.releases,

@@ -25,14 +25,14 @@ pub(super) fn create_stemcell(
     stage: &Stage,
 ) -> Result<String> {
     let destination = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    let uploading = stage.reporter().timed(
+    let uploading = stage.reporter().timed_stage(
         "upload_stemcell",
         format!("Uploading stemcell '{}/{}'{destination}", stemcell.name, stemcell.version),
     );
     let (effect, arguments) = upload_effect(stemcell, deployment, cpi, false);
     executor.perform(&uploading, reason, &effect, arguments)?;
-    let known = executor.state().stemcell_at(cpi, &stemcell.identity());
-    let id = known.map(|known| known.id.clone());
+    let stemcell_record = executor.state().stemcell_at(cpi, &stemcell.identity());
+    let id = stemcell_record.map(|record| record.id.clone());
     uploading.finish();
     id.ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))
 }
@@ -100,7 +100,7 @@ pub(super) fn create(
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &deploy_run.prepared.deployment;
-    let creating = stage.reporter().timed(
+    let creating = stage.reporter().timed_stage(
         "create_vm",
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
     );
@@ -133,12 +133,12 @@ pub(super) fn create(
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
     creating.finish();
 
-    let waiting = stage.reporter().timed("boot_vm", format!("Waiting for the agent on VM {vm}"));
+    let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     match &deploy_run.teardown.registry {
         Some(registry) => {
-            registry.wait_for_agent(executor, agent, &vm.cid, deploy_run.agent_timeout, &waiting)?
+            registry.wait_for_agent(executor, agent, &vm.cid, deploy_run.boot_timeout, &waiting)?
         }
-        None => agent.wait_until_ready(deploy_run.agent_timeout, &mut |problem| waiting.log_line(problem))?,
+        None => agent.wait_until_ready(deploy_run.boot_timeout, &mut |problem| waiting.log_line(problem))?,
     }
     ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
@@ -153,7 +153,7 @@ pub(super) fn set_metadata(
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &deploy_run.prepared.deployment;
-    let setting = stage.reporter().timed("set_metadata", format!("Setting the metadata of VM {vm}"));
+    let setting = stage.reporter().timed_stage("set_metadata", format!("Setting the metadata of VM {vm}"));
     executor.set_vm_metadata(&setting, vm, metadata(deployment))?;
     if let Some(disk) = executor.state().current_disk().map(|disk| disk.handle()) {
         executor.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
@@ -206,15 +206,18 @@ pub(super) fn stop(
     let instance =
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
-    let waiting = stage.reporter().timed("reach_agent", format!("Waiting for the agent on VM {vm}"));
+    let waiting = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.has_vm(&waiting, vm)? {
         Contradiction::check(executor, agent, vm, &waiting)?;
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
-    let tunnel = teardown.registry.as_ref().and_then(|known| known.begin(executor.state(), teardown.timeout));
-    match agent.wait_until_ready(teardown.timeout, &mut |problem| waiting.log_line(problem)) {
+    let tunnel = teardown
+        .registry
+        .as_ref()
+        .and_then(|registry| registry.begin(executor.state(), teardown.agent_timeout));
+    match agent.wait_until_ready(teardown.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
         Err(error) => {
@@ -233,9 +236,10 @@ pub(super) fn stop(
     }
     waiting.finish();
     if let Some(task) = executor.state().agent_task() {
-        let waiting = stage
-            .reporter()
-            .timed("wait_for_task", format!("Waiting for the agent's `{}` of an earlier run", task.method));
+        let waiting = stage.reporter().timed_stage(
+            "wait_for_task",
+            format!("Waiting for the agent's `{}` of an earlier run", task.method),
+        );
         agent.wait_for_task(&task.method, &task.id)?;
         waiting.finish();
     }

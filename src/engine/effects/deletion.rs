@@ -37,7 +37,7 @@ pub(crate) fn delete(
 ) -> Result<Option<Error>> {
     let what = resource.kind();
     let deleting =
-        stage.reporter().timed(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
+        stage.reporter().timed_stage(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason: purpose, effect: Effect::delete(resource.clone()) };
     let others = deletion.others(executor);
     let changed = executor.changed_location_properties(resource.cpi())?;
@@ -221,16 +221,11 @@ impl Deletion<'_> {
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
         let said = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
-            Some(before) => before.failed_at.clone(),
+            Some(before) => before.since.clone(),
             None => base::encoding::now(),
         };
         let resource = self.resource.clone();
-        executor.commit(Change::DeletionFailed(Undeleted {
-            resource,
-            cpi_message: said,
-            failed_at: since,
-            not_found,
-        }))
+        executor.commit(Change::DeletionFailed(Undeleted { resource, message: said, since, not_found }))
     }
 }
 

@@ -178,7 +178,7 @@ impl Effect {
     /// nothing.
     pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
-        let (what, agent_id) = match self {
+        let (kind, agent_id) = match self {
             Effect::CreateVm { record } => (ResourceKind::Vm, Some(record.agent_id.clone())),
             Effect::CreateDisk { .. } | Effect::UpdateDisk { .. } => (ResourceKind::Disk, None),
             Effect::CreateStemcell { .. } => (ResourceKind::Stemcell, None),
@@ -186,7 +186,7 @@ impl Effect {
             _ => return None,
         };
         Some(Suspect {
-            what,
+            kind,
             request_id: request_id.clone(),
             cpi: self.cpi().map(str::to_owned),
             agent_id,
@@ -204,8 +204,8 @@ impl Effect {
                 vec![Change::StemcellCreated(record.clone().named(cid.clone()))]
             }
             (Effect::CreateVm { record }, Answer::Vm(CreatedVm { cid, networks })) => {
-                let made = record.clone().named(cid.clone(), networks.clone());
-                vec![Change::VmCreated(Box::new(made))]
+                let record_with_cid = record.clone().named(cid.clone(), networks.clone());
+                vec![Change::VmCreated(Box::new(record_with_cid))]
             }
             (Effect::CreateDisk { record }, Answer::Disk(cid)) => {
                 vec![Change::DiskCreated(record.clone().named(cid.clone()))]

@@ -237,10 +237,10 @@ fn announce_and_make(
     lock_store(store).establish()?;
     let mut retries = Retries::default();
     loop {
-        let call = connection.new_request(effect.method(), arguments.to_vec());
+        let request = connection.new_request(effect.method(), arguments.to_vec());
         let intent = Intent {
-            request_id: call.request_id.clone(),
-            method: call.method.name().to_owned(),
+            request_id: request.request_id.clone(),
+            method: request.method.name().to_owned(),
             terms: connection.terms(),
             cpi: cpi.map(str::to_owned),
             reason: (*why).to_owned(),
@@ -248,7 +248,7 @@ fn announce_and_make(
             registry: registry.cloned(),
             holder: None,
         };
-        let open = lock_store(store).journal().call(&call.request_id);
+        let open = lock_store(store).journal().call(&request.request_id);
         let mut answer_file = None;
         for step in call_rules::PREPARATIONS {
             match step {
@@ -262,15 +262,16 @@ fn announce_and_make(
             }
         }
         let answer_file = answer_file.unwrap_or_else(|| open.create_answer_file());
-        let mut made = run_announced_call(connection, &call, &open, answer_file, stage).and_then(|answer| {
-            let changes = effect.changes(&answer);
-            let unusable = |problem| CpiError::no_answer(call.method, &call.request_id, problem);
-            changes.map(|changes| (answer, changes)).map_err(unusable)
-        });
-        if let Ok((_, changes)) = &mut made {
+        let mut result =
+            run_announced_call(connection, &request, &open, answer_file, stage).and_then(|answer| {
+                let changes = effect.changes(&answer);
+                let unusable = |problem| CpiError::no_answer(request.method, &request.request_id, problem);
+                changes.map(|changes| (answer, changes)).map_err(unusable)
+            });
+        if let Ok((_, changes)) = &mut result {
             changes.extend(location_change(lock_store(store).state(), effect, connection)?);
         }
-        let error = match conclude(run, &mut lock_store(store), cpi, effect, &open, made)? {
+        let error = match conclude(run, &mut lock_store(store), cpi, effect, &open, result)? {
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
@@ -306,9 +307,9 @@ fn conclude(
     cpi: Option<&str>,
     effect: &Effect,
     open: &OpenCall,
-    made: Result<(Answer, Vec<Change>), CpiError>,
+    result: Result<(Answer, Vec<Change>), CpiError>,
 ) -> Result<Result<Answer, CpiError>> {
-    let (outcome, made, changes) = match made {
+    let (outcome, answer, changes) = match result {
         Ok((answer, changes)) => (Outcome::Answered, Ok(answer), changes),
         Err(error) => (failed_call::outcome(store.state(), effect, &error), Err(error), Vec::new()),
     };
@@ -318,17 +319,17 @@ fn conclude(
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
             Conclusion::RecordSuspect => {
-                if let Err(error) = &made {
+                if let Err(error) = &answer {
                     failed_call::record(&run.redactor, store, effect, error)?;
                 }
             }
             Conclusion::Settle => open.settle()?,
             Conclusion::StayOpen => {
-                return made.map(Ok).map_err(|error| stays_open(run, cpi, effect, open, error));
+                return answer.map(Ok).map_err(|error| stays_open(run, cpi, effect, open, error));
             }
         }
     }
-    Ok(made)
+    Ok(answer)
 }
 
 /// Returns the error for a call that stays open.

@@ -133,11 +133,13 @@ struct SessionFiles(tempfile::TempDir);
 impl SessionFiles {
     fn new(run: &RunContext) -> Result<Self> {
         create_directory(&run.paths.work)?;
-        let made = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("ssh-")
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(&run.paths.work);
-        made.map(SessionFiles).map_err(|error| Error::io("making a directory for the ssh session", error))
+        directory
+            .map(SessionFiles)
+            .map_err(|error| Error::io("making a directory for the ssh session", error))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {

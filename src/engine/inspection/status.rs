@@ -444,7 +444,7 @@ impl StatusCollector<'_> {
                 continue;
             }
             let presence = cpis.connect(resource.cpi(), &asking).and_then(|cpi| {
-                if asked.iter().all(|known| known.name.as_deref() != cpi.name()) {
+                if asked.iter().all(|asked_cpi| asked_cpi.name.as_deref() != cpi.name()) {
                     let (version, release) = cpi.versions();
                     let (name, api_version) = (cpi.name().map(str::to_owned), cpi.api_version());
                     asked.push(CpiStatus { name, version, release, api_version });

@@ -44,30 +44,34 @@ pub(super) struct CompiledArchive {
 }
 
 impl PackageKey {
-    /// Computes the key of a package on this stemcell. `compiled_with` has the keys of all its dependencies,
-    /// direct or not. The key covers the SHA-256 of the content, because a fingerprint is only a claim of the
-    /// release.
-    pub(super) fn new(stemcell: &Stemcell, package: &Package, compiled_with: &[&PackageKey]) -> PackageKey {
-        PackageKey::of(stemcell, package, &package.content.to_string(), compiled_with)
+    /// Computes the key of a package on this stemcell. `all_dependencies` has the keys of its direct and
+    /// indirect dependencies. The key covers the SHA-256 of the content, because a fingerprint is only a
+    /// claim of the release.
+    pub(super) fn new(
+        stemcell: &Stemcell,
+        package: &Package,
+        all_dependencies: &[&PackageKey],
+    ) -> PackageKey {
+        PackageKey::of(stemcell, package, &package.content.to_string(), all_dependencies)
     }
 
     /// Computes the key of a package from the claims of its release, without its content.
-    pub(super) fn claimed(
+    pub(super) fn without_content(
         stemcell: &Stemcell,
         package: &Package,
-        compiled_with: &[&PackageKey],
+        all_dependencies: &[&PackageKey],
     ) -> PackageKey {
-        PackageKey::of(stemcell, package, "", compiled_with)
+        PackageKey::of(stemcell, package, "", all_dependencies)
     }
 
     fn of(
         stemcell: &Stemcell,
         package: &Package,
         content: &str,
-        compiled_with: &[&PackageKey],
+        all_dependencies: &[&PackageKey],
     ) -> PackageKey {
-        let mut compiled_with: Vec<&str> = compiled_with.iter().map(|key| key.0.as_str()).collect();
-        compiled_with.sort_unstable();
+        let mut all_dependencies: Vec<&str> = all_dependencies.iter().map(|key| key.0.as_str()).collect();
+        all_dependencies.sort_unstable();
         let mut hasher = Sha256::new();
         let parts = [
             KEY_FORMAT,
@@ -77,7 +81,7 @@ impl PackageKey {
             &package.fingerprint,
             content,
         ];
-        for part in parts.into_iter().chain(compiled_with) {
+        for part in parts.into_iter().chain(all_dependencies) {
             // The length makes the boundary between two parts unambiguous.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
@@ -179,8 +183,13 @@ mod tests {
         }
     }
 
-    fn key(stemcell: &Stemcell, name: &str, fingerprint: &str, compiled_with: &[&PackageKey]) -> PackageKey {
-        PackageKey::new(stemcell, &package(name, fingerprint, b""), compiled_with)
+    fn key(
+        stemcell: &Stemcell,
+        name: &str,
+        fingerprint: &str,
+        all_dependencies: &[&PackageKey],
+    ) -> PackageKey {
+        PackageKey::new(stemcell, &package(name, fingerprint, b""), all_dependencies)
     }
 
     fn package(name: &str, fingerprint: &str, content: &[u8]) -> Package {

@@ -85,7 +85,7 @@ impl<'a> Instance<'a> {
     ) -> Result<()> {
         let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage)?;
         let instance = self.deployment.instance();
-        let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
+        let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
         self.agent.stop()?;
         self.agent.apply(&spec)?;
         updating.finish();
@@ -114,7 +114,7 @@ impl<'a> Instance<'a> {
             )
             .map_err(untouched)?;
         let instance = self.deployment.instance();
-        let preparing = stage.reporter().timed("prepare", format!("Preparing instance '{instance}'"));
+        let preparing = stage.reporter().timed_stage("prepare", format!("Preparing instance '{instance}'"));
         self.agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
         preparing.finish();
 
@@ -123,7 +123,7 @@ impl<'a> Instance<'a> {
         let update = || {
             jobs.stop(self.drain, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
-            let updating = stage.reporter().timed("apply", format!("Updating instance '{instance}'"));
+            let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec)?;
             updating.finish();
             jobs.start(self.deployment.update_watch_time, stage)
@@ -157,7 +157,7 @@ impl<'a> Instance<'a> {
         installed: &[CompiledPackage],
         stage: &Stage,
     ) -> Result<Value> {
-        let uploading = stage.reporter().timed("upload_templates", "Uploading rendered job templates");
+        let uploading = stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
         let archive = uuid::Uuid::new_v4().to_string();
         self.agent
             .put_blob(&archive, &rendered.archive, &mut |done| uploading.progress(done, None, Unit::Bytes))?;

@@ -29,7 +29,7 @@ impl Jobs<'_> {
         let instance = &self.instance;
         if let Some(timeout) = drain {
             self.script("pre-stop", Some(reason.next_states()), stage)?;
-            let draining = stage.reporter().timed("drain", format!("Draining the jobs of {instance}"));
+            let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
             match self.agent.drain(reason, timeout).map_err(|error| self.explain(error, "drain"))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
@@ -55,9 +55,10 @@ impl Jobs<'_> {
         }
         let started = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
-        let waiting = stage
-            .reporter()
-            .timed("wait_for_stop", format!("Waiting for the stopped jobs of {} to end", self.instance));
+        let waiting = stage.reporter().timed_stage(
+            "wait_for_stop",
+            format!("Waiting for the stopped jobs of {} to end", self.instance),
+        );
         while !left.is_empty() {
             if started.elapsed() >= timeout {
                 return Err(Error::environment(format!(
@@ -92,7 +93,7 @@ impl Jobs<'_> {
         self.script("pre-start", None, stage)?;
         self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
-            stage.reporter().timed("wait_for_jobs", format!("Waiting for {instance} to be running"));
+            stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         self.wait_until_running(watch, &waiting)?;
         waiting.finish();
         self.script("post-start", None, stage)
@@ -105,15 +106,16 @@ impl Jobs<'_> {
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let step = stage.reporter().timed(kind, name);
+        let step = stage.reporter().timed_stage(kind, name);
         action()?;
         step.finish();
         Ok(())
     }
 
-    fn script(&self, name: &str, environment: Option<Value>, stage: &Stage) -> Result<()> {
-        let step = stage.reporter().timed(name, format!("Running the {name} scripts of {}", self.instance));
-        self.agent.run_script(name, environment).map_err(|error| self.explain(error, name))?;
+    fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
+        let step =
+            stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
+        self.agent.run_script(name, env_vars).map_err(|error| self.explain(error, name))?;
         step.finish();
         Ok(())
     }

@@ -33,11 +33,11 @@ struct PackageNode<'r> {
     package: &'r Package,
     release: &'r str,
     /// The indices of its direct and indirect dependencies, each after its own dependencies.
-    compiled_with: Vec<usize>,
+    all_dependencies: Vec<usize>,
     /// Its key in the cache.
     key: PackageKey,
     /// The key without the content of packages. Releases that share a package agree on it.
-    claim: PackageKey,
+    key_without_content: PackageKey,
     /// The length of the longest chain of packages that depend on it.
     height: u64,
 }
@@ -108,27 +108,27 @@ impl<'r> Packages<'r> {
         for package in release.package_levels(jobs)?.into_iter().flatten() {
             // A release may have a package compiled for several stemcells.
             let package = compiled.get(package.name.as_str()).copied().unwrap_or(package);
-            let mut compiled_with = BTreeSet::new();
+            let mut all_dependencies = BTreeSet::new();
             for name in &package.dependencies {
                 let below = *self
                     .numbers
                     .get(name.as_str())
                     .ok_or_else(|| Error::invalid(format!("there is no package '{name}'")))?;
-                compiled_with.insert(below);
-                compiled_with.extend(&self.nodes[below].compiled_with);
+                all_dependencies.insert(below);
+                all_dependencies.extend(&self.nodes[below].all_dependencies);
             }
-            let compiled_with = Vec::from_iter(compiled_with);
+            let all_dependencies = Vec::from_iter(all_dependencies);
             let keys: Vec<&PackageKey> =
-                compiled_with.iter().map(|number| &self.nodes[*number].key).collect();
+                all_dependencies.iter().map(|number| &self.nodes[*number].key).collect();
             let key = PackageKey::new(stemcell, package, &keys);
-            let claims: Vec<&PackageKey> =
-                compiled_with.iter().map(|number| &self.nodes[*number].claim).collect();
-            let claim = PackageKey::claimed(stemcell, package, &claims);
+            let keys_without_content: Vec<&PackageKey> =
+                all_dependencies.iter().map(|number| &self.nodes[*number].key_without_content).collect();
+            let key_without_content = PackageKey::without_content(stemcell, package, &keys_without_content);
             match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
                 // Releases share packages: the same source with the same dependencies is the same package.
                 // They may have packed or compiled it twice, so its content does not count here. The first
                 // one is used, under the key of its own content.
-                Some(known) if known.claim == claim => {}
+                Some(known) if known.key_without_content == key_without_content => {}
                 Some(known) => {
                     return Err(Error::invalid(format!(
                         "the releases '{}' and '{}' have different packages called '{}'",
@@ -141,7 +141,14 @@ impl<'r> Packages<'r> {
                 None => {
                     self.numbers.insert(&package.name, self.nodes.len());
                     let release = &release.name;
-                    self.nodes.push(PackageNode { package, release, compiled_with, key, claim, height: 0 });
+                    self.nodes.push(PackageNode {
+                        package,
+                        release,
+                        all_dependencies,
+                        key,
+                        key_without_content,
+                        height: 0,
+                    });
                 }
             }
         }
@@ -151,7 +158,7 @@ impl<'r> Packages<'r> {
     fn measure_heights(&mut self) {
         for number in (0..self.nodes.len()).rev() {
             let above = self.nodes[number].height + 1;
-            for below in self.nodes[number].compiled_with.clone() {
+            for below in self.nodes[number].all_dependencies.clone() {
                 self.nodes[below].height = self.nodes[below].height.max(above);
             }
         }
@@ -231,20 +238,20 @@ impl<'r> Packages<'r> {
         for (number, node) in self.nodes.iter().enumerate() {
             let upload = tasks.len();
             works.push(PackageTask::Upload(number));
-            tasks.push(Task { after: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
+            tasks.push(Task { dependencies: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
             if node.package.compiled_for.is_some() {
                 compiles.push(upload);
                 continue;
             }
-            let below = node.compiled_with.iter().map(|below| compiles[*below]);
-            let after = below.chain([upload]).collect();
+            let below = node.all_dependencies.iter().map(|below| compiles[*below]);
+            let dependencies = below.chain([upload]).collect();
             let compile = tasks.len();
             works.push(PackageTask::Compile(number));
-            tasks.push(Task { after, priority: node.height, lane: Lane::Work });
+            tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
             compiles.push(compile);
             works.push(PackageTask::Keep(number));
             // Downloads into the cache have the lowest priority, because no task waits for them.
-            tasks.push(Task { after: vec![compile], priority: 0, lane: Lane::Transfer });
+            tasks.push(Task { dependencies: vec![compile], priority: 0, lane: Lane::Transfer });
         }
         (works, tasks)
     }
@@ -257,8 +264,9 @@ impl<'r> Packages<'r> {
         let node = &self.nodes[number];
         let id = match &progress.archive {
             Some((archive, digest)) => {
-                let uploading =
-                    stage.reporter().timed(node.kind("upload"), format!("Uploading compiled package {node}"));
+                let uploading = stage
+                    .reporter()
+                    .timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
                 let id = upload_file(agent, archive, &uploading)?;
                 uploading.finish();
                 let _ = progress.compiled.set(CompiledPackage {
@@ -271,7 +279,7 @@ impl<'r> Packages<'r> {
             }
             None => {
                 let uploading =
-                    stage.reporter().timed(node.kind("upload"), format!("Uploading package {node}"));
+                    stage.reporter().timed_stage(node.kind("upload"), format!("Uploading package {node}"));
                 let id = upload_file(agent, &node.package.archive, &uploading)?;
                 uploading.finish();
                 id
@@ -296,12 +304,13 @@ impl<'r> Packages<'r> {
             return Ok(());
         }
         let started = Instant::now();
-        let compiling = stage.reporter().timed(node.kind("compile"), format!("Compiling package {node}"));
+        let compiling =
+            stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
         let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
         // declares too few of them fails here as under a director.
         let dependencies = node
-            .compiled_with
+            .all_dependencies
             .iter()
             .filter(|below| node.package.dependencies.contains(&self.nodes[**below].package.name))
             .map(|below| {
@@ -363,7 +372,7 @@ impl<'r> Packages<'r> {
         let took = |time: &OnceLock<Duration>| time.get().copied().unwrap_or_default();
         let mut ends: Vec<Duration> = Vec::new();
         for (node, progress) in self.nodes.iter().zip(progress) {
-            let ready = node.compiled_with.iter().map(|below| ends[*below]).max().unwrap_or_default();
+            let ready = node.all_dependencies.iter().map(|below| ends[*below]).max().unwrap_or_default();
             ends.push(ready.max(took(&progress.uploading)) + took(&progress.compiling));
         }
         ends.into_iter().max().unwrap_or_default()

@@ -93,7 +93,7 @@ pub(crate) fn check(
         let render = |path: &Path, context: &Context| {
             Ok::<_, Error>(renderer.render(&label(job, path), &read(path)?, context))
         };
-        let paths = job.templates.iter().map(|known| job.template_path(known)).chain(job.monit.clone());
+        let paths = job.templates.iter().map(|template| job.template_path(template)).chain(job.monit.clone());
         for path in paths {
             if let Err(error) = render(&path, &one)?
                 && render(&path, &other)?.is_err_and(|again| again == error)
@@ -144,7 +144,9 @@ pub(crate) fn render_templates(
 ) -> Result<Vec<RenderedFile>> {
     job.templates
         .iter()
-        .map(|known| render_template(renderer, job, &job.template_path(known), &known.target, context, root))
+        .map(|template| {
+            render_template(renderer, job, &job.template_path(template), &template.target, context, root)
+        })
         .collect()
 }
 

@@ -154,8 +154,11 @@ fn recreate(
 /// Joins the reasons in one line. If some need a new VM, the others are left out.
 fn join_reasons(reasons: &[Reason]) -> String {
     let needs_vm = reasons.iter().any(|reason| reason.needs_vm);
-    let texts: Vec<&str> =
-        reasons.iter().filter(|known| known.needs_vm == needs_vm).map(|known| known.text.as_str()).collect();
+    let texts: Vec<&str> = reasons
+        .iter()
+        .filter(|reason| reason.needs_vm == needs_vm)
+        .map(|reason| reason.text.as_str())
+        .collect();
     texts.join("; ")
 }
 
@@ -215,21 +218,21 @@ fn disk_steps(
         plan.push(Step::UseDisk, "the manifest has a persistent disk");
         return Ok(None);
     };
-    if let Some(away) = disk_cannot_move(current, desired) {
+    if let Some(move_text) = unmovable_reason(current, desired) {
         if !options.recreate_persistent_disks {
-            return Err(left_behind_error(current, &away));
+            return Err(left_behind_error(current, &move_text));
         }
         let reason =
-            format!("disk {} cannot be moved: {away} (--recreate-persistent-disks)", current.handle());
+            format!("disk {} cannot be moved: {move_text} (--recreate-persistent-disks)", current.handle());
         plan.push(Step::CreateDisk(spec.clone()), reason.clone());
         plan.push(Step::AttachDisk(DiskRef::New), reason.clone());
         plan.push(Step::UseDisk, reason);
-        return Ok(Some(format!("it cannot be moved: {away} (--recreate-persistent-disks)")));
+        return Ok(Some(format!("it cannot be moved: {move_text} (--recreate-persistent-disks)")));
     }
     let update = DiskUpdate { disk: current.handle(), size: current.size, spec: spec.clone() };
     let change = disk_change_reason(state, desired);
     let shrinks = spec.size < current.size;
-    let copied = match change {
+    let copy_reason = match change {
         _ if options.recreate_persistent_disks => Some("--recreate-persistent-disks".to_owned()),
         Some(_) if shrinks => {
             Some(format!("no disk can shrink from {} MiB to {} MiB", current.size, spec.size))
@@ -245,14 +248,14 @@ fn disk_steps(
         None => None,
     };
     plan.push(Step::AttachDisk(DiskRef::Existing(current.handle())), "the VM is new");
-    Ok(copied.map(|reason| {
+    Ok(copy_reason.map(|reason| {
         plan.copy_disk(&update, &reason);
         DATA_IS_ON_NEW_DISK.to_owned()
     }))
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
-fn disk_cannot_move(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> {
+fn unmovable_reason(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
@@ -271,11 +274,11 @@ fn disk_cannot_move(disk: &DiskRecord, desired: &Desired<'_>) -> Option<String> 
 
 /// Returns the disk that a move would leave behind, and whose data would be lost.
 pub fn disk_left_behind<'s>(state: &'s State, desired: &Desired<'_>) -> Option<&'s DiskRecord> {
-    state.current_disk().filter(|disk| desired.disk.is_some() && disk_cannot_move(disk, desired).is_some())
+    state.current_disk().filter(|disk| desired.disk.is_some() && unmovable_reason(disk, desired).is_some())
 }
 
-fn left_behind_error(disk: &DiskRecord, away: &str) -> Error {
-    Error::invalid(format!("{away}, but its persistent disk {} cannot be moved", disk.handle()))
+fn left_behind_error(disk: &DiskRecord, move_text: &str) -> Error {
+    Error::invalid(format!("{move_text}, but its persistent disk {} cannot be moved", disk.handle()))
         .with_note("nothing was changed")
         .with_hint(
             "back up the data on the disk, then run the same command with --recreate-persistent-disks: it \

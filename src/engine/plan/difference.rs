@@ -17,7 +17,7 @@ pub struct DesiredLeaf {
     /// Its value, as JSON.
     pub value: String,
     /// True if its value must not be shown.
-    pub secret: bool,
+    pub is_secret: bool,
 }
 
 /// A leaf that differs from the deployed manifest.
@@ -96,7 +96,7 @@ impl DesiredLeaf {
         if let Some(certificates) = manifest::describe_certificates(&text) {
             return Some(certificates);
         }
-        if self.secret {
+        if self.is_secret {
             return None;
         }
         Some(match text.trim_end().contains('\n') {
@@ -129,8 +129,8 @@ impl fmt::Display for Difference {
 mod tests {
     use super::*;
 
-    fn leaf(path: &str, value: &str, secret: bool) -> DesiredLeaf {
-        DesiredLeaf { path: path.into(), value: value.into(), secret }
+    fn leaf(path: &str, value: &str, is_secret: bool) -> DesiredLeaf {
+        DesiredLeaf { path: path.into(), value: value.into(), is_secret }
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Plan {
 
     /// Estimates the duration from earlier runs. Returns `None` if a step was never measured. Steps that
     /// delete unused resources do not count, because the jobs do not wait for them.
-    pub fn usual(&self, durations: &Durations) -> Option<Duration> {
+    pub fn usual_duration(&self, durations: &Durations) -> Option<Duration> {
         let steps = self.steps.iter().map(|planned| &planned.step).filter(|step| !step.only_cleans_up());
         let names: BTreeSet<&str> = steps.map(Step::name).collect();
         if names.is_empty() {
@@ -264,8 +264,9 @@ impl Plan {
         self.steps.iter().any(|planned| matches!(planned.step, Step::UpdateVm(_)))
     }
 
-    /// Returns true if the plan stops running jobs or deletes a VM or a disk.
-    pub fn interrupts(&self) -> bool {
+    /// Returns true if the operator has to confirm the plan, because it stops running jobs or deletes a VM or
+    /// a disk.
+    pub fn needs_confirmation(&self) -> bool {
         self.steps.iter().any(|planned| {
             matches!(
                 planned.step,

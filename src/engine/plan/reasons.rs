@@ -15,11 +15,11 @@ pub(super) struct Reason {
     pub(super) needs_vm: bool,
 }
 
-fn vm(text: impl Into<String>) -> Reason {
+fn vm_reason(text: impl Into<String>) -> Reason {
     Reason { text: text.into(), needs_vm: true }
 }
 
-fn jobs(text: impl Into<String>) -> Reason {
+fn jobs_reason(text: impl Into<String>) -> Reason {
     Reason { text: text.into(), needs_vm: false }
 }
 
@@ -27,47 +27,47 @@ fn jobs(text: impl Into<String>) -> Reason {
 pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
-        reasons.push(vm("--recreate"));
+        reasons.push(vm_reason("--recreate"));
     }
     if options.recreate_persistent_disks {
-        reasons.push(vm("--recreate-persistent-disks"));
+        reasons.push(vm_reason("--recreate-persistent-disks"));
     }
     let unfinished = state.current_manifest_sha.is_empty();
     if state.vm_cid().is_none() {
         let is_new = unfinished && state.current_disk().is_none();
-        reasons.push(vm(if is_new { "nothing is deployed" } else { "there is no VM" }));
+        reasons.push(vm_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
         return reasons;
     }
     if options.vm_is_gone {
-        reasons.push(vm("the VM does not exist any more"));
+        reasons.push(vm_reason("the VM does not exist any more"));
     }
     if unfinished {
         let ready = state.vm().is_some_and(|vm| vm.ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
-        reasons.push(vm(format!(
+        reasons.push(vm_reason(format!(
             "the VM moves from {} to {}",
             cpi_label(on_record.cpi()),
             cpi_label(desired.cpi)
         )));
     } else if let Some(reason) = stemcell_change(state, desired) {
-        reasons.push(vm(reason));
+        reasons.push(vm_reason(reason));
     }
     let manifest_changed = !unfinished && state.current_manifest_sha != desired.manifest_sha;
     if manifest_changed {
-        reasons.push(jobs(manifest_change(state, desired)));
+        reasons.push(jobs_reason(manifest_change(state, desired)));
     }
     if !unfinished {
-        reasons.extend(release_changes(state, desired.releases).map(jobs));
+        reasons.extend(release_changes(state, desired.releases).map(jobs_reason));
     }
     // Alone, these are no reason to deploy. A change of VM or disk is one of the manifest, too.
     if !reasons.is_empty() && !reasons.iter().any(|reason| reason.needs_vm) {
-        reasons.extend(vm_changes(state, desired).into_iter().map(vm));
-        reasons.extend(disk_change_reason(state, desired).map(vm));
-        reasons.extend(options.unusable_agent.as_ref().map(|why| vm(why.clone())));
+        reasons.extend(vm_changes(state, desired).into_iter().map(vm_reason));
+        reasons.extend(disk_change_reason(state, desired).map(vm_reason));
+        reasons.extend(options.unusable_agent.as_ref().map(|why| vm_reason(why.clone())));
         reasons.extend(options.jobs_after_failed_update.as_ref().map(|jobs| {
-            vm(format!(
+            vm_reason(format!(
                 "the last update in place failed, and the jobs are '{jobs}' (--update-strategy in-place \
                  tries again on the same VM)"
             ))
@@ -106,8 +106,8 @@ fn new_content(what: &str, identity: &ArtifactIdentity) -> String {
 
 /// Returns the reason for a changed manifest. The plan lists the changes.
 fn manifest_change(state: &State, desired: &Desired<'_>) -> String {
-    let known = state.monopile.manifest.as_ref();
-    let same_leaves = known.is_some_and(|known| differences(known, desired.leaves).is_empty());
+    let deployed_leaves = state.monopile.manifest.as_ref();
+    let same_leaves = deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
     let reason = if same_leaves {
         "only the order of entries in the manifest changed"
     } else {

@@ -66,7 +66,7 @@ fn vm_properties() -> VmProperties {
 }
 
 fn leaf(path: &str, value: &str) -> DesiredLeaf {
-    DesiredLeaf { path: path.into(), value: value.into(), secret: false }
+    DesiredLeaf { path: path.into(), value: value.into(), is_secret: false }
 }
 
 fn deployed() -> State {
@@ -240,7 +240,7 @@ fn changed_vm_properties_recreate_the_vm() {
         assert_eq!(steps(&plan)[at - 2..at], stop_and_delete());
         assert_eq!(plan.steps[at].reason, reason);
     };
-    let made = |change: &dyn Fn(&mut VmProperties)| {
+    let with_properties = |change: &dyn Fn(&mut VmProperties)| {
         let mut vm_properties = vm_properties();
         change(&mut vm_properties);
         Case { vm_properties, ..other_port() }
@@ -258,12 +258,12 @@ fn changed_vm_properties_recreate_the_vm() {
         "--recreate",
     );
     changed(
-        made(&|wanted| wanted.cloud_properties = json!({"type": "large"})),
+        with_properties(&|wanted| wanted.cloud_properties = json!({"type": "large"})),
         "its cloud properties change",
     );
-    changed(made(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
+    changed(with_properties(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
     changed(
-        made(&|wanted| wanted.agent = json!({"mbus": "x"})),
+        with_properties(&|wanted| wanted.agent = json!({"mbus": "x"})),
         "the address or credentials of its agent change",
     );
     changed(
@@ -271,12 +271,12 @@ fn changed_vm_properties_recreate_the_vm() {
         "the size of its disk changes from 1024 MiB to 2048 MiB",
     );
     changed(
-        Case { disk: None, ..made(&|wanted| wanted.persistent_disk = json!(false)) },
+        Case { disk: None, ..with_properties(&|wanted| wanted.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
     let silent = PlanOptions { unusable_agent: Some("its agent is silent".into()), ..PlanOptions::default() };
     changed(Case { options: silent, ..other_port() }, "its agent is silent");
-    let mut env = made(&|wanted| wanted.env = json!({"a": 2}));
+    let mut env = with_properties(&|wanted| wanted.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
     changed(env, "its `env` changes");
 }
@@ -324,8 +324,8 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
         resource: Resource::Vm(handle("vm-1")),
-        cpi_message: "not found".into(),
-        failed_at: String::new(),
+        message: "not found".into(),
+        since: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();

@@ -25,7 +25,7 @@ use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
 pub(crate) struct PreparedDeployment {
     pub(crate) deployment: Deployment,
     /// The CPI config, if any.
-    pub(crate) cpis: Option<CpiConfig>,
+    pub(crate) cpi_config: Option<CpiConfig>,
     pub(crate) manifest_sha: String,
     pub(crate) leaves: Vec<DesiredLeaf>,
     pub(crate) vm_properties: VmProperties,
@@ -133,7 +133,7 @@ pub(crate) fn prepare(
     })?;
     let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
-    let cpis = loaded.cpis()?;
+    let cpi_config = loaded.cpis()?;
     let manifest_sha = manifest_sha(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let obtain = || {
@@ -155,7 +155,7 @@ pub(crate) fn prepare(
     let changed_credentials = credentials::changed_variables(state, &loaded.values);
     Ok(PreparedDeployment {
         deployment,
-        cpis,
+        cpi_config,
         manifest_sha,
         leaves,
         vm_properties,
@@ -194,8 +194,8 @@ fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLeaf> {
         .leaves()
         .into_iter()
         .map(|leaf| {
-            let secret = run.redactor.redact(&leaf.value) != leaf.value;
-            DesiredLeaf { path: leaf.path, value: leaf.value, secret }
+            let is_secret = run.redactor.redact(&leaf.value) != leaf.value;
+            DesiredLeaf { path: leaf.path, value: leaf.value, is_secret }
         })
         .collect()
 }

@@ -141,25 +141,25 @@ impl<'m> WantedArtifact<'m> {
     }
 
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
-        let ObtainContext { run: environment, cache, fetcher, directory, stage } = context;
-        let home = environment.env_vars.iter().find(|(name, _)| name == "HOME");
+        let ObtainContext { run, cache, fetcher, directory, stage } = context;
+        let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
-        let location = ArtifactUrl::parse(&self.artifact.url, directory, home)?;
-        for secret in location.secrets() {
-            environment.redactor.add(&secret);
+        let url = ArtifactUrl::parse(&self.artifact.url, directory, home)?;
+        for secret in url.secrets() {
+            run.redactor.add(&secret);
         }
         let expected = match &self.artifact.sha1 {
-            Some(text) => Some(Digest::parse(text, &location.to_string())?),
+            Some(text) => Some(Digest::parse(text, &url.to_string())?),
             None => None,
         };
         let what = self.what();
-        let source = fetcher.obtain(&location, expected.as_ref(), &what, stage.reporter())?;
+        let source = fetcher.obtain(&url, expected.as_ref(), &what, stage.reporter())?;
         let at_once =
             self.identify_by == IdentifyBy::Unpacking && cache.takes_long(&source, expected.as_ref());
         let unpacked = match at_once {
             true => {
                 let started = SystemTime::now();
-                let stemcell = unpack(environment, &source, expected.as_ref(), &what, stage)?;
+                let stemcell = unpack(run, &source, expected.as_ref(), &what, stage)?;
                 cache.store_stemcell_identity(&stemcell, started);
                 Some(stemcell)
             }

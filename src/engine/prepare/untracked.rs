@@ -81,7 +81,7 @@ fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state:
 
 /// Returns true if a failed call may have made a VM. Later checks look for it.
 fn suspects_vm(state: &State) -> bool {
-    state.monopile.suspects.iter().any(|suspect| suspect.what == ResourceKind::Vm)
+    state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm)
 }
 
 /// Returns true if no VM is on record, not even one whose deletion is pending and that may still answer.

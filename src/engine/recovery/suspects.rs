@@ -90,7 +90,7 @@ pub(crate) fn find_answering<'s>(
     endpoint: &AgentEndpoint,
     state: &'s State,
 ) -> Result<Option<&'s Suspect>> {
-    let any = state.monopile.suspects.iter().any(|suspect| suspect.what == ResourceKind::Vm);
+    let any = state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm);
     if !any || state.vm_cid().is_some() {
         return Ok(None);
     }

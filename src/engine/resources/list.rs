@@ -65,23 +65,23 @@ fn read(storage: &Storage) -> Result<State> {
 }
 
 fn cpi_answer(state: &State, resource: impl Into<Resource>) -> Option<String> {
-    state.undeleted(&resource.into()).map(|mark| mark.cpi_message.clone())
+    state.undeleted(&resource.into()).map(|mark| mark.message.clone())
 }
 
 /// Lists the stemcells on record at `storage`, by name, version and CPI.
 pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     let state = read(storage)?;
-    let mut known: Vec<&StemcellRecord> = state.stemcells.iter().collect();
-    known.sort_by_key(|known| (&known.name, &known.version, &known.cpi));
-    let listed = known.into_iter().map(|known| ListedStemcell {
-        name: known.name.clone(),
-        version: known.version.clone(),
-        cid: known.cid.clone(),
-        cpi: known.cpi.clone(),
-        api_version: known.api_version,
-        in_use: known.id == state.current_stemcell_id,
-        kept: known.kept,
-        undeleted: cpi_answer(&state, known.handle()),
+    let mut stemcells: Vec<&StemcellRecord> = state.stemcells.iter().collect();
+    stemcells.sort_by_key(|stemcell| (&stemcell.name, &stemcell.version, &stemcell.cpi));
+    let listed = stemcells.into_iter().map(|stemcell| ListedStemcell {
+        name: stemcell.name.clone(),
+        version: stemcell.version.clone(),
+        cid: stemcell.cid.clone(),
+        cpi: stemcell.cpi.clone(),
+        api_version: stemcell.api_version,
+        in_use: stemcell.id == state.current_stemcell_id,
+        kept: stemcell.kept,
+        undeleted: cpi_answer(&state, stemcell.handle()),
     });
     Ok(listed.collect())
 }

@@ -276,7 +276,7 @@ fn supersede(
     old.retain(|old| old != handle);
     for old in old {
         executor.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
-        let used = executor.state().current_stemcell().is_some_and(|known| known.handle() == old);
+        let used = executor.state().current_stemcell().is_some_and(|current| current.handle() == old);
         if used && executor.state().vm_handle().is_some() {
             run.reporter.note(format!(
                 "the VM was created from stemcell {old}, so that stays until create-env replaces the VM"

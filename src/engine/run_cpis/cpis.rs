@@ -69,7 +69,7 @@ impl<'a> Cpis<'a> {
 
     /// Installs a CPI if needed, without asking it for `info`.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
-        let located = self.sources.locate(name, stage)?;
+        let located = self.sources.install(name, stage)?;
         self.located.borrow_mut().insert(name.map(str::to_owned), located);
         Ok(())
     }
@@ -95,7 +95,7 @@ impl<'a> Cpis<'a> {
         let located = self.located.borrow_mut().remove(&key);
         let located = match located {
             Some(located) => located,
-            None => self.sources.locate(name, stage)?,
+            None => self.sources.install(name, stage)?,
         };
         let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
         let connection = CpiConnection::open(

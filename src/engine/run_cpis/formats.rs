@@ -10,16 +10,18 @@ pub(crate) fn check_formats(
     cpi: Option<&[String]>,
     stemcell: &[String],
 ) -> Result<()> {
-    let known = cpi.filter(|known| !known.is_empty());
-    match (known, name) {
-        (Some(known), _) if stemcell.is_empty() || stemcell.iter().any(|format| known.contains(format)) => {
+    let formats = cpi.filter(|formats| !formats.is_empty());
+    match (formats, name) {
+        (Some(formats), _)
+            if stemcell.is_empty() || stemcell.iter().any(|format| formats.contains(format)) =>
+        {
             Ok(())
         }
-        (Some(known), name) => {
+        (Some(formats), name) => {
             let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
                 "{who} accepts the stemcell formats {}, but this stemcell has {}",
-                known.join(", "),
+                formats.join(", "),
                 stemcell.join(", ")
             ))
             .with_hint("use the stemcell for this IaaS"))

@@ -95,7 +95,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
         }
     };
     let sources = CpiSources::find(run, cpi_parts.parts())?;
-    let LocatedCpi { executable, context, installed, .. } = sources.locate(name, &opening)?;
+    let LocatedCpi { executable, context, installed, .. } = sources.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
             Some(CallRegistry::start(config, run.paths.work.join("registry.json").as_path().into())?)

@@ -174,7 +174,7 @@ pub enum Rejected {
     },
     /// Two resources would have the same handle.
     #[error("two {}s would have the CID {}", .0.kind(), .0.handle())]
-    SameName(Resource),
+    SameHandle(Resource),
     /// The change refers to a record that does not exist.
     #[error("no {what} '{name}' is on record")]
     Unknown {
@@ -327,8 +327,8 @@ impl State {
                 if !self.has_on_record(&resource) {
                     self.monopile.undeleted.push(Undeleted {
                         resource,
-                        cpi_message: reason,
-                        failed_at: began_at,
+                        message: reason,
+                        since: began_at,
                         not_found: false,
                     });
                 }
@@ -384,7 +384,7 @@ impl State {
                 }
                 self.monopile.vm = vm.map(|vm| VmRecord { cid: handle.cid.clone(), ..*vm });
                 self.current_vm_cid = Some(handle.cid.clone());
-                self.own_vm(handle);
+                self.record_vm_cpi(handle);
             }
             Change::Replaced(state) => *self = *state,
             Change::DeployBegun { in_place: true } => self.clear_deployment(),
@@ -461,7 +461,7 @@ impl State {
     }
 
     /// Records the CPI of the VM of this environment. Only the CID of the VM may be known.
-    fn own_vm(&mut self, handle: VmHandle) {
+    fn record_vm_cpi(&mut self, handle: VmHandle) {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);
         }
@@ -482,7 +482,7 @@ impl State {
             return Ok(renamed);
         }
         if self.disk(&renamed).is_some() {
-            return Err(Rejected::SameName(renamed.into()));
+            return Err(Rejected::SameHandle(renamed.into()));
         }
         let known = self.disks.iter_mut().find(|known| known.handle() == *disk);
         let known = known.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
@@ -503,7 +503,7 @@ impl State {
         for resource in self.resources().filter(|resource| resource.cpi() == from) {
             let same = resource.at_cpi(Some(to));
             if !matches!(same, Resource::Stemcell(_)) && self.has_on_record(&same) {
-                return Err(Rejected::SameName(same));
+                return Err(Rejected::SameHandle(same));
             }
         }
         let adopt = |cpi: &mut Option<String>| {
@@ -527,7 +527,7 @@ impl State {
         }
         let vm = self.vm_handle().filter(|vm| vm.cpi() == from);
         if let Some(vm) = vm {
-            self.own_vm(Handle::new(vm.cid, Some(to)));
+            self.record_vm_cpi(Handle::new(vm.cid, Some(to)));
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ fn suspects_stay_until_they_are_forgotten() {
     let mut state = State::new();
     let before = state.clone();
     let failed = Change::CreationFailed(Suspect {
-        what: ResourceKind::Vm,
+        kind: ResourceKind::Vm,
         request_id: "r".parse().unwrap(),
         cpi: Some("old".into()),
         agent_id: Some("a".into()),
@@ -105,7 +105,7 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
     state.apply(Change::DiskCreated(disk("disk-2"))).unwrap();
     assert_eq!(
         state.apply(update("disk-1", Some("disk-2"))),
-        Err(Rejected::SameName(Resource::Disk(handle("disk-2"))))
+        Err(Rejected::SameHandle(Resource::Disk(handle("disk-2"))))
     );
     for _ in 0..2 {
         state.apply(update("disk-1", Some("disk-3"))).unwrap();
@@ -120,7 +120,7 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
 
 fn undeleted(resource: Resource, not_found: bool) -> Change {
     let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
-    Change::DeletionFailed(Undeleted { resource, cpi_message: said, failed_at: since, not_found })
+    Change::DeletionFailed(Undeleted { resource, message: said, since, not_found })
 }
 
 fn recorded(state: &State) -> Option<&str> {
@@ -294,8 +294,8 @@ fn same_cid_of_two_cpis_is_two_resources() {
     let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
     let mark = Undeleted {
         resource: disk_of_a.clone().into(),
-        cpi_message: String::new(),
-        failed_at: String::new(),
+        message: String::new(),
+        since: String::new(),
         not_found: true,
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
@@ -346,7 +346,7 @@ fn renamed_cpi_keeps_its_resources() {
 
     of_cpi(&mut state, Some("c"));
     let before = state.clone();
-    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameName(_))));
+    assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameHandle(_))));
     assert_eq!(state, before);
 
     let mut bare = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };

@@ -15,7 +15,7 @@ use super::durations::Durations;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 use super::location::CpiLocation;
 use super::salted::{Leaves, VmPropertiesDigests};
-use super::storage::{BACKUP, Storage, VERSIONS};
+use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use crate::protocol::{
     Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
     cid_or_empty,
@@ -290,12 +290,11 @@ pub struct Undeleted {
     /// The resource, with the CPI of its record.
     #[serde(flatten)]
     pub resource: Resource,
-    /// The message of the CPI, without secrets.
+    /// The reason why it is to be deleted, such as the message of the CPI, without secrets.
     #[serde(rename = "said")]
-    pub cpi_message: String,
+    pub message: String,
     /// The time of the attempt, RFC 3339 UTC.
-    #[serde(rename = "since")]
-    pub failed_at: String,
+    pub since: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
@@ -306,7 +305,8 @@ pub struct Undeleted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
     /// The kind of resource.
-    pub what: ResourceKind,
+    #[serde(rename = "what")]
+    pub kind: ResourceKind,
     /// The id of the request, which CPIs write into their logs.
     pub request_id: RequestId,
     /// The name of the CPI that was called; `None` for the default CPI.
@@ -479,7 +479,7 @@ impl State {
 
     /// Like [`State::read`]. Also returns whether the state is stored as plain text or encrypted.
     pub(super) fn read_with_form(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
-        let found = storage.read("").map_err(|error| match error.kind() {
+        let found = storage.read(STATE).map_err(|error| match error.kind() {
             // The state is encrypted, but not for an identity of this run.
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)

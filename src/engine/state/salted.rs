@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn key_order_does_not_matter() {
-        let made = |cloud_properties| VmProperties { cloud_properties, ..VmProperties::default() };
-        let record = VmPropertiesDigests::of(&made(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
-        assert_eq!(record.differences(&made(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
-        let other = made(json!({"a": 1, "b": {"c": [2, 1], "d": 2}}));
+        let properties = |cloud_properties| VmProperties { cloud_properties, ..VmProperties::default() };
+        let record = VmPropertiesDigests::of(&properties(json!({"a": 1, "b": {"c": [1, 2], "d": 2}})));
+        assert_eq!(record.differences(&properties(json!({"b": {"d": 2, "c": [1, 2]}, "a": 1}))), []);
+        let other = properties(json!({"a": 1, "b": {"c": [2, 1], "d": 2}}));
         assert_eq!(record.differences(&other), [VmPropertiesPart::CloudProperties]);
     }
 

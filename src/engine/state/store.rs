@@ -4,7 +4,7 @@ use super::change::Change;
 use super::journal::Journal;
 use super::lock::{Holder, LockConflictHandler, StateLock};
 use super::records::State;
-use super::storage::{BACKUP, Storage, VERSIONS};
+use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
 use base::{Error, ErrorKind, Result};
@@ -163,7 +163,7 @@ impl Store {
                 .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.storage), error))
                 .context(what)?;
         }
-        self.storage.write("", &bytes).map_err(|error| {
+        self.storage.write(STATE, &bytes).map_err(|error| {
             let way = if self.storage.is_shared() {
                 "the bucket probably has the state before this change; make sure that it can be written, \
                  then run the same command again"
@@ -191,7 +191,7 @@ impl Store {
             .remove_folder(VERSIONS)
             .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.storage), error))?;
         let backup = self.storage.keeps_backup().then_some(BACKUP);
-        for document in backup.into_iter().chain([""]) {
+        for document in backup.into_iter().chain([STATE]) {
             self.storage.remove(document).map_err(|error| {
                 Error::io(format!("removing '{}'", self.storage.location_of(document)), error)
             })?;

@@ -82,7 +82,7 @@ fn look_alike(one: &Suspect, other: &Suspect) -> bool {
         Some(_) => None,
         None => Some(suspect.description.clone()),
     };
-    one.what == other.what && one.cpi == other.cpi && look(one) == look(other)
+    one.kind == other.kind && one.cpi == other.cpi && look(one) == look(other)
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
 
     fn suspect(id: &str, agent_id: Option<&str>, description: &str, cpi: Option<&str>) -> Suspect {
         Suspect {
-            what: if agent_id.is_some() { ResourceKind::Vm } else { ResourceKind::Disk },
+            kind: if agent_id.is_some() { ResourceKind::Vm } else { ResourceKind::Disk },
             request_id: id.parse().unwrap(),
             cpi: cpi.map(str::to_owned),
             agent_id: agent_id.map(str::to_owned),

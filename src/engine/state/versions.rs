@@ -5,7 +5,7 @@ use std::io;
 use std::time::SystemTime;
 
 use super::records::State;
-use super::storage::{BACKUP, Storage, VERSIONS};
+use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use base::{Error, Result};
 
 /// The number of versions that are kept.
@@ -47,7 +47,7 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
-    let found = storage.read("")?.ok_or(io::ErrorKind::NotFound)?;
+    let found = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
     if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {

@@ -37,7 +37,7 @@ impl Default for Limits {
     }
 }
 
-/// Returns the number of the signal that interrupted the run, if there was one.
+/// Returns the signal that interrupted the run, if any.
 pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// The number of steps after which time and signals are checked again. That many take about a millisecond.

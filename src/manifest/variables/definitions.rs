@@ -92,9 +92,9 @@ impl Definition {
                 kind_with_article(node)
             )));
         }
-        let name = text(node, "name")?
+        let name = string_value(node, "name")?
             .ok_or_else(|| Error::invalid(format!("{location}: an entry of 'variables' has no 'name'")))?;
-        let update_mode = match text(node, "update_mode")?.as_deref() {
+        let update_mode = match string_value(node, "update_mode")?.as_deref() {
             // `overwrite` would generate a new value on every run, which is useful only with a config server.
             None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
             Some("converge") => UpdateMode::Converge,
@@ -106,7 +106,7 @@ impl Definition {
             }
         };
         Ok(Definition {
-            kind: text(node, "type")?.filter(|kind| !kind.is_empty()),
+            kind: string_value(node, "type")?.filter(|kind| !kind.is_empty()),
             options: node.get("options").filter(|options| !options.is_null()).cloned(),
             update_mode,
             position: node.position.clone(),
@@ -116,7 +116,7 @@ impl Definition {
     }
 }
 
-fn text(node: &Node, key: &str) -> Result<Option<String>> {
+fn string_value(node: &Node, key: &str) -> Result<Option<String>> {
     match node.get(key) {
         None => Ok(None),
         Some(value) => match &value.data {

@@ -155,9 +155,9 @@ impl<'a> Resolver<'a> {
                     )));
                 }
                 self.making.push(name.to_owned());
-                let made = self.generate_value(definition, &kind, stored);
+                let value = self.generate_value(definition, &kind, stored);
                 self.making.pop();
-                made.context(|| cannot_be_generated(definition))
+                value.context(|| cannot_be_generated(definition))
             }
             (stored, _) => Ok(stored),
         }

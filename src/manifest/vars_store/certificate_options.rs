@@ -88,11 +88,11 @@ impl CertificateOptions {
         let (dns_names, addresses) = alternative_names(get("alternative_names"))?;
         let parsed = CertificateOptions {
             common_name: get("common_name")
-                .map(|value| text("common_name", value))
+                .map(|value| string_value("common_name", value))
                 .transpose()?
                 .filter(|name| !name.is_empty()),
             organization: get("organization")
-                .map(|value| text("organization", value))
+                .map(|value| string_value("organization", value))
                 .transpose()?
                 .filter(|name| !name.is_empty())
                 .unwrap_or_else(|| DEFAULT_ORGANIZATION.to_owned()),
@@ -165,7 +165,7 @@ fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
     ))
 }
 
-fn text(name: &str, value: &Node) -> Result<String> {
+fn string_value(name: &str, value: &Node) -> Result<String> {
     match &value.data {
         Data::String(text) => Ok(text.clone()),
         Data::Int(number) => Ok(number.to_string()),
@@ -182,7 +182,7 @@ fn flag(value: &Node) -> Result<bool> {
 fn ca(value: &Node) -> Result<Option<CaReference>> {
     match &value.data {
         Data::Map(_) => Ok(Some(CaReference::Value(value.clone()))),
-        _ => Ok(Some(text("ca", value)?).filter(|name| !name.is_empty()).map(CaReference::Name)),
+        _ => Ok(Some(string_value("ca", value)?).filter(|name| !name.is_empty()).map(CaReference::Name)),
     }
 }
 
@@ -196,7 +196,7 @@ fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
 fn alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)> {
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
     for item in list("alternative_names", value)? {
-        let name = text("alternative_names", item)?;
+        let name = string_value("alternative_names", item)?;
         match name.parse::<IpAddr>() {
             Ok(address) => addresses.push(address.to_canonical()),
             Err(_) if name.is_ascii() => names.push(name),
@@ -216,7 +216,7 @@ fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
     list("extended_key_usage", value)?
         .iter()
         .map(|item| {
-            let name = text("extended_key_usage", item)?;
+            let name = string_value("extended_key_usage", item)?;
             if EXTENDED_KEY_USAGES.iter().any(|(known, _)| *known == name) {
                 return Ok(name);
             }
@@ -236,7 +236,7 @@ fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
     }
     let mut bits = 0;
     for item in list("key_usage", value)? {
-        let name = text("key_usage", item)?;
+        let name = string_value("key_usage", item)?;
         match KEY_USAGES.iter().position(|known| *known == name) {
             Some(bit) => bits |= 1 << bit,
             None => {

@@ -186,18 +186,18 @@ impl KeyPool {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
         let queue = parking_lot::Mutex::new(sizes);
         let next = || queue.lock().pop();
-        let made = std::thread::scope(|scope| {
+        let keys = std::thread::scope(|scope| {
             let work = || {
-                let mut made = Vec::new();
+                let mut keys = Vec::new();
                 while let Some(size) = next() {
-                    made.push((size, RsaKey::generate(size)));
+                    keys.push((size, RsaKey::generate(size)));
                 }
-                made
+                keys
             };
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
             workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect::<Vec<_>>()
         });
-        for (size, key) in made {
+        for (size, key) in keys {
             if let Ok(key) = key {
                 self.ready.entry(size).or_default().push(key);
             }

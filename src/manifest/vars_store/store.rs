@@ -67,7 +67,7 @@ impl VarsStore {
         let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
         })?;
-        let root = yaml::load(&files::text(bytes, &self.path, "vars store")?, &self.path)?;
+        let root = yaml::load(&files::utf8_text(bytes, &self.path, "vars store")?, &self.path)?;
         self.values = match root.data {
             Data::Map(map) => map,
             Data::Null => Mapping::new(),

@@ -42,12 +42,12 @@ pub(super) struct Supervisor {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SupervisorState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SupervisorState {
     services: Vec<Service>,
     /// True after the `stop` action has stopped all services.
     stopped: bool,
@@ -68,7 +68,7 @@ impl Supervisor {
         state.stopped = supervisor.dir.join("stopped").exists();
         match supervisor.load() {
             Ok(services) => state.services = services,
-            Err(error) => tracing::error!(error = %super::message(&error), "resuming the jobs failed"),
+            Err(error) => tracing::error!(error = %super::error_text(&error), "resuming the jobs failed"),
         }
         let active = resume && monitored && !state.stopped;
         for service in &mut state.services {
@@ -257,7 +257,8 @@ impl Supervisor {
                 .filter_map(|(name, thread)| match thread.join() {
                     Ok(Ok(())) => None,
                     Ok(Err(error)) => {
-                        tracing::error!(name, error = %super::message(&error), "stopping a service failed");
+                        let error = super::error_text(&error);
+                        tracing::error!(name, %error, "stopping a service failed");
                         Some(name.clone())
                     }
                     Err(_) => Some(name.clone()),
@@ -315,12 +316,12 @@ impl Supervisor {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SupervisorState> {
         self.shared.state.lock()
     }
 }
 
-impl State {
+impl SupervisorState {
     /// Checks all services and starts processes that are due. Returns true if a change is expected soon.
     fn tick(&mut self) -> bool {
         for index in 0..self.services.len() {

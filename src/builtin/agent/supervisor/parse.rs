@@ -14,7 +14,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One `check process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct ProcessSpec {
     /// The name of the process, unique on the VM.
     pub name: String,
     /// The absolute path of its pid file.
@@ -48,7 +48,7 @@ struct Token {
 }
 
 /// Parses one control file. `source` is its name for errors.
-pub(super) fn parse(text: &str, source: &str) -> Result<Vec<Process>> {
+pub(super) fn parse(text: &str, source: &str) -> Result<Vec<ProcessSpec>> {
     Parser { tokens: tokens(text, source)?, next: 0, source }.file()
 }
 
@@ -103,10 +103,10 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn file(mut self) -> Result<Vec<Process>> {
-        let mut processes: Vec<Process> = Vec::new();
+    fn file(mut self) -> Result<Vec<ProcessSpec>> {
+        let mut processes: Vec<ProcessSpec> = Vec::new();
         // `None` before the first check, and inside a check that is ignored.
-        let mut current: Option<Process> = None;
+        let mut current: Option<ProcessSpec> = None;
         while let Some(token) = self.take() {
             let word = if token.quoted { String::new() } else { token.text.to_ascii_lowercase() };
             match word.as_str() {
@@ -143,7 +143,7 @@ impl Parser<'_> {
         Ok(processes)
     }
 
-    fn check(&mut self, line: usize) -> Result<Option<Process>> {
+    fn check(&mut self, line: usize) -> Result<Option<ProcessSpec>> {
         let kind = self.word(line, "the type of the check")?;
         let name = self.word(line, "the name of the check")?;
         if !kind.eq_ignore_ascii_case("process") {
@@ -163,7 +163,7 @@ impl Parser<'_> {
                 &format!("the pidfile '{pidfile}' of process '{name}' is not an absolute path"),
             ));
         }
-        Ok(Some(Process { name, pidfile, start: None, stop: None, depends: Vec::new() }))
+        Ok(Some(ProcessSpec { name, pidfile, start: None, stop: None, depends: Vec::new() }))
     }
 
     fn program(&mut self) -> Result<Program> {

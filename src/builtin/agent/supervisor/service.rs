@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::dirs;
 use super::super::process::{ending, spawn};
-use super::parse::{Process, Program};
+use super::parse::{ProcessSpec, Program};
 use super::proc::{self, ProcessId};
 use base::{Error, Result};
 
@@ -27,7 +27,7 @@ const HEALTHY_PERIOD: Duration = Duration::from_secs(60);
 /// One supervised process with its state.
 pub(super) struct Service {
     /// The entry in the monit file.
-    pub spec: Process,
+    pub spec: ProcessSpec,
     /// True if the supervisor starts and restarts the process.
     pub monitored: bool,
     /// The current phase.
@@ -77,7 +77,7 @@ impl Wake for NoWake {
 
 impl Service {
     /// Creates a service that is down and not monitored.
-    pub(super) fn new(spec: Process) -> Self {
+    pub(super) fn new(spec: ProcessSpec) -> Self {
         Service { spec, monitored: false, phase: Phase::Down, failures: 0 }
     }
 
@@ -200,7 +200,7 @@ impl Service {
                 self.phase = Phase::Launched { at: Instant::now(), exit };
             }
             Err(error) => {
-                let error = super::super::message(&error);
+                let error = super::super::error_text(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failures = self.failures.saturating_add(1);
                 let wait = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);

@@ -46,7 +46,7 @@ struct Request<'a> {
 /// An answer: an error, or a result, which is null for most operations.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct ProgramAnswer {
     #[serde(default)]
     result: Value,
     error: Option<String>,
@@ -90,7 +90,7 @@ impl Command {
         };
         // Only the answer counts, not the exit status. The error does not quote the answer, which may contain
         // a login.
-        let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|_| {
+        let answer: ProgramAnswer = serde_json::from_slice(&output.stdout).map_err(|_| {
             failed(&format!("its answer is not a JSON object with `result` or `error` ({})", output.status))
         })?;
         match answer.error {

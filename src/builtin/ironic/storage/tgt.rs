@@ -96,18 +96,18 @@ impl Tgt {
     fn make(&self, volume: &VolumeName, fill: impl FnOnce(&Path) -> CpiResult<()>) -> CpiResult<()> {
         let path = self.path(volume);
         let partial = path.with_extension("partial");
-        let made = fill(&partial).and_then(|()| {
+        let outcome = fill(&partial).and_then(|()| {
             File::open(&partial)
                 .and_then(|file| file.sync_all())
                 .and_then(|()| fs::rename(&partial, &path))
                 .and_then(|()| durable::sync_parent(&path))
                 .map_err(|error| CpiFailure::io(format_args!("writing volume '{volume}'"), error))
         });
-        if made.is_err() {
+        if outcome.is_err() {
             // If this fails, the next call removes the file.
             let _ = fs::remove_file(&partial);
         }
-        made
+        outcome
     }
 
     /// Runs tgtadm and returns its output. `what` is a gerund for errors.

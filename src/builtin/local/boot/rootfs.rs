@@ -105,10 +105,10 @@ impl Rootfs {
     /// a link, which would lead out of the tree until the tree becomes `/`.
     fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
         let mut walked = self.root.clone();
-        let mut made = false;
+        let mut is_new = false;
         for part in path.split('/') {
             walked.push(part);
-            made = match fs::create_dir(&walked) {
+            is_new = match fs::create_dir(&walked) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
                 Err(error) => return Err(format!("creating '/{path}' for the VM failed: {error}")),
@@ -120,7 +120,7 @@ impl Rootfs {
                 ));
             }
         }
-        if let Some(mode) = mode.filter(|_| made) {
+        if let Some(mode) = mode.filter(|_| is_new) {
             fs::set_permissions(&walked, Permissions::from_mode(mode))
                 .map_err(|error| format!("setting the mode of '/{path}' for the VM failed: {error}"))?;
         }

@@ -94,7 +94,7 @@ fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     let short = version.get(..12).unwrap_or(version);
     let what = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
     let name = &package.package.name;
-    stage.reporter().timed(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
+    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
 }
 
 /// The work of building one package.
@@ -119,12 +119,12 @@ impl Build<'_, '_> {
             .map(|dependency| self.package_store.slot(dependency))
             .collect();
         self.slot.begin(&dependencies)?;
-        let made = if self.package.package.compiled_for.is_some() {
+        let installed = if self.package.package.compiled_for.is_some() {
             self.unpack(&self.slot.target, true)
         } else {
             self.compile()
         };
-        made.inspect_err(|_| {
+        installed.inspect_err(|_| {
             if !self.compile_settings.keep_work {
                 self.slot.discard();
             }

@@ -194,7 +194,7 @@ fn tasks(needed: &[NeededPackage<'_>]) -> Vec<Task> {
         .iter()
         .enumerate()
         .map(|(index, package)| Task {
-            after: package.dependencies.clone(),
+            dependencies: package.dependencies.clone(),
             priority: dependents(index) as u64,
             lane: Lane::Work,
         })

@@ -115,9 +115,9 @@ impl<'a> CheckContext<'a> {
         asked.map_err(|error| name_cpi(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
-        let timeout = self.request.deploy.agent_timeout;
+        let timeout = self.request.deploy.boot_timeout;
         let tunnel =
-            self.registry.as_ref().and_then(|known| known.begin(self.probe.executor.state(), timeout));
+            self.registry.as_ref().and_then(|registry| registry.begin(self.probe.executor.state(), timeout));
         self.probe.agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
         drop(tunnel);
         self.check_own()?;
@@ -137,7 +137,7 @@ impl<'a> CheckContext<'a> {
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own()?;
         self.jobs().stop(None, StopReason::Stop, stage)?;
-        let timeout = self.request.deploy.agent_timeout;
+        let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
             let (deployment, probe) = (self.deployment, &mut self.probe);
             let why = "it is not attached (cloud-check)";

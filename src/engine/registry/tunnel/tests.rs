@@ -189,7 +189,7 @@ fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) 
 #[test]
 fn every_key_format_opens_the_tunnel() {
     let mut sshd = Sshd::prepare("");
-    let made: [(&str, &str, Option<&str>); 9] = [
+    let keys: [(&str, &str, Option<&str>); 9] = [
         ("a", "ssh-keygen -q -t ed25519 -N '' -f a", None),
         ("b", "ssh-keygen -q -t ed25519 -N hushed -f b", Some("hushed")),
         ("c", "ssh-keygen -q -t rsa -b 2048 -N '' -f c", None),
@@ -204,12 +204,12 @@ fn every_key_format_opens_the_tunnel() {
             None,
         ),
     ];
-    for (_, script, _) in made {
+    for (_, script, _) in keys {
         shell(sshd.directory.path(), script);
     }
     shell(sshd.directory.path(), "cat *.pub > authorized");
     sshd.start();
-    for (name, script, passphrase) in made {
+    for (name, script, passphrase) in keys {
         let ends = Ends::new();
         let tunnel = ends.open(sshd.server(name, passphrase), LONG);
         let (outcome, problems, key) = wait(&tunnel);
@@ -219,7 +219,7 @@ fn every_key_format_opens_the_tunnel() {
         assert_eq!(ends.ask(), "THROUGH\n", "{script}");
     }
     let log = std::fs::read_to_string(sshd.key("log")).unwrap();
-    assert_eq!(log.matches("Accepted publickey").count(), made.len(), "{log}");
+    assert_eq!(log.matches("Accepted publickey").count(), keys.len(), "{log}");
     assert_eq!(
         SshKey::parse(&std::fs::read_to_string(sshd.key("b")).unwrap(), None).unwrap_err(),
         KeyError::Encrypted

@@ -43,7 +43,7 @@ impl<'a> ResolvedEntry<'a> {
     }
 
     /// Installs the CPI if needed, with its own files below `root`.
-    pub(super) fn locate(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
+    pub(super) fn install(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = sources.inputs.provider;
         match &self.entry_kind {
@@ -71,10 +71,10 @@ impl<'a> ResolvedEntry<'a> {
         }
     }
 
-    /// Checks it like [`Self::locate`], but compiles no packages.
+    /// Checks it like [`Self::install`], but compiles no packages.
     pub(super) fn check(&self, sources: &CpiSources<'_>, root: &Path, stage: &Stage) -> Result<()> {
         let EntryKind::Job(job) = &self.entry_kind else {
-            return self.locate(sources, root, stage).map(drop);
+            return self.install(sources, root, stage).map(drop);
         };
         let wanted = jobs::of_type(job, &sources.inputs)?;
         jobs::check(sources, &wanted, &self.job_properties(sources.inputs.provider), root, stage)

@@ -67,17 +67,17 @@ impl<'a> CpiSources<'a> {
     }
 
     /// Installs a CPI if needed. No name means the default CPI.
-    pub(crate) fn locate(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
+    pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
         match name {
             None => self.default_cpi(&self.default_root(), stage),
             Some(name) => {
                 let (entry, root) = self.entry(name)?;
-                entry.locate(self, &root, stage)
+                entry.install(self, &root, stage)
             }
         }
     }
 
-    /// Checks a CPI like [`Self::locate`], but compiles no packages.
+    /// Checks a CPI like [`Self::install`], but compiles no packages.
     pub(crate) fn check(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
         let provider = self.inputs.provider;
         match (name, &provider.cpi) {
@@ -90,7 +90,7 @@ impl<'a> CpiSources<'a> {
                 jobs::check(self, &wanted, &provider.properties, &self.default_root(), stage)
             }
             (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => {
-                self.locate(None, stage).map(drop)
+                self.install(None, stage).map(drop)
             }
         }
     }

@@ -13,8 +13,8 @@
 
 use super::explorer::System;
 use super::world::{
-    AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, ModelRecord, ModelState, Owner, Phase,
-    Process, RUNS, Run, small,
+    AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState, Owner,
+    Phase, RUNS, Run, small,
 };
 use super::{
     Conclusion, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, conclusions,
@@ -66,7 +66,7 @@ pub(super) struct Model {
 /// A transition. The numbers are those of the run and of the call.
 #[derive(Debug, Clone, Copy)]
 #[expect(dead_code, reason = "the fields are printed")]
-pub(super) enum Action {
+pub(super) enum ModelAction {
     TakeLock { run: usize },
     TakeLockToForget { run: usize },
     Fence { run: usize },
@@ -109,8 +109,8 @@ impl Model {
         let (mut prepared, mut answer) = (FileState::Missing, FileState::Missing);
         match call.file {
             AnswerFile::Missing => {}
-            AnswerFile::Prepared => prepared = state_of(call.is_held || call.process == Process::Forked),
-            AnswerFile::Answer => answer = state_of(call.process == Process::Running),
+            AnswerFile::Prepared => prepared = state_of(call.is_held || call.process == CpiProcess::Forked),
+            AnswerFile::Answer => answer = state_of(call.process == CpiProcess::Running),
         }
         let evidence = if self.is_local(call, run) {
             Evidence::Files { prepared, answer }
@@ -123,7 +123,7 @@ impl Model {
     }
 
     /// Returns the outcome of an open call for a run that recovers it, or `None` while the run has to wait.
-    fn found(&self, state: &ModelState, run: usize, number: usize) -> Option<Outcome> {
+    fn recovered_outcome(&self, state: &ModelState, run: usize, number: usize) -> Option<Outcome> {
         let call = &state.calls[number];
         match self.progress(call, run) {
             Progress::Pending => None,
@@ -209,11 +209,11 @@ impl Model {
     }
 
     /// Lists the next transitions of a run: it creates, deletes or resizes the VM, or ends.
-    fn plan(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+    fn plan(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
         let view = state.runs[run].view;
         let mut ended = *state;
         ended.runs[run].phase = Phase::Ending;
-        transitions.push((Action::End { run }, ended));
+        transitions.push((ModelAction::End { run }, ended));
         let calls = &state.calls[..self.calls];
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
         let kind = match view.vm.first() {
@@ -224,10 +224,10 @@ impl Model {
         let mut next = *state;
         next.calls[call] = Call { kind, by: small(run), ..Call::default() };
         next.runs[run].phase = Phase::Preparing(small(call), 0);
-        transitions.push((Action::Plan { run, call }, next));
+        transitions.push((ModelAction::Plan { run, call }, next));
     }
 
-    fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+    fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
         if state.owner != Owner::None && !state.has_lapsed {
             return;
         }
@@ -235,23 +235,23 @@ impl Model {
         next.is_unfenced = (self.table.must_fence)(state.has_lapsed);
         next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
         (next.owner, next.has_lapsed) = (Owner::Run(small(run)), false);
-        transitions.push((Action::TakeLock { run }, next));
+        transitions.push((ModelAction::TakeLock { run }, next));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
-            && state.calls.iter().all(|call| call.process == Process::None);
+            && state.calls.iter().all(|call| call.process == CpiProcess::None);
         if is_quiet && state.calls.iter().any(|call| call.intent) {
             next.runs[run].forgets = true;
-            transitions.push((Action::TakeLockToForget { run }, next));
+            transitions.push((ModelAction::TakeLockToForget { run }, next));
         }
     }
 
     /// Lists the steps of a run.
-    fn act(&self, state: &ModelState, run: usize, transitions: &mut Vec<(Action, ModelState)>) {
+    fn act(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
         let mut next = *state;
         match state.runs[run].phase {
             Phase::Off => self.take_lock(state, run, transitions),
             Phase::Fencing if !self.has_lock(state, run) => {
                 next.runs[run].phase = Phase::Ending;
-                transitions.push((Action::LockIsLost { run }, next));
+                transitions.push((ModelAction::LockIsLost { run }, next));
             }
             Phase::Fencing => {
                 next.runs[run].phase = Phase::Reading;
@@ -259,7 +259,7 @@ impl Model {
                 for (other, stale) in next.runs.iter_mut().enumerate() {
                     stale.is_stale |= other != run && stale.phase.has_read();
                 }
-                transitions.push((Action::Fence { run }, next));
+                transitions.push((ModelAction::Fence { run }, next));
             }
             Phase::Reading => {
                 let me = &mut next.runs[run];
@@ -268,7 +268,7 @@ impl Model {
                 for call in next.calls.iter_mut().filter(|call| !call.intent && self.is_local(call, run)) {
                     call.file = AnswerFile::Missing;
                 }
-                transitions.push((Action::ReadState { run }, next));
+                transitions.push((ModelAction::ReadState { run }, next));
             }
             Phase::Listing => {
                 let me = &mut next.runs[run];
@@ -276,7 +276,7 @@ impl Model {
                 for number in (0..CALLS).filter(|&number| state.calls[number].intent) {
                     me.open = me.open.with(number);
                 }
-                transitions.push((Action::ReadJournal { run }, next));
+                transitions.push((ModelAction::ReadJournal { run }, next));
             }
             Phase::Recovering if state.runs[run].open == CallSet::default() => {
                 self.plan(state, run, transitions);
@@ -284,26 +284,26 @@ impl Model {
             // The calls are taken in any order, because their numbers do not show which one is the oldest.
             Phase::Recovering => {
                 for call in (0..CALLS).filter(|&call| state.runs[run].open.has(call)) {
-                    let Some(outcome) = self.found(state, run, call) else { continue };
+                    let Some(outcome) = self.recovered_outcome(state, run, call) else { continue };
                     next.runs[run].phase = Phase::Concluding(small(call), outcome, 0);
-                    transitions.push((Action::Examine { run, call, outcome }, next));
+                    transitions.push((ModelAction::Examine { run, call, outcome }, next));
                 }
             }
             Phase::Preparing(call, step) => self.prepare(state, run, call, step, transitions),
             Phase::Waiting(number) => {
                 let call = &state.calls[usize::from(number)];
                 let outcome = match call.process {
-                    Process::None if !call.is_made => Outcome::NeverStarted,
+                    CpiProcess::None if !call.is_made => Outcome::NeverStarted,
                     // The answer file is gone.
-                    Process::None if call.file != AnswerFile::Answer => Outcome::Unknown,
-                    Process::None => outcome_of(call),
-                    Process::Forked => return,
-                    Process::Running => Outcome::AtWork,
+                    CpiProcess::None if call.file != AnswerFile::Answer => Outcome::Unknown,
+                    CpiProcess::None => outcome_of(call),
+                    CpiProcess::Forked => return,
+                    CpiProcess::Running => Outcome::AtWork,
                 };
                 next.runs[run].phase = Phase::Concluding(number, outcome, 0);
                 let action = match outcome {
-                    Outcome::AtWork => Action::StopWaiting { run },
-                    _ => Action::Examine { run, call: number.into(), outcome },
+                    Outcome::AtWork => ModelAction::StopWaiting { run },
+                    _ => ModelAction::Examine { run, call: number.into(), outcome },
                 };
                 transitions.push((action, next));
             }
@@ -312,7 +312,7 @@ impl Model {
             }
             Phase::Ending => {
                 self.vanish(&mut next, run, false);
-                transitions.push((Action::End { run }, next));
+                transitions.push((ModelAction::End { run }, next));
             }
         }
     }
@@ -324,25 +324,25 @@ impl Model {
         run: usize,
         number: u8,
         step: u8,
-        transitions: &mut Vec<(Action, ModelState)>,
+        transitions: &mut Vec<(ModelAction, ModelState)>,
     ) {
         let mut next = *state;
         let call = &mut next.calls[usize::from(number)];
         next.runs[run].phase = Phase::Preparing(number, step + 1);
         let Some(&step) = self.table.preparations.get(usize::from(step)) else {
-            (call.is_held, call.process) = (false, Process::Forked);
+            (call.is_held, call.process) = (false, CpiProcess::Forked);
             next.runs[run].phase = Phase::Waiting(number);
-            transitions.push((Action::Fork { run, call: number.into() }, next));
+            transitions.push((ModelAction::Fork { run, call: number.into() }, next));
             return;
         };
-        let mut action = Action::Prepare { run, call: number.into(), step };
+        let mut action = ModelAction::Prepare { run, call: number.into(), step };
         match step {
             Preparation::Announce => call.intent = true,
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
                 if state.owner != Owner::Run(small(run)) {
                     next.runs[run].phase = Phase::Ending;
-                    action = Action::LockIsLost { run };
+                    action = ModelAction::LockIsLost { run };
                 }
             }
         }
@@ -355,7 +355,7 @@ impl Model {
         state: &ModelState,
         run: usize,
         (number, outcome, step): (u8, Outcome, u8),
-        transitions: &mut Vec<(Action, ModelState)>,
+        transitions: &mut Vec<(ModelAction, ModelState)>,
     ) {
         let call = usize::from(number);
         let kind = state.calls[call].kind;
@@ -372,16 +372,16 @@ impl Model {
         if step != Conclusion::StayOpen && !is_checked {
             if !self.has_lock(state, run) {
                 next.runs[run].phase = Phase::Ending;
-                return transitions.push((Action::LockIsLost { run }, next));
+                return transitions.push((ModelAction::LockIsLost { run }, next));
             }
             if self.is_shared() {
                 next.runs[run].phase = state.runs[run].phase;
                 next.runs[run].is_checked = true;
-                return transitions.push((Action::CheckLease { run }, next));
+                return transitions.push((ModelAction::CheckLease { run }, next));
             }
         }
         next.runs[run].is_checked = false;
-        let mut action = Action::Conclude { run, call, step };
+        let mut action = ModelAction::Conclude { run, call, step };
         let is_written = match step {
             Conclusion::Record => {
                 view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
@@ -404,30 +404,30 @@ impl Model {
         };
         if !is_written {
             next.runs[run].phase = Phase::Ending;
-            action = Action::WriteIsRefused { run };
+            action = ModelAction::WriteIsRefused { run };
         }
         transitions.push((action, next));
     }
 
     /// Lists the steps of CPI processes.
-    fn run_cpis(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn run_cpis(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for call in 0..CALLS {
             let mut next = *state;
             match state.calls[call].process {
-                Process::None => {}
-                Process::Forked => {
-                    next.calls[call].process = Process::None;
-                    transitions.push((Action::ForkDies { call }, next));
+                CpiProcess::None => {}
+                CpiProcess::Forked => {
+                    next.calls[call].process = CpiProcess::None;
+                    transitions.push((ModelAction::ForkDies { call }, next));
                     // A process that cannot rename its file ends.
                     if state.calls[call].file == AnswerFile::Prepared {
                         let this = &mut next.calls[call];
-                        (this.file, this.process) = (AnswerFile::Answer, Process::Running);
+                        (this.file, this.process) = (AnswerFile::Answer, CpiProcess::Running);
                         this.is_made = true;
                         check_start(&mut next, call);
-                        transitions.push((Action::BecomeCpi { call }, next));
+                        transitions.push((ModelAction::BecomeCpi { call }, next));
                     }
                 }
-                Process::Running => {
+                CpiProcess::Running => {
                     for (made, content, answer) in [
                         (true, AnswerContent::Result, "result"),
                         (true, AnswerContent::Error, "error"),
@@ -438,7 +438,7 @@ impl Model {
                     ] {
                         let mut next = *state;
                         let this = &mut next.calls[call];
-                        this.process = Process::None;
+                        this.process = CpiProcess::None;
                         if this.file == AnswerFile::Answer {
                             this.content = content;
                         }
@@ -447,7 +447,7 @@ impl Model {
                             CallKind::Resize(target) => next.calls[usize::from(target)].is_resized |= made,
                             CallKind::Create | CallKind::Unused | CallKind::Over => this.is_alive = made,
                         }
-                        transitions.push((Action::CpiEnds { call, made, answer }, next));
+                        transitions.push((ModelAction::CpiEnds { call, made, answer }, next));
                     }
                 }
             }
@@ -455,17 +455,17 @@ impl Model {
     }
 
     /// Lists the steps of keepers.
-    fn run_keepers(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn run_keepers(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for (run, keeper) in state.keepers.iter().enumerate() {
             let Some(unpublished) = *keeper else { continue };
             let mut next = *state;
             next.keepers[run] = None;
-            transitions.push((Action::KeeperDies { run }, next));
+            transitions.push((ModelAction::KeeperDies { run }, next));
             if unpublished == CallSet::default() {
                 if state.owner == Owner::Gone(small(run)) {
                     self.give_back(&mut next, run);
                 }
-                transitions.push((Action::KeeperEnds { run }, next));
+                transitions.push((ModelAction::KeeperEnds { run }, next));
             }
             for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
                 if self.progress(&state.calls[call], run) == Progress::Pending {
@@ -474,29 +474,29 @@ impl Model {
                 let mut next = *state;
                 next.keepers[run] = Some(unpublished.without(call));
                 next.calls[call].is_published = state.calls[call].intent;
-                transitions.push((Action::KeeperPublishes { run, call }, next));
+                transitions.push((ModelAction::KeeperPublishes { run, call }, next));
             }
         }
     }
 
     /// Lists the transitions of the lock that no run causes.
-    fn meddle(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn meddle(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         if state.owner == Owner::None {
             return;
         }
         let mut next = *state;
         (next.owner, next.has_lapsed, next.is_unfenced) = (Owner::None, false, false);
         next.is_removed = self.is_shared();
-        transitions.push((Action::OperatorRemovesLock, next));
+        transitions.push((ModelAction::OperatorRemovesLock, next));
         if !self.is_shared() {
             return;
         }
         let mut next = *state;
         next.has_lapsed = !state.has_lapsed;
         if next.has_lapsed {
-            transitions.push((Action::LeaseLapses, next));
+            transitions.push((ModelAction::LeaseLapses, next));
         } else {
-            transitions.push((Action::LeaseIsRenewed, next));
+            transitions.push((ModelAction::LeaseIsRenewed, next));
         }
     }
 }
@@ -530,7 +530,7 @@ fn check_start(state: &mut ModelState, number: usize) {
 
 impl System for Model {
     type State = ModelState;
-    type Action = Action;
+    type Action = ModelAction;
 
     fn key(&self, state: &ModelState) -> u128 {
         state.key().min(state.with_runs_swapped().key())
@@ -545,13 +545,13 @@ impl System for Model {
         start
     }
 
-    fn next(&self, state: &ModelState, transitions: &mut Vec<(Action, ModelState)>) {
+    fn next(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         for run in 0..RUNS {
             self.act(state, run, transitions);
             if state.runs[run].phase != Phase::Off {
                 let mut next = *state;
                 self.vanish(&mut next, run, true);
-                transitions.push((Action::Kill { run }, next));
+                transitions.push((ModelAction::Kill { run }, next));
             }
         }
         self.run_cpis(state, transitions);
@@ -576,7 +576,7 @@ impl System for Model {
 
     fn is_settled(&self, state: &ModelState) -> bool {
         state.runs.iter().all(|run| run.phase == Phase::Off)
-            && state.calls.iter().all(|call| call.process == Process::None && !call.intent)
+            && state.calls.iter().all(|call| call.process == CpiProcess::None && !call.intent)
             && (state.owner == Owner::None || state.has_lapsed)
     }
 }

@@ -55,7 +55,7 @@ pub(super) enum CallKind {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Process {
+pub(super) enum CpiProcess {
     #[default]
     None,
     /// Forked from the run, and not yet the CPI.
@@ -92,7 +92,7 @@ pub(super) struct Call {
     pub(super) file: AnswerFile,
     /// True if the run holds the lock of the prepared file.
     pub(super) is_held: bool,
-    pub(super) process: Process,
+    pub(super) process: CpiProcess,
     /// True once the process became the CPI.
     pub(super) is_made: bool,
     pub(super) content: AnswerContent,
@@ -410,7 +410,7 @@ impl ModelState {
         for number in 0..CALLS {
             let busy = |run: &Run| run.phase.call() == Some(number) || run.open.has(number);
             let call = self.calls[number];
-            if call.intent || call.process != Process::None || self.runs.iter().any(busy) {
+            if call.intent || call.process != CpiProcess::None || self.runs.iter().any(busy) {
                 continue;
             }
             let Call { kind, is_alive, is_resized, .. } = call;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::STATE;
 use super::bucket_client::{BucketClient, WriteCondition};
 use super::lease::Lease;
 use super::settings::BucketSettings;
@@ -140,7 +141,7 @@ pub fn run_keeper() -> Result<()> {
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.owner, &instructions.calls))
-        .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url("")), error))?;
+        .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
     let mut kept = Ok(());
     for call in calls {
         let published =

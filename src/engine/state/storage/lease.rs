@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::LOCK;
 use super::bucket_client::{BucketClient, Object, WriteCondition, WriteOutcome};
 use super::http::Interruption;
 use super::keeper::Keeper;
+use super::{LOCK, STATE};
 use crate::state::lock::{Holder, LockConflictHandler, in_use};
 use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
@@ -76,7 +76,7 @@ pub(super) struct HeldLease {
     ended_signal: Condvar,
     keeper: Mutex<Option<Keeper>>,
     /// True if the server was shown to respect conditional writes.
-    proven: Mutex<bool>,
+    conditional_writes_verified: Mutex<bool>,
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Lease {
         encryption: &Encryption,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
-        let failed = |error| Error::io(format!("locking '{}'", client.url("")), error);
+        let failed = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
         let mut content = LeaseContent::new(holder, client.settings.lease);
         let mut looked = false;
         loop {
@@ -120,7 +120,7 @@ impl Lease {
                 },
             };
             let started = uptime();
-            content.date();
+            content.update_expiry();
             content.is_unfenced = call_rules::must_fence(present.is_some());
             let WriteOutcome::Done(version) =
                 client.put(LOCK, &content.bytes(), &condition).map_err(failed)?
@@ -225,7 +225,7 @@ impl HeldLease {
             state: Mutex::new(state),
             ended_signal: Condvar::new(),
             keeper: Mutex::default(),
-            proven: Mutex::default(),
+            conditional_writes_verified: Mutex::default(),
         }
     }
 
@@ -251,7 +251,7 @@ impl HeldLease {
             None if good => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
         };
-        let url = self.client.url("");
+        let url = self.client.url(STATE);
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {why}"))
             .with_note("this run stops here; everything that it did is in the state or the journal")
             .with_hint(
@@ -265,7 +265,7 @@ impl HeldLease {
         self.check()?;
         let present = self.client.get(LOCK).map_err(|error| {
             Error::io(
-                format!("looking whether this run still has the lease on '{}'", self.client.url("")),
+                format!("looking whether this run still has the lease on '{}'", self.client.url(STATE)),
                 error,
             )
         })?;
@@ -292,8 +292,8 @@ impl HeldLease {
     ///
     /// Called before the first effect of a run, so that a run without effects saves the requests.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
-        let mut proven = self.proven.lock();
-        if *proven {
+        let mut conditional_writes_verified = self.conditional_writes_verified.lock();
+        if *conditional_writes_verified {
             return Ok(());
         }
         let url = self.client.url(LOCK);
@@ -316,7 +316,7 @@ impl HeldLease {
                 .with_hint("use a storage service with conditional writes (If-Match, If-None-Match)"));
             }
         }
-        *proven = true;
+        *conditional_writes_verified = true;
         Ok(())
     }
 
@@ -374,7 +374,7 @@ impl HeldLease {
         let (content, version) = {
             let mut state = self.state();
             state.content.renewals += 1;
-            state.content.date();
+            state.content.update_expiry();
             (state.content.clone(), state.version.clone())
         };
         let started = uptime();
@@ -419,7 +419,7 @@ impl LeaseContent {
         }
     }
 
-    fn date(&mut self) {
+    fn update_expiry(&mut self) {
         self.expires = encoding::rfc3339(OffsetDateTime::now_utc() + self.length());
     }
 

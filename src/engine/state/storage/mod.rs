@@ -81,6 +81,8 @@ pub struct Document {
     name: String,
 }
 
+/// The document with the state itself.
+pub(super) const STATE: &str = "";
 /// The folder of the journal.
 pub(super) const JOURNAL: &str = ".journal";
 /// The folder of earlier versions.
@@ -106,7 +108,7 @@ impl From<&Path> for Storage {
 
 impl std::fmt::Display for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.location_of(""))
+        f.write_str(&self.location_of(STATE))
     }
 }
 
@@ -167,7 +169,7 @@ impl Storage {
     pub fn location(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
-            Backend::Bucket(bucket) => bucket.url("").into(),
+            Backend::Bucket(bucket) => bucket.url(STATE).into(),
         }
     }
 
@@ -217,7 +219,7 @@ impl Storage {
 
     /// Returns the stored form of the state, if it exists.
     pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
-        Ok(self.read_as_it_is("")?.map(|found| found.stored_form))
+        Ok(self.read_as_it_is(STATE)?.map(|found| found.stored_form))
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
@@ -267,7 +269,7 @@ impl Storage {
                 }
             }
         }
-        documents.push(String::new());
+        documents.push(STATE.to_owned());
         for document in documents {
             let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
             if found.stored_form == StoredForm::CurrentRecipients {
@@ -276,7 +278,7 @@ impl Storage {
             match self.0.encryption.decrypt(found.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
                 // An earlier version may be encrypted only for other recipients.
-                Err(error) if !document.is_empty() => {
+                Err(error) if document != STATE => {
                     tracing::warn!(document, %error,
                         "this document stays encrypted for its earlier recipients");
                 }
@@ -434,7 +436,7 @@ impl Storage {
 impl From<&Path> for Document {
     /// Creates the document for a single file.
     fn from(path: &Path) -> Self {
-        Storage::from(path).document("")
+        Storage::from(path).document(STATE)
     }
 }
 

@@ -40,7 +40,7 @@ impl Interp {
     /// Returns the job's properties as a hash, converted on first use.
     fn properties_hash(&mut self) -> Value {
         if self.raw_properties.is_nil() {
-            self.raw_properties = Value::from_json(&self.context.properties().clone());
+            self.raw_properties = Value::from_json(&self.context.raw_properties().clone());
         }
         self.raw_properties.clone()
     }

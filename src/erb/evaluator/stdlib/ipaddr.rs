@@ -532,12 +532,12 @@ pub(crate) fn method(
             if family == Family::V6 {
                 return raise_if_refused(interp, Err(no_v4()));
             }
-            let mut made = Address { family: Family::V6, ..address.clone() };
+            let mut converted = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
-                made.bits |= MAPPED;
-                made.mask |= Family::V6.all() ^ Family::V4.all();
+                converted.bits |= MAPPED;
+                converted.mask |= Family::V6.all() ^ Family::V4.all();
             }
-            make(interp, made)
+            make(interp, converted)
         }
         "native" => {
             if !address.is_mapped() && !address.is_compatible() {

@@ -48,7 +48,7 @@ pub(super) struct Lio {
 
 /// The configuration that `saveconfig` writes.
 #[derive(Deserialize)]
-struct State {
+struct SavedConfig {
     storage_objects: Vec<Backstore>,
     targets: Vec<Target>,
 }
@@ -217,7 +217,7 @@ impl Lio {
         what: &str,
         commands: &[String],
         login: Option<&Login>,
-    ) -> CpiResult<(State, String)> {
+    ) -> CpiResult<(SavedConfig, String)> {
         let first = self.shell(what, commands)?;
         let mut errors = errors_in(&first, login);
         let problem = match saved(&first) {
@@ -256,7 +256,7 @@ impl Lio {
 
 /// Returns the configuration in the file that targetcli reports as saved, or the reason why it cannot be
 /// read.
-fn saved(output: &Output) -> Result<State, String> {
+fn saved(output: &Output) -> Result<SavedConfig, String> {
     if !output.status.success() {
         return Err(format!("it ended with {}, and may not have saved the configuration", output.status));
     }
@@ -278,7 +278,7 @@ fn saved(output: &Output) -> Result<State, String> {
         .map_err(|_| format!("it reports to have saved '{path}', which is not a configuration of targets"))
 }
 
-impl State {
+impl SavedConfig {
     fn target(&self, wwn: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.wwn == wwn)
     }
