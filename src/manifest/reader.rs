@@ -106,7 +106,7 @@ impl<'a> Field<'a> {
     /// Returns the text of a scalar. Numbers and booleans become text, as in the bosh CLI.
     pub(super) fn text(&self, problems: &mut Problems) -> Option<String> {
         match &self.node.data {
-            Data::String(text) => Some(text.clone()),
+            Data::String(text) => Some(text.as_str().to_owned()),
             Data::Int(int) => Some(int.to_string()),
             Data::UInt(int) => Some(int.to_string()),
             Data::Float(float) => Some(float.to_string()),

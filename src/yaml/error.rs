@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::position::{LineColumn, Position};
+use super::position::{LineColumn, Position, widen};
 
 /// An error in a YAML document: the problem, its place, and a suggestion.
 ///
@@ -27,8 +27,8 @@ impl Error {
     pub(crate) fn at_line_column(position: LineColumn, problem: impl Into<String>) -> Self {
         Error {
             file: None,
-            line: position.line,
-            column: position.column,
+            line: widen(position.line),
+            column: widen(position.column),
             problem: problem.into(),
             hint: None,
         }
@@ -37,7 +37,7 @@ impl Error {
     pub(crate) fn at_position(position: &Position, problem: impl Into<String>) -> Self {
         let Position { source, line, column } = position;
         let file = source.as_deref().cloned();
-        Error { file, line: *line, column: *column, problem: problem.into(), hint: None }
+        Error { file, line: widen(*line), column: widen(*column), problem: problem.into(), hint: None }
     }
 
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {

@@ -31,7 +31,7 @@ pub mod syntax_tree;
 pub use emit::emit;
 pub use error::Error;
 pub use load::load;
-pub use node::{Data, Mapping, Node};
+pub use node::{Data, Mapping, Node, Text};
 pub use position::{LineColumn, Position};
 pub use scalar::after_round_trip;
 pub use syntax_tree::MAX_DEPTH;

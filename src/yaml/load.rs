@@ -3,14 +3,14 @@
 //! Aliases are expanded, so a small document can describe a huge tree. `Decoder::count` limits the nodes and
 //! the text that come from aliases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::node::Key;
 use super::position::LineColumn;
 use super::scalar::{self, ResolvedScalar};
-use super::syntax_tree::{self, MAX_DEPTH, NodeId, RawContent, RawNode, SyntaxTree};
+use super::syntax_tree::{self, MAX_DEPTH, NodeId, RawContent, SyntaxTree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
@@ -50,14 +50,14 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     if tree.has_more_documents {
         tracing::warn!(file = %source.display(), "several YAML documents: only the first is used");
     }
-    let Some(root) = tree.root else {
+    let Some(root) = tree.root() else {
         return Ok(Node {
             data: Data::Null,
             position: Position { source: Some(Arc::clone(source)), line: 1, column: 1 },
         });
     };
     let mut decoder = Decoder {
-        open: vec![false; tree.nodes.len()],
+        open: vec![false; tree.len()],
         tree,
         source,
         decoded: 0,
@@ -86,19 +86,18 @@ struct Decoder<'a> {
     depth: usize,
 }
 
+/// Mappings with more entries than this get an index for their keys.
+const MAX_UNINDEXED: usize = 8;
+
 /// A mapping under construction. A key from a merge may be set again, but a key of the mapping itself may
 /// not.
 #[derive(Default)]
 struct Entries<'t> {
     entries: Vec<(Node, Node)>,
-    index: HashMap<Key<'t>, Slot, RandomState>,
-}
-
-struct Slot {
-    /// Index into `Entries::entries`.
-    at: usize,
-    /// True if the entry comes from a merge.
-    merged: bool,
+    /// The indices of the entries that come from merges.
+    merged: HashSet<usize, RandomState>,
+    /// The indices of all entries, by key. Empty up to [`MAX_UNINDEXED`] entries.
+    index: HashMap<Key<'t>, usize, RandomState>,
 }
 
 impl<'t> Entries<'t> {
@@ -111,25 +110,38 @@ impl<'t> Entries<'t> {
         value: Node,
         merged: bool,
     ) -> Result<(), (Node, Position)> {
-        let Some(index_key) = index_key else {
-            self.entries.push((key, value));
+        let Some(at) = index_key.as_ref().and_then(|key| self.find(key)) else {
+            self.add(key, index_key, value, merged);
             return Ok(());
         };
-        match self.index.entry(index_key) {
-            std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Slot { at: self.entries.len(), merged });
-                self.entries.push((key, value));
-            }
-            std::collections::hash_map::Entry::Occupied(mut occupied) => {
-                let slot = occupied.get_mut();
-                if !merged && !slot.merged {
-                    return Err((key, self.entries[slot.at].0.position.clone()));
-                }
-                slot.merged &= merged;
-                self.entries[slot.at] = (key, value);
-            }
+        if !merged && !self.merged.remove(&at) {
+            return Err((key, self.entries[at].0.position.clone()));
         }
+        self.entries[at] = (key, value);
         Ok(())
+    }
+
+    fn find(&self, key: &Key<'t>) -> Option<usize> {
+        if self.index.is_empty() {
+            return self.entries.iter().position(|(known, _)| Key::of(&known.data).as_ref() == Some(key));
+        }
+        self.index.get(key).copied()
+    }
+
+    fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, merged: bool) {
+        let at = self.entries.len();
+        if merged {
+            self.merged.insert(at);
+        }
+        if at == MAX_UNINDEXED {
+            let known = self.entries.iter().enumerate();
+            let keys = known.filter_map(|(at, (key, _))| Some((Key::of(&key.data)?.into_owned(), at)));
+            self.index.extend(keys);
+        }
+        if at >= MAX_UNINDEXED {
+            self.index.extend(index_key.map(|key| (key, at)));
+        }
+        self.entries.push((key, value));
     }
 }
 
@@ -143,30 +155,34 @@ fn name(key: &Node) -> String {
 
 impl<'a> Decoder<'a> {
     fn position(&self, id: NodeId) -> Position {
-        let LineColumn { line, column } = self.tree.nodes[id].position;
+        let LineColumn { line, column } = self.tree.position(id);
         Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
     fn error(&self, id: NodeId, problem: impl Into<String>) -> Error {
-        Error::at_line_column(self.tree.nodes[id].position, problem)
+        Error::at_line_column(self.tree.position(id), problem)
     }
 
     fn node(&mut self, id: NodeId) -> Result<Node, Error> {
         self.count(id)?;
-        let raw = &self.tree.nodes[id];
-        let data = match &raw.kind {
-            RawContent::Scalar { text, plain } => self.scalar(id, text, *plain)?,
+        let tree = self.tree;
+        let data = match tree.content(id) {
+            RawContent::Scalar { text, plain } => self.scalar(id, text, plain)?,
             RawContent::Alias(target) => {
-                return self.alias(id, *target, Self::node);
+                return self.alias(id, target, Self::node);
             }
-            RawContent::Seq(items) => {
+            RawContent::Seq(contents) => {
                 self.enter(id)?;
-                let items = items.iter().map(|item| self.node(*item)).collect::<Result<_, _>>()?;
+                let mut items = Vec::with_capacity(tree.items(id, contents).count());
+                for item in tree.items(id, contents) {
+                    items.push(self.node(item)?);
+                }
                 self.leave(id);
                 Data::Seq(items)
             }
-            RawContent::Map(_) => {
+            RawContent::Map(contents) => {
                 let mut entries = Entries::default();
+                entries.entries.reserve_exact(tree.entries(id, contents).count());
                 self.mapping(id, &mut entries, false)?;
                 Data::Map(Mapping::from_iter(entries.entries))
             }
@@ -187,7 +203,7 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         self.from_aliases += 1;
-        if let RawContent::Scalar { text, .. } = &self.tree.nodes[id].kind {
+        if let RawContent::Scalar { text, .. } = self.tree.content(id) {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
@@ -239,20 +255,21 @@ impl<'a> Decoder<'a> {
 
     fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, merged: bool) -> Result<(), Error> {
         self.enter(id)?;
-        let RawContent::Map(entries) = &self.tree.nodes[id].kind else { return Ok(()) };
-        for (key, value) in entries {
-            if self.is_merge(*key) {
-                self.merge(*value, into)?;
+        let tree = self.tree;
+        let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
+        for (key, value) in tree.entries(id, contents) {
+            if self.is_merge(key) {
+                self.merge(value, into)?;
                 continue;
             }
-            let key_node = self.node(*key)?;
+            let key_node = self.node(key)?;
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(self
-                    .error(*key, format!("a {} cannot be a key", key_node.kind()))
+                    .error(key, format!("a {} cannot be a key", key_node.kind()))
                     .with_hint("put the key in quotes if it is text"));
             }
-            let index_key = self.index_key(*key, &key_node);
-            let value_node = self.node(*value)?;
+            let index_key = self.index_key(key, &key_node);
+            let value_node = self.node(value)?;
             if let Err((key_node, first)) = into.set(key_node, index_key, value_node, merged) {
                 let problem = format!(
                     "{} is already set at line {}, column {}",
@@ -260,7 +277,7 @@ impl<'a> Decoder<'a> {
                     first.line,
                     first.column
                 );
-                return Err(self.error(*key, problem).with_hint("remove or rename one of the two keys"));
+                return Err(self.error(key, problem).with_hint("remove or rename one of the two keys"));
             }
         }
         self.leave(id);
@@ -270,33 +287,30 @@ impl<'a> Decoder<'a> {
     /// Returns the key under which the entry is indexed. It borrows the text of an untagged string from the
     /// document.
     fn index_key(&self, id: NodeId, key: &Node) -> Option<Key<'a>> {
-        match (&key.data, &self.tree.nodes[id]) {
-            (Data::String(_), RawNode { kind: RawContent::Scalar { text, .. }, tag: None, .. }) => {
-                Some(Key::String(text.as_ref().into()))
+        let tree = self.tree;
+        match (&key.data, tree.content(id)) {
+            (Data::String(_), RawContent::Scalar { text, .. }) if tree.tag(id).is_none() => {
+                Some(Key::String(text.into()))
             }
             (data, _) => Key::of(data).map(Key::into_owned),
         }
     }
 
     fn is_merge(&self, key: NodeId) -> bool {
-        let raw = &self.tree.nodes[key];
-        match &raw.kind {
+        match self.tree.content(key) {
             RawContent::Scalar { text, plain } => {
-                text == "<<"
-                    && (*plain || matches!(raw.tag.as_deref(), Some("!" | "tag:yaml.org,2002:merge")))
+                text == "<<" && (plain || matches!(self.tree.tag(key), Some("!" | "tag:yaml.org,2002:merge")))
             }
             _ => false,
         }
     }
 
     fn merge(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
-        match &self.tree.nodes[id].kind {
-            RawContent::Seq(items) => {
+        match self.tree.content(id) {
+            RawContent::Seq(contents) => {
                 // The first mapping takes precedence, so it is merged last.
-                for item in items.iter().rev() {
-                    self.merge_one(*item, into)?;
-                }
-                Ok(())
+                let items: Vec<NodeId> = self.tree.items(id, contents).collect();
+                items.into_iter().rev().try_for_each(|item| self.merge_one(item, into))
             }
             _ => self.merge_one(id, into),
         }
@@ -304,10 +318,10 @@ impl<'a> Decoder<'a> {
 
     fn merge_one(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
-        match &self.tree.nodes[id].kind {
+        match self.tree.content(id) {
             RawContent::Map(_) => self.mapping(id, into, true),
-            RawContent::Alias(target) if matches!(self.tree.nodes[*target].kind, RawContent::Map(_)) => self
-                .alias(id, *target, |decoder, target| {
+            RawContent::Alias(target) if matches!(self.tree.content(target), RawContent::Map(_)) => self
+                .alias(id, target, |decoder, target| {
                     decoder.count(target)?;
                     decoder.mapping(target, into, true)
                 }),
@@ -318,8 +332,8 @@ impl<'a> Decoder<'a> {
     }
 
     fn scalar(&self, id: NodeId, text: &str, plain: bool) -> Result<Data, Error> {
-        let tag = self.tree.nodes[id].tag.as_deref();
-        let string = || Data::String(text.to_owned());
+        let tag = self.tree.tag(id);
+        let string = || Data::String(text.into());
         let Some(tag) = tag else {
             return Ok(match scalar::resolve(text) {
                 ResolvedScalar::Value(data) if plain => data,
@@ -338,7 +352,7 @@ impl<'a> Decoder<'a> {
                         self.error(id, "this !!binary value is not base64")
                             .with_hint("encode the value as base64, or remove the tag")
                     })?;
-                String::from_utf8(bytes).map(Data::String).map_err(|_| {
+                String::from_utf8(bytes).map(|text| Data::String(text.into())).map_err(|_| {
                     self.error(id, "this !!binary value is not UTF-8 text, and other bytes are not supported")
                         .with_hint("remove the tag, so that the value stays base64 text")
                 })

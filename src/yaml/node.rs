@@ -1,10 +1,12 @@
 //! The tree that a YAML document loads into: resolved values with their positions.
 
 mod key;
+mod text;
 
 use super::{Error, Position};
 
 pub(crate) use key::Key;
+pub use text::Text;
 
 /// A value with its position. Two nodes with equal values are equal, whatever their positions.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ pub enum Data {
     /// A float, infinities and NaN included.
     Float(f64),
     /// A string.
-    String(String),
+    String(Text),
     /// A sequence.
     Seq(Vec<Node>),
     /// A mapping in the order of the document.
@@ -76,7 +78,7 @@ impl From<Data> for Node {
 
 impl Node {
     /// Creates a string node without a position.
-    pub fn string(text: impl Into<String>) -> Self {
+    pub fn string(text: impl Into<Text>) -> Self {
         Data::String(text.into()).into()
     }
 
@@ -91,7 +93,7 @@ impl Node {
                 (None, Some(int)) => Data::UInt(int),
                 (None, None) => Data::Float(number.as_f64().unwrap_or(f64::NAN)),
             },
-            Value::String(text) => Data::String(text.clone()),
+            Value::String(text) => Data::String(text.into()),
             Value::Array(items) => Data::Seq(items.iter().map(Node::from_json).collect()),
             Value::Object(entries) => Data::Map(
                 entries.iter().map(|(key, value)| (Node::string(key), Node::from_json(value))).collect(),
@@ -120,7 +122,7 @@ impl Node {
             Data::Float(float) => {
                 serde_json::Number::from_f64(*float).map(Value::Number).ok_or_else(|| not_finite(float))?
             }
-            Data::String(text) => Value::String(text.clone()),
+            Data::String(text) => Value::String(text.as_str().to_owned()),
             Data::Seq(items) => Value::Array(items.iter().map(Node::to_json).collect::<Result<_, Error>>()?),
             Data::Map(map) => {
                 let mut object = serde_json::Map::new();

@@ -11,9 +11,9 @@ pub struct Position {
     /// The file, or a label for other input, such as `--var`. `None` for generated nodes.
     pub source: Option<Arc<PathBuf>>,
     /// Line, from 1. 0 for generated nodes.
-    pub line: usize,
+    pub line: u32,
     /// Column in characters, from 1. 0 for generated nodes.
-    pub column: usize,
+    pub column: u32,
 }
 
 impl Position {
@@ -35,13 +35,23 @@ impl Position {
 #[derive(Clone, Copy)]
 pub struct LineColumn {
     /// Line, from 1.
-    pub line: usize,
+    pub line: u32,
     /// Column in characters, from 1.
-    pub column: usize,
+    pub column: u32,
 }
 
 impl From<Marker> for LineColumn {
     fn from(mark: Marker) -> Self {
-        LineColumn { line: mark.line(), column: mark.col() + 1 }
+        LineColumn { line: narrow(mark.line()), column: narrow(mark.col() + 1) }
     }
+}
+
+/// Converts a line or column for storage. Inputs are too small for larger numbers.
+pub(crate) fn narrow(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Converts a stored line or column.
+pub(crate) fn widen(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -9,13 +9,15 @@
 //! - Text that has one meaning in 1.1 and another in 1.2 is an error: `[a:, b]`, and anchors with unusual
 //!   names.
 
+mod problem;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span};
 
 use super::Error;
-use super::position::LineColumn;
+use super::position::{LineColumn, narrow, widen};
 
 /// The maximum number of nested collections in a document. Every walk over a tree is recursive and must fit
 /// the stack.
@@ -24,46 +26,134 @@ pub const MAX_DEPTH: usize = 500;
 /// The maximum number of bytes that are parsed again for one document.
 const MAX_REREAD_BYTES: usize = 32 << 20;
 
-/// Index of a [`RawNode`] in [`SyntaxTree::nodes`].
+/// A node of a [`SyntaxTree`]. Nodes are numbered in the order in which they begin.
 pub type NodeId = usize;
 
-/// A node as written.
-pub struct RawNode<'t> {
-    /// The place where the node begins.
-    pub position: LineColumn,
-    /// The tag with its handle expanded (`tag:yaml.org,2002:int`), if the document gives one.
-    pub tag: Option<String>,
-    /// The content.
-    pub kind: RawContent<'t>,
-}
-
-/// The content of a [`RawNode`].
-pub enum RawContent<'t> {
+/// The content of a node, as written.
+#[derive(Clone, Copy)]
+pub enum RawContent<'n> {
     /// A scalar.
     Scalar {
         /// The text without quotes and escapes.
-        text: Cow<'t, str>,
+        text: &'n str,
         /// True if the scalar has no tag and no quotes and is not a block scalar. Only then may it resolve to
         /// something other than a string.
         plain: bool,
     },
     /// An alias of an earlier node.
     Alias(NodeId),
-    /// A sequence.
-    Seq(Vec<NodeId>),
-    /// A mapping: pairs of key and value.
-    Map(Vec<(NodeId, NodeId)>),
+    /// A sequence. Its items are [`SyntaxTree::items`].
+    Seq(Contents),
+    /// A mapping. Its entries are [`SyntaxTree::entries`].
+    Map(Contents),
+}
+
+/// The nodes in a collection.
+#[derive(Clone, Copy)]
+pub struct Contents {
+    /// The first node after the collection and all its nodes.
+    end: NodeId,
+}
+
+/// A node in 20 bytes, because a large document has millions.
+struct RawNode {
+    kind: Kind,
+    position: LineColumn,
+    /// The offset of a scalar's text in the document, or its index in [`SyntaxTree::texts`]. The target of an
+    /// alias. The end of a collection.
+    start: u32,
+    /// The length of a text in the document.
+    length: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A scalar whose text is a part of the document.
+    Scalar {
+        plain: bool,
+    },
+    /// A scalar whose text is in [`SyntaxTree::texts`].
+    OwnText {
+        plain: bool,
+    },
+    Alias,
+    Seq,
+    Map,
 }
 
 /// A document.
 #[derive(Default)]
 pub struct SyntaxTree<'t> {
-    /// All nodes, in the order in which they begin.
-    pub nodes: Vec<RawNode<'t>>,
-    /// The root node. `None` for a document without content.
-    pub root: Option<NodeId>,
+    document: &'t str,
+    nodes: Vec<RawNode>,
+    /// The texts of scalars that are no parts of the document: they have escapes or several lines.
+    texts: Vec<String>,
+    /// The tags, for the few nodes that have one, with their handles expanded (`tag:yaml.org,2002:int`).
+    tags: HashMap<NodeId, String>,
     /// True if another document follows this one.
     pub has_more_documents: bool,
+}
+
+impl SyntaxTree<'_> {
+    /// Returns the root node, or `None` for a document without content.
+    pub fn root(&self) -> Option<NodeId> {
+        (!self.is_empty()).then_some(0)
+    }
+
+    /// Returns the number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns true for a document without content.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Returns the place where a node begins.
+    pub fn position(&self, id: NodeId) -> LineColumn {
+        self.nodes[id].position
+    }
+
+    /// Returns the content of a node.
+    pub fn content(&self, id: NodeId) -> RawContent<'_> {
+        let node = &self.nodes[id];
+        let (start, length) = (widen(node.start), widen(node.length));
+        match node.kind {
+            Kind::Scalar { plain } => {
+                RawContent::Scalar { text: &self.document[start..start + length], plain }
+            }
+            Kind::OwnText { plain } => RawContent::Scalar { text: &self.texts[start], plain },
+            Kind::Alias => RawContent::Alias(start),
+            Kind::Seq => RawContent::Seq(Contents { end: start }),
+            Kind::Map => RawContent::Map(Contents { end: start }),
+        }
+    }
+
+    /// Returns the tag of a node.
+    pub fn tag(&self, id: NodeId) -> Option<&str> {
+        if self.tags.is_empty() { None } else { self.tags.get(&id).map(String::as_str) }
+    }
+
+    /// Returns the items of the sequence with this id.
+    pub fn items(&self, id: NodeId, contents: Contents) -> impl Iterator<Item = NodeId> {
+        let first = (id + 1 < contents.end).then_some(id + 1);
+        std::iter::successors(first, move |item| Some(self.after(*item)).filter(|next| *next < contents.end))
+    }
+
+    /// Returns the entries of the mapping with this id: pairs of key and value.
+    pub fn entries(&self, id: NodeId, contents: Contents) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let mut nodes = self.items(id, contents);
+        std::iter::from_fn(move || Some((nodes.next()?, nodes.next()?)))
+    }
+
+    /// Returns the node that begins next after the end of a node.
+    fn after(&self, id: NodeId) -> NodeId {
+        match self.nodes[id].kind {
+            Kind::Seq | Kind::Map => widen(self.nodes[id].start),
+            Kind::Scalar { .. } | Kind::OwnText { .. } | Kind::Alias => id + 1,
+        }
+    }
 }
 
 /// Parses the first document of `text`, passes it to `use_tree`, and returns the result of `use_tree`.
@@ -82,11 +172,14 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
     let mut reread = 0;
     loop {
         let unindent = |position: &mut LineColumn| {
-            position.column -= indented.get(&position.line).copied().unwrap_or(0).min(position.column - 1);
+            let width = indented.get(&position.line).copied().unwrap_or(0);
+            position.column -= width.min(position.column - 1);
         };
         let failure = match Builder::default().read(&text) {
             Ok(mut tree) => {
-                tree.nodes.iter_mut().for_each(|node| unindent(&mut node.position));
+                if !indented.is_empty() {
+                    tree.nodes.iter_mut().for_each(|node| unindent(&mut node.position));
+                }
                 return Ok(use_tree(&tree));
             }
             Err(failure) => failure,
@@ -96,29 +189,26 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             && let Some((patched, width)) = mend(&text, error)
         {
             reread += text.len();
-            *indented.entry(error.marker().line()).or_insert(0) += width;
+            *indented.entry(LineColumn::from(*error.marker()).line).or_insert(0) += narrow(width);
             text = Cow::Owned(patched);
             continue;
         }
         let mut error = match failure {
             Failure::Parser(error) => {
-                let found = Error::at_line_column(LineColumn::from(*error.marker()), error.info());
-                match error.info() {
-                    info if info.contains("mapping values are not allowed") => found.with_hint(
-                        "indent the line like the lines around it, or put a value that contains ': ' \
-                         in quotes",
-                    ),
-                    info if info.contains("tabs disallowed") => found.with_hint("indent with spaces"),
-                    _ => found,
+                let (problem, hint) = problem::describe(error.kind());
+                let found = Error::at_line_column(LineColumn::from(*error.marker()), problem);
+                match hint {
+                    Some(hint) => found.with_hint(hint),
+                    None => found,
                 }
             }
             Failure::Here { position, problem, hint } => {
                 Error::at_line_column(position, problem).with_hint(hint)
             }
         };
-        let mut position = LineColumn { line: error.line, column: error.column };
+        let mut position = LineColumn { line: narrow(error.line), column: narrow(error.column) };
         unindent(&mut position);
-        error.column = position.column;
+        error.column = widen(position.column);
         return Err(error);
     }
 }
@@ -163,17 +253,11 @@ impl Failure {
     }
 }
 
-/// A collection whose end has not been parsed.
-struct Open {
-    id: NodeId,
-    /// The key whose value comes next.
-    key: Option<NodeId>,
-}
-
 #[derive(Default)]
 struct Builder<'t> {
     tree: SyntaxTree<'t>,
-    open: Vec<Open>,
+    /// The collections whose ends have not been parsed.
+    open: Vec<NodeId>,
     anchors: HashMap<usize, NodeId>,
 }
 
@@ -186,6 +270,9 @@ impl<'t> Builder<'t> {
         };
         options.set_emit_comments(false);
         let mut events = Parser::new_from_str_with_options(text, options);
+        // Growing would copy the nodes. Unused capacity costs no memory.
+        self.tree.nodes.reserve(text.len() / 16);
+        self.tree.document = text;
         while let Some(event) = events.next() {
             let (event, span) = event.map_err(Failure::Parser)?;
             if matches!(event, Event::DocumentEnd) {
@@ -198,8 +285,8 @@ impl<'t> Builder<'t> {
         Ok(self.tree)
     }
 
-    fn event(&mut self, event: Event<'t>, span: &Span, text: &str) -> Result<(), Failure> {
-        let (kind, tag, anchor) = match event {
+    fn event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
+        let (kind, (start, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
                 // The parser adds a line break to a block scalar that ends with the text.
                 let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
@@ -212,19 +299,28 @@ impl<'t> Builder<'t> {
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
                     return Err(Failure::here(span, problem, hint));
                 }
-                (RawContent::Scalar { text: content, plain }, tag, anchor)
+                match place_in(text, &content) {
+                    Some(place) => (Kind::Scalar { plain }, place, tag, anchor),
+                    None => {
+                        self.tree.texts.push(content.into_owned());
+                        (Kind::OwnText { plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
+                    }
+                }
             }
-            Event::SequenceStart(_, anchor, tag) => (RawContent::Seq(Vec::new()), tag, anchor),
-            Event::MappingStart(_, anchor, tag) => (RawContent::Map(Vec::new()), tag, anchor),
+            Event::SequenceStart(_, anchor, tag) => (Kind::Seq, (0, 0), tag, anchor),
+            Event::MappingStart(_, anchor, tag) => (Kind::Map, (0, 0), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(target) => (RawContent::Alias(*target), None, 0),
+                Some(target) => (Kind::Alias, (narrow(*target), 0), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
                     return Err(Failure::here(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
-                self.open.pop();
+                let end = narrow(self.tree.nodes.len());
+                if let Some(id) = self.open.pop() {
+                    self.tree.nodes[id].start = end;
+                }
                 return Ok(());
             }
             // At any other character, the name ends in YAML 1.1 but continues in 1.2.
@@ -237,16 +333,17 @@ impl<'t> Builder<'t> {
             }
             _ => return Ok(()),
         };
-        let is_open = matches!(kind, RawContent::Seq(_) | RawContent::Map(_));
+        let is_open = matches!(kind, Kind::Seq | Kind::Map);
         let id = self.tree.nodes.len();
-        let tag = tag.map(|tag: Cow<'_, Tag>| format!("{}{}", tag.handle(), tag.suffix()));
-        self.tree.nodes.push(RawNode { position: span.start.into(), tag, kind });
+        if let Some(tag) = tag {
+            self.tree.tags.insert(id, format!("{}{}", tag.handle(), tag.suffix()));
+        }
+        self.tree.nodes.push(RawNode { kind, position: span.start.into(), start, length });
         if anchor != 0 {
             self.anchors.insert(anchor, id);
         }
-        self.attach(id);
         if is_open {
-            self.open.push(Open { id, key: None });
+            self.open.push(id);
             if self.open.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
                 return Err(Failure::here(
@@ -258,22 +355,14 @@ impl<'t> Builder<'t> {
         }
         Ok(())
     }
+}
 
-    /// Makes a node the child of the innermost open collection.
-    fn attach(&mut self, id: NodeId) {
-        let Some(parent) = self.open.last_mut() else {
-            self.tree.root.get_or_insert(id);
-            return;
-        };
-        match &mut self.tree.nodes[parent.id].kind {
-            RawContent::Seq(items) => items.push(id),
-            RawContent::Map(entries) => match parent.key.take() {
-                None => parent.key = Some(id),
-                Some(key) => entries.push((key, id)),
-            },
-            RawContent::Scalar { .. } | RawContent::Alias(_) => {}
-        }
-    }
+/// Returns offset and length of `part` if it is a part of `document` and not a copy.
+fn place_in(document: &str, part: &str) -> Option<(u32, u32)> {
+    let start = part.as_ptr().addr().checked_sub(document.as_ptr().addr())?;
+    let is_inside =
+        document.get(start..start + part.len()).is_some_and(|found| found.as_ptr() == part.as_ptr());
+    is_inside.then_some((u32::try_from(start).ok()?, u32::try_from(part.len()).ok()?))
 }
 
 /// Returns true for an empty value as in `{a:}` or `[a:, b]`. YAML 1.1 reads `a:` there as text, and 1.2 as a

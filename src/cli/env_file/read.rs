@@ -219,7 +219,7 @@ impl Reader {
 
     fn text(&mut self, name: &str, value: &Node) -> Option<String> {
         match &value.data {
-            Data::String(text) if !text.is_empty() => Some(text.clone()),
+            Data::String(text) if !text.is_empty() => Some(text.as_str().to_owned()),
             Data::Int(number) => Some(number.to_string()),
             _ => {
                 self.wrong(name, "text", value);
@@ -263,7 +263,7 @@ impl Reader {
         let mut words = Vec::new();
         for item in self.list(name, value) {
             match &item.data {
-                Data::String(word) => words.push(word.clone()),
+                Data::String(word) => words.push(word.as_str().to_owned()),
                 Data::Int(number) => words.push(number.to_string()),
                 _ => {
                     let kind = kind_with_article(item);

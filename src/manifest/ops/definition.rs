@@ -225,8 +225,9 @@ impl Op {
 
 /// Returns true if a null is spelled out. An empty value is usually a forgotten or badly indented one.
 fn is_explicit_null(null: &Node, file: &str) -> bool {
-    let Some(line) = file.lines().nth(null.position.line.saturating_sub(1)) else { return false };
-    let rest: String = line.chars().skip(null.position.column.saturating_sub(1)).collect();
+    let (line, column) = (null.position.line.saturating_sub(1), null.position.column.saturating_sub(1));
+    let Some(line) = file.lines().nth(line as usize) else { return false };
+    let rest: String = line.chars().skip(column as usize).collect();
     let word = rest.split([' ', '\t', ',', '}', ']']).next().unwrap_or_default();
     matches!(word, "~" | "null" | "Null" | "NULL" | "!!null")
 }
@@ -235,7 +236,7 @@ fn is_explicit_null(null: &Node, file: &str) -> bool {
 fn scalar_text(node: &Node) -> Option<String> {
     match &node.data {
         Data::Seq(_) | Data::Map(_) => None,
-        Data::String(text) => Some(text.clone()),
+        Data::String(text) => Some(text.as_str().to_owned()),
         _ => Some(yaml::emit(node).trim_end().to_owned()),
     }
 }

@@ -121,7 +121,7 @@ fn string_value(node: &Node, key: &str) -> Result<Option<String>> {
         None => Ok(None),
         Some(value) => match &value.data {
             Data::Null => Ok(None),
-            Data::String(text) => Ok(Some(text.clone())),
+            Data::String(text) => Ok(Some(text.as_str().to_owned())),
             Data::Int(number) => Ok(Some(number.to_string())),
             Data::UInt(number) => Ok(Some(number.to_string())),
             _ => Err(Error::invalid(format!(

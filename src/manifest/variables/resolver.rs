@@ -230,7 +230,7 @@ impl<'a> Resolver<'a> {
                     }
                 } else if text.contains("((") {
                     let replaced = self.interpolate_text(text, &node.position)?;
-                    *text = replaced;
+                    *text = replaced.into();
                 }
             }
             Data::Seq(items) => {

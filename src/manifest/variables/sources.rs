@@ -194,7 +194,7 @@ fn many(prefixes: &[String], files: &[PathBuf], inputs: &Inputs, given: &mut Giv
 fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     let text = files::read(path, &format!("var file of '{name}':"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
-    Ok((name.to_owned(), Node { data: Data::String(text), position }))
+    Ok((name.to_owned(), Node { data: Data::String(text.into()), position }))
 }
 
 fn split<'p>(pair: &'p str, flag: &str, value: &str) -> Result<(&'p str, &'p str)> {
@@ -241,7 +241,7 @@ fn from_mapping(root: &Node, given: &mut Vec<(String, Node)>) -> Result<()> {
     let Data::Map(map) = &root.data else { return Ok(()) };
     for (key, value) in map.iter() {
         let name = match &key.data {
-            Data::String(name) => name.clone(),
+            Data::String(name) => name.as_str().to_owned(),
             Data::Int(number) => number.to_string(),
             Data::UInt(number) => number.to_string(),
             _ => {

@@ -262,7 +262,7 @@ fn append(value: &mut Node, key: &str, pem: &str) {
     if let Data::Map(map) = &mut value.data
         && let Some(Node { data: Data::String(text), .. }) = map.get_mut(key)
     {
-        text.push_str(pem);
+        *text = format!("{}{pem}", text.as_str()).into();
     }
 }
 
@@ -276,7 +276,7 @@ fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
     if kept.is_empty() || kept.len() == bundle.len() {
         return false;
     }
-    *text = kept.into_iter().map(Certificate::to_pem).collect();
+    *text = kept.into_iter().map(Certificate::to_pem).collect::<String>().into();
     true
 }
 

@@ -167,7 +167,7 @@ fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
 
 fn string_value(name: &str, value: &Node) -> Result<String> {
     match &value.data {
-        Data::String(text) => Ok(text.clone()),
+        Data::String(text) => Ok(text.as_str().to_owned()),
         Data::Int(number) => Ok(number.to_string()),
         Data::UInt(number) => Ok(number.to_string()),
         Data::Float(number) => Ok(number.to_string()),

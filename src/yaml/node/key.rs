@@ -27,7 +27,7 @@ impl<'t> Key<'t> {
             Data::Float(float) if float.is_nan() => return None,
             // Adding 0.0 turns -0.0 into 0.0, so both are the same key.
             Data::Float(float) => Key::Float((float + 0.0).to_bits()),
-            Data::String(text) => Key::String(text.into()),
+            Data::String(text) => Key::String(text.as_str().into()),
             Data::Seq(_) | Data::Map(_) => return None,
         })
     }

@@ -46,7 +46,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         symbolize_names: flag("symbolize_names"),
     };
     interp.use_scratch(text.len().saturating_mul(4))?;
-    let loaded = syntax_tree::parse(&text, |tree| match tree.root {
+    let loaded = syntax_tree::parse(&text, |tree| match tree.root() {
         Some(root) => Loader { tree, allowed, values: HashMap::new() }.node(interp, root),
         None => {
             let nothing = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
@@ -71,10 +71,10 @@ impl Loader<'_> {
     fn node(&mut self, interp: &mut Interp, id: NodeId) -> EvalResult {
         interp.step(1)?;
         interp.use_scratch(64)?;
-        let raw = &self.tree.nodes[id];
-        match &raw.kind {
+        let tree = self.tree;
+        match tree.content(id) {
             RawContent::Scalar { text, plain } => {
-                let value = self.scalar(interp, text, *plain, raw.tag.as_deref())?;
+                let value = self.scalar(interp, text, plain, tree.tag(id))?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
@@ -82,24 +82,24 @@ impl Loader<'_> {
                 if !self.allowed.aliases {
                     return Err(interp.error("Psych::BadAlias", "Unknown alias"));
                 }
-                Ok(self.values.get(target).cloned().unwrap_or(Value::Nil))
+                Ok(self.values.get(&target).cloned().unwrap_or(Value::Nil))
             }
-            RawContent::Seq(items) => {
-                self.collection_tag(interp, raw.tag.as_deref())?;
+            RawContent::Seq(contents) => {
+                self.collection_tag(interp, tree.tag(id))?;
                 let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
-                for item in items {
-                    let item = self.node(interp, *item)?;
+                for item in tree.items(id, contents) {
+                    let item = self.node(interp, item)?;
                     array.push(item);
                 }
                 Ok(Value::Array(array))
             }
-            RawContent::Map(entries) => {
-                self.collection_tag(interp, raw.tag.as_deref())?;
+            RawContent::Map(contents) => {
+                self.collection_tag(interp, tree.tag(id))?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
-                for (key, value) in entries {
-                    self.entry(interp, &hash, *key, *value)?;
+                for (key, value) in tree.entries(id, contents) {
+                    self.entry(interp, &hash, key, value)?;
                 }
                 Ok(Value::Hash(hash))
             }
@@ -108,10 +108,10 @@ impl Loader<'_> {
 
     /// Adds one entry to a hash. The key `<<` merges the hash, or the list of hashes, that is its value.
     fn entry(&mut self, interp: &mut Interp, hash: &RHash, key: NodeId, value: NodeId) -> EvalResult<()> {
-        let is_merge = self.tree.nodes[key].tag.as_deref() != Some("tag:yaml.org,2002:str")
-            && matches!(&self.tree.nodes[key].kind, RawContent::Scalar { text, .. } if text == "<<");
-        let by_list = matches!(self.tree.nodes[value].kind, RawContent::Seq(_));
-        let by_map = matches!(self.tree.nodes[value].kind, RawContent::Map(_) | RawContent::Alias(_));
+        let is_merge = self.tree.tag(key) != Some("tag:yaml.org,2002:str")
+            && matches!(self.tree.content(key), RawContent::Scalar { text: "<<", .. });
+        let by_list = matches!(self.tree.content(value), RawContent::Seq(_));
+        let by_map = matches!(self.tree.content(value), RawContent::Map(_) | RawContent::Alias(_));
         let mut key = self.node(interp, key)?;
         let value = self.node(interp, value)?;
         if is_merge {
