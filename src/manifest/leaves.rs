@@ -1,5 +1,9 @@
 //! Splits a manifest into leaves, so that two manifests can be compared path by path.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::ops::{Path, Token};
 use yaml::{Data, Node};
 
@@ -31,8 +35,9 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
             }
         }
         Data::Seq(items) if !items.is_empty() => {
+            let names = name_counts(items);
             for (number, item) in items.iter().enumerate() {
-                at.push(token(items, number));
+                at.push(token(item, number, &names));
                 collect(item, at, found);
                 at.pop();
             }
@@ -41,13 +46,20 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
     }
 }
 
+fn name(item: &Node) -> Option<&str> {
+    item.get("name").and_then(Node::as_str)
+}
+
+/// Counts the items with each name.
+fn name_counts(items: &[Node]) -> HashMap<&str, usize, RandomState> {
+    let mut counts = HashMap::default();
+    items.iter().filter_map(name).for_each(|name| *counts.entry(name).or_default() += 1);
+    counts
+}
+
 /// Selects an item by its name if the name is unique, otherwise by its index.
-fn token(items: &[Node], number: usize) -> Token {
-    fn name(item: &Node) -> Option<&str> {
-        item.get("name").and_then(Node::as_str)
-    }
-    let own = items.get(number).and_then(name);
-    match own.filter(|own| items.iter().filter(|item| name(item) == Some(own)).count() == 1) {
+fn token(item: &Node, number: usize, names: &HashMap<&str, usize, RandomState>) -> Token {
+    match name(item).filter(|own| names.get(own) == Some(&1)) {
         Some(value) => {
             Token::Match { key: "name".into(), value: value.into(), optional: false, modifiers: Vec::new() }
         }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::deployment::{Az, CloudProvider, PreviousAgent};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
-use super::ops::{self, Ops};
+use super::ops::{self, ItemIndex, Ops};
 use super::secrets::KnownInputs;
 use super::variables::Declared;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
@@ -452,7 +452,8 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         *root = yaml::load(&manifest, &inputs.manifest)?;
         Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    ops.into_iter().try_for_each(|ops| ops?.apply_to(root))
+    let mut index = ItemIndex::default();
+    ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut index))
 }
 
 /// Returns the hint for a file beside the manifest that has values of these variables.

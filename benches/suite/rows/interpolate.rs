@@ -14,7 +14,7 @@ use crate::worker;
 
 pub(super) const ROW: Row = Row {
     name: "interpolate",
-    work: "interpolate: manifest of 1 MiB, 50 ops files, 2,000 variables",
+    work: "interpolate: manifest of 1 MiB, 50 ops files, 2,000 variables; 1,000 items, 250 ops by name",
     measure,
 };
 
@@ -23,39 +23,80 @@ const OPS_FILES: usize = 50;
 const OPS: usize = 20;
 const VARIABLES: usize = 2000;
 const PROPERTIES: usize = 40;
+/// The items of the list whose items operations select by name, and the number of these operations.
+const ITEMS: usize = 1000;
+const ITEM_OPS: usize = 250;
+/// The factor by which instructions may grow from ×1 to ×16.
+const GROWTH: f64 = 18.0;
+/// The maximum of memory at ×16, as a multiple of the bytes of all inputs.
+const MEMORY_PER_INPUT: f64 = 10.0;
+
+const MANIFESTS: &str = "monopile interpolate";
+const NAMED: &str = "monopile interpolate, items by name";
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     for scale in [1, 4, 16] {
         let inputs = inputs(suite, scale);
-        let size = inputs.size.clone();
-        let mut contenders = vec![Candidate::new("monopile interpolate", || {
-            Sample::of(&process::run(&mut command(Path::new(MONOPILE), &inputs)))
-        })];
         // `bosh` needs more than ten times as long for four times the size.
         let bosh = suite.bosh.as_ref().filter(|_| scale == 1);
-        if let Some(bosh) = bosh {
-            contenders.push(Candidate::new("bosh interpolate", || {
-                Sample::of(&process::run(&mut command(bosh, &inputs)))
-            }));
-        }
-        let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
-        let scale = u32::try_from(scale).unwrap();
-        for figure in interleaved(&mut contenders, rounds, (scale, &size, Unit::Milliseconds)) {
-            let ours = figure.name.starts_with("monopile") && scale == 1;
-            let counted =
-                ours.then(|| process::instructions(&command(Path::new(MONOPILE), &inputs))).flatten();
-            findings.figure(figure.with_instructions(counted));
-        }
-        let same = bosh.map(|bosh| outputs_agree(bosh, &inputs));
-        if same == Some(false) {
+        compare(suite, &mut findings, MANIFESTS, scale, &inputs, bosh);
+        if bosh.is_some_and(|bosh| !outputs_agree(bosh, &inputs)) {
             findings.note(format!("×{scale}: what monopile and bosh put out differs"));
         }
+        if scale == 16
+            && let Some((number, figure)) = findings.find(MANIFESTS, 16)
+        {
+            let peak = figure.peak_kib.unwrap_or_default() as f64 * 1024.0 / inputs.bytes as f64;
+            let must = format!("memory at most {MEMORY_PER_INPUT} times the inputs (×{peak:.1})");
+            findings.demand(&must, number, Some(peak / MEMORY_PER_INPUT), peak <= MEMORY_PER_INPUT);
+        }
+    }
+    for scale in [1, 4, 16] {
+        compare(suite, &mut findings, NAMED, scale, &named_items(suite, scale), None);
     }
     findings.at_most("under 100 ms", 0, 100.0);
     let peak = findings.figures[0].peak_kib.unwrap_or_default();
     findings.demand("under 64 MiB", 0, Some(peak as f64 / MEMORY_KIB as f64), peak <= MEMORY_KIB);
+    for name in [MANIFESTS, NAMED] {
+        let instructions = |scale| Some(findings.find(name, scale)?.1.instructions? as f64);
+        let Some((number, _)) = findings.find(name, 16) else { continue };
+        match instructions(16).zip(instructions(1)) {
+            Some((large, small)) => {
+                let growth = large / small;
+                let must = format!("linear: at most {GROWTH} times the instructions of ×1 (×{growth:.1})");
+                findings.demand(&must, number, Some(growth / GROWTH), growth <= GROWTH);
+            }
+            None => findings.note(format!("{name}: growth was not checked, because there is no valgrind")),
+        }
+    }
     findings
+}
+
+/// Measures our program, and `bosh` if it is given, with the same inputs.
+fn compare(
+    suite: &Suite,
+    findings: &mut Findings,
+    name: &str,
+    scale: usize,
+    inputs: &Inputs,
+    bosh: Option<&PathBuf>,
+) {
+    let mut contenders =
+        vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
+    if let Some(bosh) = bosh {
+        contenders.push(Candidate::new("bosh interpolate", || {
+            Sample::of(&process::run(&mut command(bosh, inputs)))
+        }));
+    }
+    let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
+    let scale = u32::try_from(scale).unwrap();
+    for figure in interleaved(&mut contenders, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
+        let counted = (figure.name == name)
+            .then(|| process::instructions(&command(Path::new(MONOPILE), inputs)))
+            .flatten();
+        findings.figure(figure.with_instructions(counted));
+    }
 }
 
 /// Returns true if both programs print the same document. A separate process compares them, because the
@@ -73,22 +114,59 @@ fn outputs_agree(bosh: &Path, inputs: &Inputs) -> bool {
 
 struct Inputs {
     directory: PathBuf,
+    /// The number of ops files.
+    ops_files: usize,
+    /// The bytes of all files.
+    bytes: u64,
     size: String,
+}
+
+impl Inputs {
+    fn new(directory: PathBuf, ops_files: usize, size: String) -> Self {
+        let files = std::fs::read_dir(&directory).unwrap();
+        let bytes = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        Inputs { directory, ops_files, bytes, size }
+    }
 }
 
 fn command(program: &Path, inputs: &Inputs) -> Command {
     let mut command = Command::new(program);
     command.current_dir(&inputs.directory).args(["interpolate", "manifest.yml"]);
-    for number in 0..OPS_FILES {
+    for number in 0..inputs.ops_files {
         command.arg("-o").arg(format!("ops{number}.yml"));
     }
     command.args(["-l", "variables.yml"]);
     command
 }
 
-fn inputs(suite: &Suite, scale: usize) -> Inputs {
+/// Returns a function that scales the sizes of inputs.
+fn times(suite: &Suite, scale: usize) -> impl Fn(usize) -> usize {
     let scale = if suite.quick { scale as f64 / 16.0 } else { scale as f64 };
-    let times = |count: usize| ((count as f64 * scale) as usize).max(1);
+    move |count| ((count as f64 * scale) as usize).max(1)
+}
+
+/// Returns a list of named items, and operations that each select one of them.
+fn named_items(suite: &Suite, scale: usize) -> Inputs {
+    let times = times(suite, scale);
+    let directory = fixtures::fresh(suite, "interpolate");
+    let write = |name: &str, text: String| std::fs::write(directory.join(name), text).unwrap();
+    let (items, count) = (times(ITEMS), times(ITEM_OPS));
+    let (mut manifest, mut ops) = (String::from("items:\n"), String::new());
+    for number in 0..items {
+        writeln!(manifest, "- name: item{number}\n  text: the text of this item\n  count: {number}").unwrap();
+    }
+    for number in 0..count {
+        let path = format!("/items/name=item{}/text", number * 7919 % items);
+        writeln!(ops, "- type: replace\n  path: {path}\n  value: another text").unwrap();
+    }
+    write("manifest.yml", manifest);
+    write("ops0.yml", ops);
+    write("variables.yml", "{}\n".to_owned());
+    Inputs::new(directory, 1, format!("{items} items, {count} ops"))
+}
+
+fn inputs(suite: &Suite, scale: usize) -> Inputs {
+    let times = times(suite, scale);
     let directory = fixtures::fresh(suite, "interpolate");
     let write = |name: &str, text: String| std::fs::write(directory.join(name), text).unwrap();
     let (manifest, jobs) = manifest(times(MANIFEST), times(VARIABLES));
@@ -107,7 +185,7 @@ fn inputs(suite: &Suite, scale: usize) -> Inputs {
         times(OPS),
         times(VARIABLES)
     );
-    Inputs { directory, size }
+    Inputs::new(directory, OPS_FILES, size)
 }
 
 /// Returns a manifest of at least `bytes` bytes, and its number of jobs.

@@ -1,25 +1,50 @@
 //! The operations `replace`, `remove` and `test`.
 
+use super::item_index::{ItemIndex, ItemPlace};
 use super::path::{Modifier, Path, Token};
-use super::walk::{MatchResult, PathError, PathErrorKind, Step, find, to_i64};
+use super::walk::{MatchResult, PathError, PathErrorKind, Step, find_indexed, to_i64};
 use yaml::{Data, Mapping, Node};
 
+/// A value, and its place if it is an item of a list.
+struct Visited<'n> {
+    node: &'n mut Node,
+    place: Option<ItemPlace>,
+}
+
+impl<'n> Visited<'n> {
+    fn item(items: &'n mut [Node], at: usize) -> Self {
+        let place = Some(ItemPlace::new(items, at));
+        Visited { node: &mut items[at], place }
+    }
+}
+
 /// Replaces the value at a path, or adds it as a new key or item.
-pub(super) fn replace(root: &mut Node, path: &Path, value: Node) -> Result<(), PathError> {
-    let mut node = root;
+pub(super) fn replace(
+    root: &mut Node,
+    path: &Path,
+    value: Node,
+    index: &mut ItemIndex,
+) -> Result<(), PathError> {
+    let mut here = Visited { node: root, place: None };
     for (step, token) in Step::all(path) {
         if step.is_last() {
-            return put(node, step, token, value);
+            return put(here, step, token, value, index);
         }
-        node = descend_making(node, step, token)?;
+        here = descend_making(here.node, step, token, index)?;
     }
     // An empty path means the whole document.
-    *node = value;
+    index.forget(here.node);
+    *here.node = value;
     Ok(())
 }
 
 /// Descends one level for `replace`, and creates a missing value if the token is optional.
-fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Result<&'a mut Node, PathError> {
+fn descend_making<'a>(
+    node: &'a mut Node,
+    step: Step<'_>,
+    token: &Token,
+    index: &mut ItemIndex,
+) -> Result<Visited<'a>, PathError> {
     match token {
         Token::Key { key, optional } => {
             let map = step.map_mut(node)?;
@@ -27,7 +52,7 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
                 if !optional {
                     return Err(step.missing_key(key, map));
                 }
-                let made = match step.next_token() {
+                let created = match step.next_token() {
                     Some(Token::End | Token::Match { .. }) => Data::Seq(Vec::new()),
                     Some(Token::Key { .. }) => Data::Map(Mapping::new()),
                     _ => {
@@ -35,112 +60,138 @@ fn descend_making<'a>(node: &'a mut Node, step: Step<'_>, token: &Token) -> Resu
                             .unsupported("it does not exist, and '?' creates nothing in front of an index"));
                     }
                 };
-                map.insert(Node::string(key), made.into());
+                map.insert(Node::string(key), created.into());
             }
-            map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))
+            let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+            Ok(Visited { node, place: None })
         }
-        Token::Index { index, modifiers } => {
+        Token::Index { index: at, modifiers } => {
             let items = step.seq_mut(node)?;
-            let at = step.index(*index, modifiers, items)?;
-            Ok(&mut items[at])
+            let at = step.index(*at, modifiers, items)?;
+            Ok(Visited::item(items, at))
         }
         Token::Match { key, value, optional, modifiers } => {
             let items = step.seq_mut(node)?;
-            let at = match step.find(key, value, *optional, items)? {
+            let at = match step.find(key, value, *optional, items, index)? {
                 MatchResult::One(at) => step.index(to_i64(at), modifiers, items)?,
                 MatchResult::Absent => {
-                    let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                    items.push(Data::Map(made).into());
+                    let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                    push(items, Data::Map(created).into(), index);
                     items.len() - 1
                 }
             };
-            Ok(&mut items[at])
+            Ok(Visited::item(items, at))
         }
         Token::End => Err(step.unsupported("'-' must be the last part of a path")),
     }
 }
 
 /// Writes the value at the last level of a `replace`.
-fn put(node: &mut Node, step: Step<'_>, token: &Token, value: Node) -> Result<(), PathError> {
+fn put(
+    here: Visited<'_>,
+    step: Step<'_>,
+    token: &Token,
+    value: Node,
+    index: &mut ItemIndex,
+) -> Result<(), PathError> {
     match token {
         Token::Key { key, optional } => {
-            let map = step.map_mut(node)?;
+            let map = step.map_mut(here.node)?;
             if !optional && !map.contains_key(key) {
                 return Err(step.missing_key(key, map));
             }
-            map.insert(Node::string(key), value);
+            let old = map.insert(Node::string(key), value);
+            index.set(here.place, key, old.as_ref(), map.get(key));
         }
-        Token::Index { index, modifiers } => {
-            let items = step.seq_mut(node)?;
-            place(items, step, *index, modifiers, value)?;
+        Token::Index { index: at, modifiers } => {
+            let items = step.seq_mut(here.node)?;
+            place(items, step, *at, modifiers, value, index)?;
         }
         Token::Match { key, value: wanted, optional, modifiers } => {
-            let items = step.seq_mut(node)?;
-            match step.find(key, wanted, *optional, items)? {
-                MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value)?,
-                MatchResult::Absent => items.push(value),
+            let items = step.seq_mut(here.node)?;
+            match step.find(key, wanted, *optional, items, index)? {
+                MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value, index)?,
+                MatchResult::Absent => push(items, value, index),
             }
         }
-        Token::End => step.seq_mut(node)?.push(value),
+        Token::End => push(step.seq_mut(here.node)?, value, index),
     }
     Ok(())
+}
+
+/// Adds an item at the end of a sequence.
+fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
+    let end = ItemPlace::new(items, items.len());
+    items.push(value);
+    index.inserted(end, items);
 }
 
 /// Replaces an item of a sequence, or inserts the value before or after it.
 fn place(
     items: &mut Vec<Node>,
     step: Step<'_>,
-    index: i64,
+    at: i64,
     modifiers: &[Modifier],
     value: Node,
+    index: &mut ItemIndex,
 ) -> Result<(), PathError> {
     let (moves, insertion) = match modifiers {
         [moves @ .., Modifier::Before] => (moves, Some(0)),
         [moves @ .., Modifier::After] => (moves, Some(1)),
         moves => (moves, None),
     };
-    let at = step.index(index, moves, items)?;
+    let at = step.index(at, moves, items)?;
     match insertion {
-        Some(behind) => items.insert(at + behind, value),
-        None => items[at] = value,
+        Some(behind) => {
+            let new = ItemPlace::new(items, at + behind);
+            items.insert(at + behind, value);
+            index.inserted(new, items);
+        }
+        None => {
+            let old = std::mem::replace(&mut items[at], value);
+            index.replaced(ItemPlace::new(items, at), &old, &items[at]);
+        }
     }
     Ok(())
 }
 
 /// Removes the value at a path. A missing value is an error unless its token is optional.
-pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
-    let mut node = root;
+pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
+    let mut here = Visited { node: root, place: None };
     for (step, token) in Step::all(path) {
         match token {
             Token::Key { key, optional } => {
-                let map = step.map_mut(node)?;
+                let map = step.map_mut(here.node)?;
                 if !map.contains_key(key) {
                     return if *optional { Ok(()) } else { Err(step.missing_key(key, map)) };
                 }
                 if step.is_last() {
-                    map.remove(key);
+                    let old = map.remove(key);
+                    index.set(here.place, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
-                node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+                let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
+                here = Visited { node, place: None };
             }
             Token::Index { .. } | Token::Match { .. } => {
-                let items = step.seq_mut(node)?;
-                let (index, modifiers) = match token {
-                    Token::Index { index, modifiers } => (*index, modifiers),
+                let items = step.seq_mut(here.node)?;
+                let (at, modifiers) = match token {
+                    Token::Index { index: at, modifiers } => (*at, modifiers),
                     Token::Match { key, value, optional, modifiers } => {
-                        match step.find(key, value, *optional, items)? {
+                        match step.find(key, value, *optional, items, index)? {
                             MatchResult::One(at) => (to_i64(at), modifiers),
                             MatchResult::Absent => return Ok(()),
                         }
                     }
                     _ => return Err(step.unsupported("not an item")),
                 };
-                let at = step.index(index, modifiers, items)?;
+                let at = step.index(at, modifiers, items)?;
                 if step.is_last() {
-                    items.remove(at);
+                    let old = items.remove(at);
+                    index.removed(ItemPlace::new(items, at), &old);
                     return Ok(());
                 }
-                node = &mut items[at];
+                here = Visited::item(items, at);
             }
             Token::End => {
                 return Err(
@@ -153,13 +204,18 @@ pub(super) fn remove(root: &mut Node, path: &Path) -> Result<(), PathError> {
 }
 
 /// Returns true if the value at a path equals `expected`.
-pub(super) fn test_value(root: &Node, path: &Path, expected: &Node) -> Result<bool, PathError> {
-    Ok(*find(root, path)? == *expected)
+pub(super) fn test_value(
+    root: &Node,
+    path: &Path,
+    expected: &Node,
+    index: &mut ItemIndex,
+) -> Result<bool, PathError> {
+    Ok(*find_indexed(root, path, index)? == *expected)
 }
 
 /// Returns true if there is no value at a path. Only the last token may be missing; otherwise it is an error.
-pub(super) fn test_absent(root: &Node, path: &Path) -> Result<bool, PathError> {
-    match find(root, path) {
+pub(super) fn test_absent(root: &Node, path: &Path, index: &mut ItemIndex) -> Result<bool, PathError> {
+    match find_indexed(root, path, index) {
         Ok(_) => Ok(false),
         Err(error)
             if error.depth == path.tokens().len()

@@ -1,8 +1,10 @@
 //! Parses an ops file. All operations are checked before the first one runs.
 
+use std::cell::OnceCell;
 use std::path::Path as FilePath;
 
 use super::apply;
+use super::item_index::ItemIndex;
 use super::path::Path;
 use super::suggest;
 use super::walk::PathError;
@@ -54,8 +56,13 @@ impl Ops {
                 .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
             }
         };
-        let ops =
-            items.iter().enumerate().map(|(at, item)| Op::read(item, at + 1, text)).collect::<Result<_>>()?;
+        let lines = OnceCell::<Vec<&str>>::new();
+        let line = |number: usize| lines.get_or_init(|| text.lines().collect()).get(number).copied();
+        let ops = items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| Op::read(item, at + 1, &line))
+            .collect::<Result<_>>()?;
         Ok(Ops { ops })
     }
 
@@ -71,13 +78,14 @@ impl Ops {
 
     /// Applies all operations in order.
     pub fn apply(&self, mut root: Node) -> Result<Node> {
-        self.apply_to(&mut root)?;
+        self.clone().apply_to(&mut root, &mut ItemIndex::default())?;
         Ok(root)
     }
 
-    /// Applies all operations in place. After an error, `root` keeps the changes of the earlier operations.
-    pub(crate) fn apply_to(&self, root: &mut Node) -> Result<()> {
-        self.ops.iter().try_for_each(|op| op.apply(root))
+    /// Applies all operations in place. `index` is that of the document. After an error, `root` keeps the
+    /// changes of the earlier operations.
+    pub(crate) fn apply_to(self, root: &mut Node, index: &mut ItemIndex) -> Result<()> {
+        self.ops.into_iter().try_for_each(|op| op.apply(root, index))
     }
 }
 
@@ -93,7 +101,8 @@ fn misspelt(map: &Mapping, wanted: &str) -> String {
 }
 
 impl Op {
-    fn read(item: &Node, number: usize, file: &str) -> Result<Op> {
+    /// Reads an operation. `line` returns a line of the file, by its index.
+    fn read<'t>(item: &Node, number: usize, line: &dyn Fn(usize) -> Option<&'t str>) -> Result<Op> {
         let location = item.position.describe();
         let wrong = |what: String| Error::invalid(format!("{location}: operation {number} {what}"));
         let Some(map) = item.as_map() else {
@@ -128,7 +137,7 @@ impl Op {
             .parse()
             .map_err(|error| wrong(format!("({kind} {written}) has an invalid path")).with_source(error))?;
         let named = format!("({kind} {written})");
-        let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, file));
+        let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(reparsed(value)),
             ("replace", None) => {
@@ -172,15 +181,18 @@ impl Op {
         &self.path
     }
 
-    fn apply(&self, root: &mut Node) -> Result<()> {
-        let passed = match &self.action {
-            Action::Replace(value) => apply::replace(root, &self.path, value.clone()).map(|()| true),
+    fn apply(mut self, root: &mut Node, index: &mut ItemIndex) -> Result<()> {
+        let passed = match &mut self.action {
+            Action::Replace(value) => {
+                let value = std::mem::replace(value, Data::Null.into());
+                apply::replace(root, &self.path, value, index).map(|()| true)
+            }
             Action::Remove if self.path.tokens().is_empty() => {
                 return Err(Error::invalid("the whole document cannot be removed").context(self.title()));
             }
-            Action::Remove => apply::remove(root, &self.path).map(|()| true),
-            Action::TestValue(expected) => apply::test_value(root, &self.path, expected),
-            Action::TestAbsent => apply::test_absent(root, &self.path),
+            Action::Remove => apply::remove(root, &self.path, index).map(|()| true),
+            Action::TestValue(expected) => apply::test_value(root, &self.path, expected, index),
+            Action::TestAbsent => apply::test_absent(root, &self.path, index),
         };
         match passed {
             Ok(true) => Ok(()),
@@ -224,9 +236,9 @@ impl Op {
 }
 
 /// Returns true if a null is spelled out. An empty value is usually a forgotten or badly indented one.
-fn is_explicit_null(null: &Node, file: &str) -> bool {
-    let (line, column) = (null.position.line.saturating_sub(1), null.position.column.saturating_sub(1));
-    let Some(line) = file.lines().nth(line as usize) else { return false };
+fn is_explicit_null<'t>(null: &Node, line: &dyn Fn(usize) -> Option<&'t str>) -> bool {
+    let (number, column) = (null.position.line.saturating_sub(1), null.position.column.saturating_sub(1));
+    let Some(line) = line(number as usize) else { return false };
     let rest: String = line.chars().skip(column as usize).collect();
     let word = rest.split([' ', '\t', ',', '}', ']']).next().unwrap_or_default();
     matches!(word, "~" | "null" | "Null" | "NULL" | "!!null")

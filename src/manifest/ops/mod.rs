@@ -16,10 +16,12 @@
 
 mod apply;
 mod definition;
+mod item_index;
 mod path;
 mod suggest;
 mod walk;
 
 pub use definition::{Op, Ops};
+pub(crate) use item_index::ItemIndex;
 pub use path::{Modifier, ParseError, Path, Token};
 pub use walk::{PathError, PathErrorKind, find};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::item_index::{Indexed, ItemIndex};
 use super::path::{Modifier, Path, Token};
 use super::suggest;
 use yaml::{Data, Mapping, Node};
@@ -193,7 +194,13 @@ impl<'a> Step<'a> {
         value: &str,
         optional: bool,
         items: &[Node],
+        index: &mut ItemIndex,
     ) -> Result<MatchResult, PathError> {
+        match index.find(items, key, value) {
+            Indexed::One(at) => return Ok(MatchResult::One(at)),
+            Indexed::None if optional => return Ok(MatchResult::Absent),
+            Indexed::None | Indexed::Unknown => {}
+        }
         let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
         let matching: Vec<usize> =
             entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();
@@ -237,6 +244,15 @@ impl<'a> Step<'a> {
 /// If an optional part is missing, the result is null or the empty collection (with the entry that was
 /// searched) that a `replace` would create.
 pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError> {
+    find_indexed(root, path, &mut ItemIndex::default())
+}
+
+/// Does the work of [`find`] with the index of the document.
+pub(super) fn find_indexed<'a>(
+    root: &'a Node,
+    path: &Path,
+    index: &mut ItemIndex,
+) -> Result<Cow<'a, Node>, PathError> {
     let mut node = root;
     for (step, token) in Step::all(path) {
         node = match token {
@@ -245,25 +261,25 @@ pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError>
                 None if !optional => return Err(step.missing_key(key, step.map(node)?)),
                 None if step.is_last() => return Ok(Cow::Owned(Data::Null.into())),
                 None => {
-                    let made: Node = match step.next_token() {
+                    let created: Node = match step.next_token() {
                         Some(Token::Match { .. }) => Data::Seq(Vec::new()).into(),
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
                         _ => return Err(step.unsupported("it does not exist")),
                     };
-                    return find_in_created(made, path, step.at + 1);
+                    return find_in_created(created, path, step.at + 1);
                 }
             },
-            Token::Index { index, modifiers } => {
+            Token::Index { index: at, modifiers } => {
                 let items = step.seq(node)?;
-                &items[step.index(*index, modifiers, items)?]
+                &items[step.index(*at, modifiers, items)?]
             }
             Token::Match { key, value, optional, modifiers } => {
                 let items = step.seq(node)?;
-                match step.find(key, value, *optional, items)? {
+                match step.find(key, value, *optional, items, index)? {
                     MatchResult::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
                     MatchResult::Absent => {
-                        let made = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                        return find_in_created(Data::Map(made).into(), path, step.at + 1);
+                        let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);
+                        return find_in_created(Data::Map(created).into(), path, step.at + 1);
                     }
                 }
             }

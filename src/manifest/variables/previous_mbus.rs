@@ -45,9 +45,12 @@ impl MbusOutline {
         store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Vec<PreviousMbus> {
+        let stored = store.as_deref().and_then(VarsStore::previous).cloned();
+        if stored.is_none() && sources.previous().is_none() {
+            return Vec::new();
+        }
         let mut earlier = sources.clone();
         let mut found = Vec::new();
-        let stored = store.as_deref().and_then(VarsStore::previous).cloned();
         let mut store = store;
         let lists =
             stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));

@@ -1,7 +1,10 @@
 //! Resolves variables, generates missing ones, and replaces references in a tree.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
+use std::rc::Rc;
 
+use foldhash::fast::RandomState;
 use time::OffsetDateTime;
 
 use super::descend::descend;
@@ -18,6 +21,26 @@ use yaml::{Data, Mapping, Node, Position};
 const BUDGET: usize = 256 * 1024 * 1024;
 const NODE_WEIGHT: usize = 16;
 
+/// The value of a variable. Cheap to clone.
+#[derive(Clone)]
+pub enum Resolved<'a> {
+    /// A value of the sources.
+    Given(&'a Node),
+    /// A value of the vars store.
+    Stored(Rc<Node>),
+}
+
+impl Deref for Resolved<'_> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        match self {
+            Resolved::Given(value) => value,
+            Resolved::Stored(value) => value,
+        }
+    }
+}
+
 /// Resolves references from the sources, then the vars store, then by generating a value.
 pub struct Resolver<'a> {
     sources: &'a Sources,
@@ -25,7 +48,7 @@ pub struct Resolver<'a> {
     store: Option<&'a mut VarsStore>,
     keys: KeyPool,
     now: OffsetDateTime,
-    cache: BTreeMap<String, Option<Node>>,
+    cache: HashMap<String, Option<Resolved<'a>>, RandomState>,
     making: Vec<String>,
     used: BTreeSet<String>,
     missing: MissingVariables,
@@ -51,7 +74,7 @@ impl<'a> Resolver<'a> {
             store,
             keys: KeyPool::default(),
             now,
-            cache: BTreeMap::new(),
+            cache: HashMap::default(),
             making: Vec::new(),
             used: BTreeSet::new(),
             missing: MissingVariables::default(),
@@ -114,7 +137,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a variable, if it has one. `position` is that of the reference.
-    pub fn resolve(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
+    pub fn resolve(&mut self, name: &str, position: &Position) -> Result<Option<Resolved<'a>>> {
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
             None => {
@@ -131,10 +154,16 @@ impl<'a> Resolver<'a> {
         Ok(value)
     }
 
-    fn find(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
-        if let Some(value) = self.sources.get(name) {
-            return Ok(Some(value.clone()));
+    fn find(&mut self, name: &str, position: &Position) -> Result<Option<Resolved<'a>>> {
+        let sources = self.sources;
+        if let Some(value) = sources.get(name) {
+            return Ok(Some(Resolved::Given(value)));
         }
+        Ok(self.find_stored(name, position)?.map(|value| Resolved::Stored(Rc::new(value))))
+    }
+
+    /// Returns the value of a variable from the vars store. Generates it first if necessary.
+    fn find_stored(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
         let Some(store) = self.store.as_deref() else { return Ok(None) };
         let stored = store.get(name).cloned();
         let definition = self.definitions.get(name);

@@ -139,7 +139,7 @@ fn read_all(inputs: &Inputs, env_file_variables: &mut Given, own: &mut Given) ->
 fn from_programs(programs: &[VarsProgram], inputs: &Inputs, given: &mut Given) -> Result<()> {
     for program in programs {
         let mut variables = Vec::new();
-        from_mapping(program.variables(&inputs.env_vars)?, &mut variables)?;
+        from_mapping(program.variables(&inputs.env_vars)?.clone(), &mut variables)?;
         given.programs.extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
     }
     Ok(())
@@ -226,7 +226,7 @@ fn flag_name(flag: &str) -> &str {
 fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
     match root.data {
-        Data::Map(_) => from_mapping(&root, given),
+        Data::Map(_) => from_mapping(root, given),
         Data::Null => Ok(()),
         _ => Err(Error::invalid(format!(
             "vars file '{}' is {}, not a mapping of names to values",
@@ -237,23 +237,23 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
 }
 
 /// Reads the variables of a mapping of names to values.
-fn from_mapping(root: &Node, given: &mut Vec<(String, Node)>) -> Result<()> {
-    let Data::Map(map) = &root.data else { return Ok(()) };
-    for (key, value) in map.iter() {
-        let name = match &key.data {
-            Data::String(name) => name.as_str().to_owned(),
+fn from_mapping(root: Node, given: &mut Vec<(String, Node)>) -> Result<()> {
+    let Data::Map(map) = root.data else { return Ok(()) };
+    for (key, value) in map {
+        let name = match key.data {
+            Data::String(name) => name.into(),
             Data::Int(number) => number.to_string(),
             Data::UInt(number) => number.to_string(),
             _ => {
                 return Err(Error::invalid(format!(
                     "{}: a variable's name must be a string, and this is {}",
                     key.position.describe(),
-                    kind_with_article(key)
+                    kind_with_article(&key)
                 ))
                 .with_hint("put the name in quotes"));
             }
         };
-        given.push((name, value.clone()));
+        given.push((name, value));
     }
     Ok(())
 }

@@ -1,0 +1,298 @@
+//! Finds items of long lists by an entry (`name=web`) without looking at every item.
+//!
+//! A list is known by the address of its items, which is its own as long as the list exists. So every change
+//! of a document must be reported here: additions to a list, removals, and values that are dropped.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+
+use yaml::{Data, Node};
+
+/// Shorter lists are searched item by item.
+const MIN_ITEMS: usize = 32;
+/// The place of a hash that several items have.
+const SEVERAL: usize = usize::MAX;
+
+/// The indexes of the long lists of one document.
+#[derive(Default)]
+pub(crate) struct ItemIndex {
+    /// By the address of the items.
+    lists: HashMap<usize, IndexedList, RandomState>,
+    hasher: RandomState,
+}
+
+/// The indexes of one list, by key.
+#[derive(Default)]
+struct IndexedList {
+    /// The number of items when the list was last seen.
+    length: usize,
+    keys: HashMap<String, Places, RandomState>,
+}
+
+/// The places of items by the hash of the string that they have under one key. It is empty until the second
+/// search, because a single search is faster without an index.
+#[derive(Default)]
+struct Places {
+    by_hash: Option<HashMap<u64, usize, RandomState>>,
+}
+
+/// The result of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Indexed {
+    /// Exactly this item has the entry.
+    One(usize),
+    /// No item has the entry.
+    None,
+    /// The items must be searched.
+    Unknown,
+}
+
+/// An item of a list, by the address of the items and its index.
+#[derive(Clone, Copy)]
+pub(super) struct ItemPlace {
+    list: usize,
+    at: usize,
+}
+
+fn address(items: &[Node]) -> usize {
+    items.as_ptr().addr()
+}
+
+fn text<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
+    item.get(key).and_then(Node::as_str)
+}
+
+impl ItemPlace {
+    pub(super) fn new(items: &[Node], at: usize) -> Self {
+        ItemPlace { list: address(items), at }
+    }
+}
+
+impl ItemIndex {
+    /// Searches the item with this entry.
+    pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> Indexed {
+        if items.len() < MIN_ITEMS {
+            return Indexed::Unknown;
+        }
+        let list = self.lists.entry(address(items)).or_default();
+        if list.length != items.len() {
+            *list = IndexedList { length: items.len(), ..IndexedList::default() };
+        }
+        let Some(places) = list.keys.get_mut(key) else {
+            list.keys.insert(key.to_owned(), Places::default());
+            return Indexed::Unknown;
+        };
+        let by_hash = places.by_hash.get_or_insert_with(|| {
+            let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
+            for (at, item) in items.iter().enumerate() {
+                if let Some(text) = text(item, key) {
+                    enter(&mut by_hash, self.hasher.hash_one(text), at);
+                }
+            }
+            by_hash
+        });
+        match by_hash.get(&self.hasher.hash_one(value)) {
+            None => Indexed::None,
+            // Another text can have the same hash.
+            Some(at) if items.get(*at).and_then(|item| text(item, key)) == Some(value) => Indexed::One(*at),
+            Some(_) => Indexed::Unknown,
+        }
+    }
+
+    /// Reports that the item at this place is new, and that the items after it have moved. The address of the
+    /// list in `place` is the one before the insertion.
+    pub(super) fn inserted(&mut self, place: ItemPlace, items: &[Node]) {
+        let Some(mut list) = self.lists.remove(&place.list) else { return };
+        let at = place.at;
+        let is_last = at == list.length;
+        list.length += 1;
+        for (key, by_hash) in list.built() {
+            if !is_last {
+                shift(by_hash, |place| place + usize::from(place >= at));
+            }
+            if let Some(text) = items.get(at).and_then(|item| text(item, key)) {
+                enter(by_hash, self.hasher.hash_one(text), at);
+            }
+        }
+        self.lists.insert(address(items), list);
+    }
+
+    /// Reports that `item` was removed from the list, and that the items after it have moved.
+    pub(super) fn removed(&mut self, place: ItemPlace, item: &Node) {
+        self.forget(item);
+        let Some(list) = self.lists.get_mut(&place.list) else { return };
+        list.length -= 1;
+        let is_last = place.at == list.length;
+        for (key, by_hash) in list.built() {
+            if let Some(text) = text(item, key) {
+                leave(by_hash, self.hasher.hash_one(text), place.at);
+            }
+            if !is_last {
+                shift(by_hash, |at| at - usize::from(at > place.at));
+            }
+        }
+    }
+
+    /// Reports that `old` was replaced by `new`.
+    pub(super) fn replaced(&mut self, place: ItemPlace, old: &Node, new: &Node) {
+        self.forget(old);
+        let Some(list) = self.lists.get_mut(&place.list) else { return };
+        for (key, by_hash) in list.built() {
+            if let Some(text) = text(old, key) {
+                leave(by_hash, self.hasher.hash_one(text), place.at);
+            }
+            if let Some(text) = text(new, key) {
+                enter(by_hash, self.hasher.hash_one(text), place.at);
+            }
+        }
+    }
+
+    /// Reports that the value of a key of a mapping was replaced or removed. `place` is that of the mapping,
+    /// if it is an item of a list.
+    pub(super) fn set(
+        &mut self,
+        place: Option<ItemPlace>,
+        key: &str,
+        old: Option<&Node>,
+        new: Option<&Node>,
+    ) {
+        old.into_iter().for_each(|old| self.forget(old));
+        let Some(place) = place else { return };
+        let Some(list) = self.lists.get_mut(&place.list) else { return };
+        let Some(by_hash) = list.keys.get_mut(key).and_then(|places| places.by_hash.as_mut()) else { return };
+        if let Some(text) = old.and_then(Node::as_str) {
+            leave(by_hash, self.hasher.hash_one(text), place.at);
+        }
+        if let Some(text) = new.and_then(Node::as_str) {
+            enter(by_hash, self.hasher.hash_one(text), place.at);
+        }
+    }
+
+    /// Forgets all lists in a value that will be dropped. Another list can get their addresses.
+    pub(super) fn forget(&mut self, value: &Node) {
+        if self.lists.is_empty() {
+            return;
+        }
+        match &value.data {
+            Data::Seq(items) => {
+                self.lists.remove(&address(items));
+                items.iter().for_each(|item| self.forget(item));
+            }
+            Data::Map(map) => map.iter().for_each(|(_, value)| self.forget(value)),
+            _ => {}
+        }
+    }
+}
+
+impl IndexedList {
+    /// Returns the keys that have an index.
+    fn built(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
+        self.keys.iter_mut().filter_map(|(key, places)| Some((key.as_str(), places.by_hash.as_mut()?)))
+    }
+}
+
+fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
+    by_hash.entry(hash).and_modify(|place| *place = SEVERAL).or_insert(at);
+}
+
+/// Removes a place. If several items had the hash, it stays unknown which ones are left.
+fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
+    if by_hash.get(&hash) == Some(&at) {
+        by_hash.remove(&hash);
+    }
+}
+
+fn shift(by_hash: &mut HashMap<u64, usize, RandomState>, moved: impl Fn(usize) -> usize) {
+    by_hash.values_mut().filter(|place| **place != SEVERAL).for_each(|place| *place = moved(*place));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::super::Ops;
+    use super::*;
+
+    fn document() -> Node {
+        let parts: Vec<String> = (0..MIN_ITEMS).map(|part| format!("{{name: n{part}}}")).collect();
+        let mut text = String::from("items:\n");
+        for number in 0..MIN_ITEMS + 2 {
+            let role = number % 5;
+            writeln!(text, "- {{name: n{number}, role: r{role}, parts: [{}]}}", parts.join(", ")).unwrap();
+        }
+        yaml::load(&text, Path::new("m.yml")).unwrap()
+    }
+
+    /// Operations on a list of named items and on the lists in them.
+    fn operation() -> impl Strategy<Value = String> {
+        let name = || (0..MIN_ITEMS + 4).prop_map(|number| format!("name=n{number}"));
+        let item = || {
+            prop_oneof![
+                4 => name(),
+                1 => (0..5).prop_map(|role| format!("role=r{role}")),
+                1 => (-2..40).prop_map(|number: i32| number.to_string()),
+            ]
+        };
+        let place = prop_oneof![
+            2 => item().prop_map(|item| format!("/items/{item}")),
+            2 => (item(), item()).prop_map(|(item, part)| format!("/items/{item}/parts/{part}")),
+        ];
+        let action = prop_oneof![
+            "n[0-9]".prop_map(|value| ("/name", format!("replace, value: {value}"))),
+            Just(("/name", "remove".to_owned())),
+            Just(("/name", "replace, value: 1".to_owned())),
+            Just(("/more?/list/-", "replace, value: 1".to_owned())),
+            Just(("/role", "test, value: r1".to_owned())),
+            Just(("?", "remove".to_owned())),
+            "n[0-9]".prop_map(|value| ("", format!("replace, value: {{name: {value}, role: r1}}"))),
+            "n[0-9]".prop_map(|value| ("?", format!("replace, value: {{name: {value}}}"))),
+            "n[0-9]".prop_map(|value| (":before", format!("replace, value: {{name: {value}}}"))),
+            "n[0-9]".prop_map(|value| (":after", format!("replace, value: {{name: {value}}}"))),
+        ];
+        prop_oneof![
+            8 => (place, action).prop_map(|(place, (end, action))| {
+                format!("- {{path: '{place}{end}', type: {action}}}")
+            }),
+            1 => Just("- {path: /items/-, type: replace, value: {name: n3}}".to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn operations_have_the_same_effect_with_and_without_an_index(
+            operations in prop::collection::vec(operation(), 1..60)
+        ) {
+            let (mut indexed, mut index) = (document(), ItemIndex::default());
+            let mut searched = indexed.clone();
+            for text in operations {
+                let ops = Ops::load(&text, Path::new("o.yml")).unwrap();
+                let outcome = ops.clone().apply_to(&mut indexed, &mut index);
+                // A list is indexed when it is searched again, so a new index searches.
+                let expected = ops.apply_to(&mut searched, &mut ItemIndex::default());
+                let [outcome, expected] = [outcome, expected].map(|it| it.map_err(|e| e.to_string()));
+                prop_assert_eq!(outcome, expected, "{}", text);
+                prop_assert_eq!(&indexed, &searched, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn second_search_of_a_long_list_uses_the_index() {
+        let document = document();
+        let items = document.get("items").and_then(Node::as_seq).unwrap();
+        let mut index = ItemIndex::default();
+        assert_eq!(index.find(items, "name", "n7"), Indexed::Unknown);
+        assert_eq!(index.find(items, "name", "n7"), Indexed::One(7));
+        assert_eq!(index.find(items, "name", "absent"), Indexed::None);
+        assert_eq!(index.find(items, "role", "r1"), Indexed::Unknown);
+        assert_eq!(index.find(items, "role", "r1"), Indexed::Unknown, "several items have it");
+        let short = &items[..MIN_ITEMS - 1];
+        assert_eq!(index.find(short, "name", "n7"), Indexed::Unknown);
+        assert_eq!(index.find(short, "name", "n7"), Indexed::Unknown);
+    }
+}
