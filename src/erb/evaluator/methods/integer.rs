@@ -240,6 +240,7 @@ impl Interp {
             "allbits?" | "anybits?" | "nobits?" => {
                 let mask = match self.arg(args, 0)? {
                     mask @ (Value::Int(_) | Value::Big(_)) => mask,
+                    Value::Float(mask) => self.float_to_int(mask.trunc())?,
                     other => Value::Int(self.int_arg(&other)?),
                 };
                 let found = to_big(receiver) & to_big(&mask);

@@ -363,6 +363,9 @@ impl Interp {
                 }
             }
         }
+        if name.starts_with("tr") && parsed.iter().any(|set| set.has_short_range) {
+            return Err(self.unsupported(format!("String#{name} with a range of one character")));
+        }
         let ranges: usize = parsed.iter().map(|set| set.ranges.len()).sum();
         self.step((text.len() / 16 * ranges) as u64)?;
         let in_all_sets = |character: char| parsed.iter().all(|set| set.contains(character));
@@ -431,6 +434,8 @@ struct CharSet {
     /// The first and last code point of each range, in the order of the notation.
     ranges: Vec<(u32, u32)>,
     negated: bool,
+    /// True if there is a range such as `a-a`. Some versions of Ruby count its character twice.
+    has_short_range: bool,
 }
 
 impl CharSet {
@@ -441,7 +446,7 @@ impl CharSet {
         if negated {
             characters.remove(0);
         }
-        let mut set = CharSet { ranges: Vec::new(), negated };
+        let mut set = CharSet { ranges: Vec::new(), negated, has_short_range: false };
         let mut rest = characters.as_slice();
         let next = |rest: &mut &[char]| match **rest {
             ['\\', escaped, ref after @ ..] | [escaped, ref after @ ..] => {
@@ -460,6 +465,7 @@ impl CharSet {
                 if last < first {
                     return Err((first, last));
                 }
+                set.has_short_range |= last == first;
             }
             set.ranges.push((first as u32, last as u32));
         }
