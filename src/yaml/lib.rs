@@ -35,3 +35,8 @@ pub use node::{Data, Mapping, Node, Text};
 pub use position::{LineColumn, Position};
 pub use scalar::after_round_trip;
 pub use syntax_tree::MAX_DEPTH;
+
+/// Compiles and runs the examples in the README.
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+struct Readme;
