@@ -61,7 +61,7 @@ pub use fetch::{AgentProxy, Fetcher, InterruptCheck, relay};
 pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;
-pub use url::HttpUrl;
+pub use url::{HttpUrl, url_problem};
 
 #[cfg(test)]
 pub(crate) mod testing {

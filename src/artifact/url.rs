@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use url::ParseError;
+
 use base::encoding::percent_decode;
 
 /// An `http://` or `https://` URL. Displays without user and password, and without a query that may hold
@@ -129,6 +131,19 @@ fn is_harmless(query: &str) -> bool {
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Describes why a text is no URL.
+pub fn url_problem(error: ParseError) -> String {
+    match error {
+        ParseError::RelativeUrlWithoutBase => "it does not begin with SCHEME://".to_owned(),
+        ParseError::EmptyHost => "it names no host".to_owned(),
+        ParseError::InvalidPort => "its port is not a number up to 65535".to_owned(),
+        ParseError::IdnaError | ParseError::InvalidDomainCharacter => {
+            "its host has a character that host names cannot have".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 

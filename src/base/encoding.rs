@@ -47,6 +47,14 @@ pub fn sorted_json(value: &serde_json::Value) -> String {
     sorted(value).to_string()
 }
 
+/// Returns a time in seconds since 1970 to the minute: `2026-02-01 00:00 UTC`.
+pub fn minute(seconds: u64) -> String {
+    match i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok()) {
+        Some(time) => format!("{} {:02}:{:02} UTC", time.date(), time.hour(), time.minute()),
+        None => format!("second {seconds} since 1970"),
+    }
+}
+
 /// Returns the current time in UTC in the form of RFC 3339, to the second.
 pub fn now() -> String {
     rfc3339(OffsetDateTime::now_utc())

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{fmt, fs, io};
 
+use rustix::fs::{Access, access};
+
 use crate::exit_code;
 
 /// Shorthand for results with [`Error`].
@@ -96,7 +98,7 @@ impl Error {
     /// kind, notes and hints are taken from there.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Environment, Error::kind);
-        Self::new(kind, format!("{what} failed")).with_source(source)
+        Self::new(kind, format!("{what} failed")).with_source(without_temporary_path(source))
     }
 
     /// Like [`Error::io`] for a file that the operator named. A file that does not exist is invalid input
@@ -151,27 +153,33 @@ impl Error {
         self
     }
 
-    /// Adds a hint if the cause is a missing permission: the owner and mode of `path`, and commands that
-    /// help.
+    /// Adds a hint if the cause is a missing permission or a read-only file system: which path cannot be
+    /// written, and what helps.
     ///
-    /// If `path` does not exist, the hint is about its directory. `option` is the flag that selects another
-    /// path, such as "--state FILE", or empty.
+    /// `path` is the file or directory to write. `option` is the flag or variable that selects another path,
+    /// such as "--state FILE", or empty.
     #[must_use]
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
-        if cause.is_none_or(|cause| cause.kind() != io::ErrorKind::PermissionDenied) {
+        let cause = cause.map(io::Error::kind);
+        if !matches!(cause, Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)) {
             return self;
         }
-        // A file that does not exist cannot be created in its directory. A bare name is in `.`.
-        let named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
-        let found = named.chain([Path::new(".")]).find_map(|path| Some((path, fs::metadata(path).ok()?)));
-        let Some((path, metadata)) = found else { return self };
+        let Some((path, metadata)) = unwritable(path) else { return self };
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
-        let other = if option.is_empty() { "" } else { ", choose another path with " };
-        self.with_hint(format!(
-            "'{path}' belongs to user {owner}, with mode {mode:04o}. Run as that user{other}{option}, or \
-             take it over: `sudo chown \"$(id -u)\" '{path}'`"
-        ))
+        let other = (!option.is_empty()).then(|| format!("choose another path with {option}, or "));
+        let other = other.unwrap_or_default();
+        self.with_hint(if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
+            format!("'{path}' is on a read-only file system: {other}mount it for writing")
+        } else if owner == rustix::process::geteuid().as_raw() {
+            let bits = if metadata.is_dir() { "rwx" } else { "rw" };
+            format!("'{path}' has mode {mode:04o}: {other}give yourself access: `chmod u+{bits} '{path}'`")
+        } else {
+            format!(
+                "'{path}' belongs to user {owner}, with mode {mode:04o}: run as that user, {other}take it \
+                 over: `sudo chown \"$(id -u)\" '{path}'`"
+            )
+        })
     }
 
     /// Adds a hint with the nearest of the `known` names, or else the note that `otherwise` returns. See
@@ -224,6 +232,12 @@ impl Error {
         &self.inner.hints
     }
 
+    /// Returns true if one of the causes is an error of type `E`.
+    pub fn has_cause<E: std::error::Error + 'static>(&self) -> bool {
+        let first = std::error::Error::source(self);
+        std::iter::successors(first, |cause| cause.source()).any(|cause| cause.is::<E>())
+    }
+
     /// Returns the message and the text of each cause, outermost first.
     pub fn chain(&self) -> Vec<String> {
         let mut lines = vec![self.inner.message.clone()];
@@ -247,6 +261,29 @@ impl From<yaml::Error> for Error {
             Some(hint) => invalid.with_hint(hint),
             None => invalid,
         }
+    }
+}
+
+/// Returns the first of a path and its parent directories that exists and cannot be written, or else the
+/// first that exists. A file in a directory that cannot be written cannot be replaced.
+fn unwritable(path: &Path) -> Option<(&Path, fs::Metadata)> {
+    // A bare name is in `.`.
+    let named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+    let existing: Vec<_> = named
+        .chain([Path::new(".")])
+        .filter_map(|path| Some((path, fs::metadata(path).ok()?)))
+        .take(2)
+        .collect();
+    let is_locked = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
+    let at = existing.iter().position(is_locked).unwrap_or(0);
+    existing.into_iter().nth(at)
+}
+
+/// Removes the path of a temporary file, which the library for these files adds to an error.
+fn without_temporary_path(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path \"") {
+        Some((problem, _)) => io::Error::new(error.kind(), problem),
+        None => error,
     }
 }
 
@@ -330,6 +367,20 @@ mod tests {
     }
 
     #[test]
+    fn temporary_files_are_not_named() {
+        let absent = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
+        assert_eq!(Error::io("writing 'x'", absent).chain()[1], "No such file or directory (os error 2)");
+    }
+
+    #[test]
+    fn cause_is_found_by_its_type() {
+        let inner = Error::environment("inner").with_source(io::Error::other("broken"));
+        let outer = inner.context("outer");
+        assert!(outer.has_cause::<io::Error>() && outer.has_cause::<Error>());
+        assert!(!outer.has_cause::<fmt::Error>());
+    }
+
+    #[test]
     fn missing_input_is_invalid() {
         let failed = |kind: io::ErrorKind| Error::input("reading 'x'", kind.into()).kind();
         assert_eq!(failed(io::ErrorKind::NotFound), ErrorKind::InvalidInput);
@@ -337,16 +388,24 @@ mod tests {
     }
 
     #[test]
-    fn missing_permission_gets_a_hint_about_the_owner() {
+    fn unwritable_path_gets_a_hint() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing/file");
-        let failed =
-            |kind: io::ErrorKind| Error::io("writing 'x'", kind.into()).with_owner_hint(&path, "--to FILE");
-        let hints = failed(io::ErrorKind::PermissionDenied).hints().concat();
-        let owner = fs::metadata(dir.path()).unwrap().uid();
-        assert!(hints.contains(&format!("'{}' belongs to user {owner}", dir.path().display())), "{hints}");
-        assert!(hints.contains("--to FILE") && hints.contains("sudo chown"), "{hints}");
-        assert!(failed(io::ErrorKind::StorageFull).hints().is_empty());
+        let failed = |kind: io::ErrorKind, path: &Path| {
+            Error::io("writing 'x'", kind.into()).with_owner_hint(path, "--to FILE").hints().concat()
+        };
+        let own = failed(io::ErrorKind::PermissionDenied, &path);
+        assert!(own.starts_with(&format!("'{}' has mode ", dir.path().display())), "{own}");
+        assert!(
+            own.contains("choose another path with --to FILE, or give yourself access: `chmod u+rwx"),
+            "{own}"
+        );
+        let read_only = failed(io::ErrorKind::ReadOnlyFilesystem, &path);
+        assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");
+        assert_eq!(failed(io::ErrorKind::StorageFull, &path), "");
+        let of_root = failed(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(of_root.contains("belongs to user 0, with mode"), !is_root, "{of_root}");
     }
 
     #[test]

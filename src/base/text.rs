@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde_json::error::Category;
+
 /// Formats a duration: `0.3 s`, `42 s`, `3 min 05 s`, `1 h 02 min`.
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -32,6 +34,67 @@ pub fn and_listed<S: AsRef<str>>(names: &[S]) -> String {
         Some((last, [])) => (*last).to_owned(),
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
+    }
+}
+
+/// Describes why a JSON document cannot be read, without the words of the JSON library.
+pub fn json_problem(error: &serde_json::Error) -> String {
+    let (line, column, said) = (error.line(), error.column(), error.to_string());
+    let said = said.split(" at line ").next().unwrap_or_default();
+    match error.classify() {
+        Category::Eof => format!("line {line}: it ends too early"),
+        Category::Syntax => {
+            let problem = match said {
+                "expected ident" => "a word other than true, false and null must be in double quotes",
+                "expected value" => "a value is missing, or a text is not in double quotes",
+                "expected `:`" => "a ':' is missing after a key",
+                "expected `,` or `}`" => "a ',' or '}' is missing",
+                "expected `,` or `]`" => "a ',' or ']' is missing",
+                "key must be a string" => "a key is not in double quotes",
+                "trailing characters" => "there is more text after the end",
+                "trailing comma" => "there is a ',' before a '}' or ']'",
+                "invalid escape" => "a text has a '\\' before a letter that cannot follow it",
+                said if said.starts_with("control character") => {
+                    "a text has a line break or another control character"
+                }
+                said => said,
+            };
+            format!("line {line}, column {column}: {problem}")
+        }
+        Category::Data => {
+            let plain = [
+                ("sequence", "a list"),
+                ("a sequence", "a list"),
+                ("u64", "a whole number"),
+                ("u32", "a whole number"),
+                ("usize", "a whole number"),
+                ("a map", "an object"),
+                ("map", "an object"),
+                ("string \"", "the text \""),
+                ("a string", "a text"),
+                ("boolean `", "the value `"),
+                ("integer `", "the number `"),
+                ("floating point `", "the number `"),
+                ("unit", "nothing"),
+            ];
+            let (what, expected) = said.split_once(", expected ").unwrap_or((said, ""));
+            let plainly = |text: &str| {
+                if text.starts_with("struct ") {
+                    return "an object".to_owned();
+                }
+                let word = plain.iter().find(|(word, _)| text.starts_with(word));
+                word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
+            };
+            let what = match what.strip_prefix("invalid type: ") {
+                Some(found) => format!("{} where {} is needed", plainly(found), plainly(expected)),
+                None if what.starts_with("invalid length ") => {
+                    format!("a list where {} is needed", plainly(expected))
+                }
+                None => said.to_owned(),
+            };
+            if line == 0 { what } else { format!("line {line}: {what}") }
+        }
+        Category::Io => said.to_owned(),
     }
 }
 
@@ -138,6 +201,28 @@ pub fn clean_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_errors_are_plain() {
+        let problem =
+            |text: &str| json_problem(&serde_json::from_str::<serde_json::Value>(text).unwrap_err());
+        for (text, expected) in [
+            (
+                "{\"a\": no}",
+                "line 1, column 8: a word other than true, false and null must be in double quotes",
+            ),
+            ("{\n\"a\" 1}", "line 2, column 5: a ':' is missing after a key"),
+            ("{'a': 1}", "line 1, column 2: a key is not in double quotes"),
+            ("[1", "line 1: it ends too early"),
+            ("{} {}", "line 1, column 4: there is more text after the end"),
+        ] {
+            assert_eq!(problem(text), expected, "{text}");
+        }
+        let typed = |text: &str| json_problem(&serde_json::from_str::<Vec<String>>(text).unwrap_err());
+        assert_eq!(typed("[7]"), "line 1: the number `7` where a text is needed");
+        assert_eq!(typed("[{}]"), "line 1: an object where a text is needed");
+        assert_eq!(typed("{}"), "line 1: an object where a list is needed");
+    }
 
     #[test]
     fn long_lists_are_shortened() {

@@ -137,7 +137,7 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
     let exit_code = ErrorKind::Usage.exit_code();
     // clap writes "tip" where other errors have "hint".
     let rendered = error.render();
-    let text = base::text::clean(&rendered.to_string()).replace("\n  tip: ", "\n  hint: ");
+    let text = plain_numbers(&base::text::clean(&rendered.to_string())).replace("\n  tip: ", "\n  hint: ");
     if json {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
@@ -171,7 +171,7 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
         let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
-                rendered.ansi().to_string().replace("tip:\x1b", "hint:\x1b")
+                plain_numbers(&rendered.ansi().to_string()).replace("tip:\x1b", "hint:\x1b")
             }
             _ => text,
         };
@@ -179,6 +179,18 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     ExitCode::from(exit_code)
+}
+
+/// Replaces the standard library's words for an invalid number.
+fn plain_numbers(text: &str) -> String {
+    [
+        ("invalid digit found in string", "it is not a whole number"),
+        ("cannot parse integer from empty string", "it is not a whole number"),
+        ("number too large to fit in target type", "it is too large"),
+        ("number too small to fit in target type", "it is too small"),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (words, plain)| text.replace(words, plain))
 }
 
 /// Writes output. A reader that ends early (`| head`) is not an error. On a terminal, removes control

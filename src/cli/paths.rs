@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use base::files::input;
 use base::{Error, Result};
 use engine::state::BucketUrl;
 
@@ -77,6 +78,9 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
         None if manifest == Path::new("-") => {
             Err(Error::usage("a manifest from standard input ('-') has no default state file")
                 .with_hint("add --state PATH"))
+        }
+        None if expand(manifest, home.as_deref()).is_dir() => {
+            Err(input::unreadable("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))
         }
         None if is_state_name(manifest) => {
             Err(Error::invalid(format!("'{}' is a state, not a manifest", manifest.display()))

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use super::choices::RendererArgs;
 use super::{finish::CommandResult, paths};
 use base::files::input;
+use base::text::json_problem;
 use base::{Error, Result};
 use engine::templates;
 use erb::Renderer;
@@ -49,8 +50,8 @@ impl RenderTemplateArgs {
         };
         let wrong = format!("'{}' (--context) is not an evaluation context", self.context.display());
         let text = read(&self.context)?;
-        let json =
-            serde_json::from_str(&text).map_err(|error| Error::invalid(wrong.clone()).with_source(error))?;
+        let json = serde_json::from_str(&text)
+            .map_err(|error| Error::invalid(wrong.clone()).with_source(json_problem(&error)))?;
         templates::check_context(&text).map_err(|error| error.context(wrong.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(wrong))?;
         let renderer = templates::renderer(self.templates.into(), &paths::env_vars())?;

@@ -51,7 +51,10 @@ impl RunLog {
 
     /// Begins a log in `directory`, and removes the oldest ones there.
     pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
-        let failed = |error| Error::io(format!("creating a log in '{}'", directory.display()), error);
+        let failed = |error| {
+            Error::io(format!("creating a log in '{}'", directory.display()), error)
+                .with_owner_hint(directory, "XDG_STATE_HOME=DIR")
+        };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
         let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());

@@ -154,7 +154,7 @@ impl Session {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
         if let Err(error) = reference::LOGS.path().and_then(|directory| log.open(&directory, command)) {
-            self.reporter.warn(format!("this run has no log: {}", error.chain().join(": ")));
+            self.reporter.warn(format!("this run has no log: {}", with_hints(&error)));
         }
         log.path().into_iter().for_each(|path| self.exempt_path(path));
     }
@@ -167,7 +167,7 @@ impl Session {
             .path()
             .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.location(), log));
         if let Err(error) = started {
-            self.reporter.warn(format!("this run is missing in the history: {}", error.chain().join(": ")));
+            self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
         }
     }
 
@@ -328,6 +328,12 @@ impl Session {
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }
+}
+
+/// Returns an error with its causes and hints, as the text of a warning.
+fn with_hints(error: &Error) -> String {
+    let causes = error.chain().join(": ");
+    error.hints().iter().fold(causes, |text, hint| format!("{text}; {hint}"))
 }
 
 /// Returns true unless the environment forbids colours.

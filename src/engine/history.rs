@@ -24,6 +24,8 @@ const MAX_KEPT_RECORDS: usize = 100;
 /// The maximum size of a record that is read, in bytes. Usual records are some KiB.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
 const EXTENSION: &str = "json";
+/// The variable that selects another directory for the records.
+const STATE_HOME: &str = "XDG_STATE_HOME=DIR";
 /// The time format of file names. It sorts by time.
 const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
@@ -130,7 +132,10 @@ pub struct RunningRecord {
 
 /// Writes the record of a run that begins now, and removes the oldest records of the same state.
 pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<RunningRecord> {
-    let failed = |error| Error::io(format!("recording the run in '{}'", directory.display()), error);
+    let failed = |error| {
+        Error::io(format!("recording the run in '{}'", directory.display()), error)
+            .with_owner_hint(directory, STATE_HOME)
+    };
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     let now = OffsetDateTime::now_utc();
     let state = &canonical_path(state)?;
@@ -181,6 +186,7 @@ fn write_record(path: &Path, record: &RecordFile) -> Result<UnlockOnDrop> {
     replace()
         .map(UnlockOnDrop::from)
         .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
+        .map_err(|error| error.with_owner_hint(path, STATE_HOME))
 }
 
 /// Returns the recorded runs, newest first, or only those of one state. Skips files that are not records.

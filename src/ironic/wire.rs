@@ -10,6 +10,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::access::CheckedAccess;
 use super::error::IronicError;
+use base::text::json_problem;
+use net::plain_errors::{http_problem, io_problem, tls_problem};
 use net::tls_roots;
 
 /// The maximum size of an answer in bytes. A page of 1000 nodes with all fields fits.
@@ -63,7 +65,7 @@ impl HttpAnswer {
         }
         serde_json::from_slice(&self.body).map_err(|error| IronicError::Protocol {
             request: request.to_owned(),
-            problem: format!("it is not JSON: {error}"),
+            problem: format!("it is not JSON: {}", json_problem(&error)),
         })
     }
 
@@ -119,14 +121,14 @@ fn connection_error(url: &str, error: ureq::Error) -> IronicError {
     let address = address(url);
     let problem = match error {
         ureq::Error::Rustls(problem) => {
-            return IronicError::Untrusted { address, problem: problem.to_string() };
+            return IronicError::Untrusted { address, problem: tls_problem(&problem) };
         }
         ureq::Error::Tls(problem) => return IronicError::Untrusted { address, problem: problem.to_owned() },
         // A failed handshake arrives as an `io::Error` that wraps the error of rustls.
         ureq::Error::Io(source) => {
             match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                Some(problem) => return IronicError::Untrusted { address, problem: problem.to_string() },
-                None => source.to_string(),
+                Some(problem) => return IronicError::Untrusted { address, problem: tls_problem(problem) },
+                None => io_problem(&source),
             }
         }
         ureq::Error::HostNotFound => "the host name does not resolve (DNS)".to_owned(),
@@ -134,7 +136,7 @@ fn connection_error(url: &str, error: ureq::Error) -> IronicError {
             format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())
         }
         ureq::Error::Timeout(_) => "it accepted the connection, but did not answer in time".to_owned(),
-        other => other.to_string(),
+        other => http_problem(&other),
     };
     IronicError::Unreachable { address, problem }
 }

@@ -5,10 +5,11 @@
 //!
 //! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`http_server::serve_connection`], for the
 //! registry and the built-in agent; [`http_client::client`]; [`tls_roots::system_roots`];
-//! [`known_certificate::tls_config`].
+//! [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries in plain English.
 
 pub mod http_client;
 pub mod http_server;
 pub mod known_certificate;
+pub mod plain_errors;
 pub mod ssh;
 pub mod tls_roots;

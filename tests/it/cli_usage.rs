@@ -236,6 +236,42 @@ fn state_in_place_of_the_manifest_is_named() {
     let run = world.run(["state", "show", "a-state.json"]).exits_with(3);
     assert!(run.stderr.contains("/a-state.json'\n"), "{}", run.stderr);
     assert!(run.stderr.contains("`monopile create-env MANIFEST --state a-state.json`"), "{}", run.stderr);
+    world.write("envs/bosh.yml", "");
+    for command in ["create-env", "status", "logs", "delete-env"] {
+        let run = world.run([command, "envs"]).exits_with(3);
+        assert!(run.stderr.contains("manifest 'envs' is a directory"), "{command}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn errors_have_no_words_of_libraries() {
+    let world = World::new();
+    world.write("bosh.yml", "name: ((a))\nvariables: [{name: a, type: password}]\n");
+    for (words, code, said) in [
+        (
+            &["logs", "bosh.yml", "--num", "x"][..],
+            2,
+            "invalid value 'x' for '--num <N>': it is not a whole number",
+        ),
+        (
+            &["cpi", "call", "--path", "/bin/true", "--context", "{a: 1}", "info"],
+            2,
+            "--context is not JSON\n  cause: line 1, column 2: a key is not in double quotes",
+        ),
+        (
+            &["create-env", "bosh.yml", "--plan", "bosh.yml"],
+            3,
+            "'bosh.yml' is not a plan of this version of monopile\n  cause: line 1, column 2: a word other",
+        ),
+        (
+            &["interpolate", "bosh.yml", "--vars-store", "absent/creds.yml"],
+            3,
+            "vars store 'absent/creds.yml' cannot be created\n  cause: the directory",
+        ),
+    ] {
+        let run = world.run(words.iter()).exits_with(code);
+        assert!(run.stderr.contains(said), "{words:?}: {}", run.stderr);
+    }
 }
 
 #[test]

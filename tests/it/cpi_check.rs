@@ -423,7 +423,7 @@ fn invalid_arguments_are_explained() {
         (&["cpi", "check", "--replay", "wrong.jsonl"], 3, "is not a transcript"),
         (&["cpi", "check", "--replay", "none.jsonl"], 3, "none.jsonl"),
         (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "is not a JSON object"),
-        (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "parsing --networks as JSON failed"),
+        (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "--networks is not JSON"),
         (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "[possible values: v1, v2]"),
         (&["cpi", "check", "none.yml"], 3, "none.yml"),
     ] {

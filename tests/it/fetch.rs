@@ -257,6 +257,11 @@ fn https_trusts_only_system_authorities() {
     fetching.fetches(command);
     assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
     assert_eq!(server.requests().len(), 1);
+    // A certificate is not accepted later either, so there is no retry.
+    let run = fetching.world.finish(fetching.command(&["--cache-dir", "other"])).exits_with(1);
+    let said = "the server is not trusted: its certificate is not signed by a certificate authority";
+    assert!(run.stderr.contains(said) && run.stderr.contains("SSL_CERT_FILE"), "{}", run.stderr);
+    assert!(!run.stderr.contains("the download continues"), "{}", run.stderr);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::tunnel::JumpboxSession;
 use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
+use net::plain_errors::io_problem;
 
 /// The maximum size of a proxy's answer to CONNECT, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
@@ -183,7 +184,7 @@ impl<S: Stream + ?Sized> Write for TimeLimited<'_, S> {
 
 /// Adds the name of the hop that failed. Keeps the kind.
 fn about(error: io::Error, hop: &str) -> io::Error {
-    io::Error::new(error.kind(), format!("{hop}: {error}"))
+    io::Error::new(error.kind(), format!("{hop}: {}", io_problem(&error)))
 }
 
 impl Connector<()> for ProxyDialer {

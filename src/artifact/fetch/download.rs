@@ -25,6 +25,7 @@ use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
 use base::{Error, Result};
 use net::http_client;
+use net::plain_errors::{http_problem, io_problem, is_untrusted};
 use net::tls_roots;
 
 /// Pauses between attempts. They restart from the first one after an attempt that received more than all
@@ -231,9 +232,9 @@ impl Download<'_> {
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => {
-                    result.map_err(|error| AttemptFailure::Temporary(self.request_error(error), None))?
-                }
+                result => result.map_err(|error| {
+                    AttemptFailure::Temporary(self.request_error(io_problem(&error)), None)
+                })?,
             };
             if count == 0 {
                 break;
@@ -314,13 +315,18 @@ impl Download<'_> {
             // Refusing proxies and unusable keys are reported as `PermissionDenied`.
             let is_refusal = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             let temporary = match &error {
+                error if is_untrusted(error) => false,
                 ureq::Error::Io(error) => !is_refusal(error),
                 ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
                 _ => false,
             };
-            let failed = self.request_error(without_secrets(&error.to_string()));
+            let failed = self.request_error(without_secrets(&http_problem(&error)));
             match &error {
                 _ if temporary => AttemptFailure::Temporary(failed, None),
+                error if is_untrusted(error) => AttemptFailure::Final(failed.with_hint(
+                    "if this is the right server, add the certificate authority that signed its \
+                     certificate to those of this machine, or name a file with it in SSL_CERT_FILE",
+                )),
                 ureq::Error::Io(error) if is_refusal(error) => AttemptFailure::Final(
                     failed.with_hint("check the proxy variables: `env | grep -i proxy`"),
                 ),

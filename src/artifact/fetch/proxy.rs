@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use crate::url::url_problem;
 use base::encoding::percent_decode;
 use base::{Error, Result};
 
@@ -188,7 +189,7 @@ fn parse(name: &str, value: &str) -> Result<Url> {
     // The value may contain a password, and is not part of the error.
     Url::parse(value.trim()).map_err(|error| {
         Error::invalid(format!("{name} is not a valid URL"))
-            .with_source(error)
+            .with_source(url_problem(error))
             .with_hint("write SCHEME://[USER:PASSWORD@]HOST:PORT, with special characters percent-encoded")
     })
 }

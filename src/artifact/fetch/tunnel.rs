@@ -14,6 +14,7 @@ use super::proxy::Proxy;
 use crate::limits::CONNECT_TIMEOUT;
 use base::files::input;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
+use net::plain_errors::ssh_problem;
 use net::ssh::{self, SshKey, SshServer, SshSession};
 
 /// The maximum size of a private key in bytes.
@@ -91,7 +92,7 @@ impl JumpboxSession {
             let channel = match limited(interrupted, opening).await? {
                 Some(Ok(channel)) => channel,
                 Some(Err(error)) => {
-                    let text = format!("it could not connect to {host}:{port}: {error}");
+                    let text = format!("it could not connect to {host}:{port}: {}", ssh_problem(&error));
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 None => {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::durable::write_atomically;
+use crate::text::json_problem;
 use crate::{Error, Result};
 
 /// The maximum size of a file in bytes.
@@ -35,7 +36,8 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         return Err(failed(io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))));
     }
     serde_json::from_slice(&text).map(Some).map_err(|error| {
-        Error::environment(format!("'{}' is damaged: not valid JSON", path.display())).with_source(error)
+        Error::environment(format!("'{}' is damaged: not valid JSON", path.display()))
+            .with_source(json_problem(&error))
     })
 }
 
@@ -74,7 +76,11 @@ mod tests {
         let path = directory.path().join("a.json");
         let said = |path: &Path| read_json::<Vec<u8>>(path).unwrap_err().chain().join(": ");
         fs::write(&path, "[").unwrap();
-        assert!(said(&path).contains("a.json' is damaged: not valid JSON: EOF"), "{}", said(&path));
+        assert!(
+            said(&path).contains("a.json' is damaged: not valid JSON: line 1: it ends"),
+            "{}",
+            said(&path)
+        );
         File::create(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
         assert!(said(&path).contains("a.json' failed: it is larger than 64 MiB"), "{}", said(&path));
         assert!(said(directory.path()).contains("reading"), "a directory");

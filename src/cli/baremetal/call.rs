@@ -14,6 +14,7 @@ use super::resource::Resource;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::ui;
+use base::text::json_problem;
 use base::{Error, ErrorKind, Result};
 use ironic::{Client, Collection, Object, Power};
 
@@ -126,7 +127,8 @@ impl<'c> Call<'c> {
             },
             Kind::Json => match text() {
                 Some(text) => Some(serde_json::from_str(&text).map_err(|error| {
-                    Error::invalid(format!("--{} is not JSON", field.option)).with_source(error)
+                    Error::invalid(format!("--{} is not JSON", field.option))
+                        .with_source(json_problem(&error))
                 })?),
                 None => None,
             },

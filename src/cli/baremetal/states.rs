@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::call::{Call, POWER_TIMEOUT};
 use crate::cli::finish::CommandResult;
 use crate::ui;
+use base::text::json_problem;
 use base::{Error, Result};
 use ironic::{Object, Power};
 
@@ -19,7 +20,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
     let mut body = json!({"target": target});
     if let Some(steps) = call.text("clean-steps") {
         body["clean_steps"] = serde_json::from_str(&steps)
-            .map_err(|error| Error::usage("--clean-steps is not JSON").with_source(error))?;
+            .map_err(|error| Error::usage("--clean-steps is not JSON").with_source(json_problem(&error)))?;
     }
     let nodes = call.texts("id");
     if target == "deleted" {

@@ -11,6 +11,7 @@ use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
 use base::error::did_you_mean;
+use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
 
@@ -55,9 +56,10 @@ impl CallArgs {
         let words: Vec<String> = words.collect();
         for word in words.iter().filter(|word| word.starts_with(['{', '['])) {
             if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(word) {
-                session
-                    .reporter
-                    .warn(format!("the argument '{word}' is not JSON, so it is sent as text: {error}"));
+                session.reporter.warn(format!(
+                    "the argument '{word}' is not JSON, so it is sent as text: {}",
+                    json_problem(&error)
+                ));
             }
         }
         let arguments: Vec<Value> = words

@@ -21,6 +21,7 @@ use crate::conformance::{self, AnswerSource};
 use crate::ui;
 use base::error::did_you_mean;
 use base::files::durable::{check_directory, parent};
+use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
 use engine::protocol::Contract;
@@ -196,7 +197,7 @@ impl CheckArgs {
         if let Some(recorded) = prepared.cpi.source.recorded_settings() {
             return serde_json::from_value(recorded).map_err(|error| {
                 Error::invalid(format!("reading the settings in '{}' failed", prepared.name))
-                    .with_source(error)
+                    .with_source(json_problem(&error))
             });
         }
         if let AnswerSource::Transcript(_) = prepared.cpi.source {

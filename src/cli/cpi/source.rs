@@ -15,6 +15,7 @@ use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
 use base::files::durable::{check_directory, parent};
 use base::files::input;
+use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Executable;
 use engine::protocol::HIGHEST_API_VERSION;
@@ -283,7 +284,7 @@ fn document(flag: &str, text: &str) -> Result<Value> {
         None => text,
     };
     serde_json::from_str(text)
-        .map_err(|error| Error::usage(format!("parsing {flag} as JSON failed")).with_source(error))
+        .map_err(|error| Error::usage(format!("{flag} is not JSON")).with_source(json_problem(&error)))
         .map_err(|error| error.with_hint(format!("{flag} takes JSON, or @FILE with a JSON file")))
 }
 

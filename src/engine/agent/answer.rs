@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::error::AgentError;
+use base::text::json_problem;
 
 /// The maximum length of an exception's message in an error, in bytes. The message may contain the output of
 /// a failed script.
@@ -11,8 +12,8 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// Parses an answer, and returns its value or its exception.
 pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
     let protocol = |problem: String| AgentError::Protocol { method: method.to_owned(), problem };
-    let mut answer: Value =
-        serde_json::from_slice(bytes).map_err(|error| protocol(format!("it is not JSON: {error}")))?;
+    let mut answer: Value = serde_json::from_slice(bytes)
+        .map_err(|error| protocol(format!("it is not JSON: {}", json_problem(&error))))?;
     if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
         let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
         let message = base::encoding::shorten(message, MAX_MESSAGE_BYTES).into_owned();

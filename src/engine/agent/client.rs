@@ -19,6 +19,7 @@ use base::signals::SignalCheck;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
+use net::plain_errors;
 
 /// The maximum size of an answer to a message, in bytes.
 const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
@@ -537,10 +538,11 @@ fn untrusted_error(address: String, problem: &rustls::Error) -> AgentError {
         _ => UntrustedReason::NoCertificate,
     };
     let problem = match problem {
+        // Only the CA of the manifest is trusted.
         rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
             "its certificate is not signed by `cloud_provider.cert.ca`".to_owned()
         }
-        other => other.to_string(),
+        other => plain_errors::tls_problem(other),
     };
     AgentError::Untrusted { address, problem, cause }
 }

@@ -7,7 +7,7 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use url::Url;
 
-use artifact::AgentProxy;
+use artifact::{AgentProxy, url_problem};
 use base::encoding::percent_decode;
 use base::redact::Redactor;
 use base::secret::Secret;
@@ -66,7 +66,9 @@ impl AgentEndpoint {
     /// agent.
     pub fn unverified(mbus: &Secret, redactor: &Redactor) -> Result<Self> {
         let url = Url::parse(mbus.expose())
-            .map_err(|error| Error::invalid("`cloud_provider.mbus` is not a URL").with_source(error))
+            .map_err(|error| {
+                Error::invalid("`cloud_provider.mbus` is not a URL").with_source(url_problem(error))
+            })
             .map_err(|error| error.with_hint("for example https://USER:PASSWORD@10.0.0.5:6868"))?;
         if url.scheme() != "https" {
             return Err(Error::invalid(format!(

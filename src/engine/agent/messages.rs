@@ -1,5 +1,6 @@
 //! Messages to the agent, each as a function with its own types.
 
+use base::text::json_problem;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,7 @@ impl Agent {
     pub fn set_up_ssh(&self, user: &str, public_key: &str) -> Result<SshHost, AgentError> {
         let value = self.perform("ssh", json!(["setup", {"user": user, "public_key": public_key}]))?;
         serde_json::from_value(value)
-            .map_err(|error| AgentError::Protocol { method: "ssh".to_owned(), problem: error.to_string() })
+            .map_err(|error| AgentError::Protocol { method: "ssh".to_owned(), problem: json_problem(&error) })
     }
 
     /// Removes the user.
@@ -169,7 +170,7 @@ impl Agent {
         let value = self.perform("list_disk", json!([]))?;
         let listed: Vec<String> = serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "list_disk".to_owned(),
-            problem: error.to_string(),
+            problem: json_problem(&error),
         })?;
         // Some agents answer `[""]` if there is no disk.
         Ok(listed.iter().filter_map(|cid| cid.parse().ok()).collect())
@@ -273,7 +274,7 @@ impl Agent {
         let value = self.perform("fetch_logs", json!([log_type, filters]))?;
         serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "fetch_logs".to_owned(),
-            problem: error.to_string(),
+            problem: json_problem(&error),
         })
     }
 

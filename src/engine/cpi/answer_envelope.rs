@@ -8,6 +8,7 @@ use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::encoding::shorten;
+use base::text::json_problem;
 
 /// The maximum size of an answer that is read, in bytes.
 pub const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
@@ -73,7 +74,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
         Some(_) if !result.is_null() => Err(no_answer("it has both a result and an error".to_owned())),
         Some(error) => {
             let error: ErrorBody = serde_json::from_value(error)
-                .map_err(|error| no_answer(format!("its `error` is malformed: {error}")))?;
+                .map_err(|error| no_answer(format!("its `error` is malformed: {}", json_problem(&error))))?;
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
@@ -102,11 +103,11 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
 
 fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_data() {
-        return format!("it is malformed: {error}");
+        return format!("it is malformed: {}", json_problem(error));
     }
     let problem = match (error.is_eof(), bytes.trim_ascii_start().first()) {
         (true, Some(b'{' | b'[')) => "it is not one JSON document (its end is missing)".to_owned(),
-        _ => format!("it is not one JSON document ({error})"),
+        _ => format!("it is not one JSON document ({})", json_problem(error)),
     };
     // The answer to `attach_disk` may hold credentials that are not known yet.
     match Some(beginning(bytes)).filter(|text| !text.is_empty() && method != Method::AttachDisk) {
@@ -138,7 +139,8 @@ mod tests {
         for (text, problem) in [
             ("", "wrote nothing"),
             ("{\"result\": 1", "(its end is missing); it begins: \"{\\\"result\\\": 1\""),
-            ("Traceback: <html>", "(expected value at line 1 column 1); it begins: \"Traceback: <html>\""),
+            ("Traceback: <html>", "(line 1, column 1: a value is missing, or a text is not in double"),
+            ("Traceback: <html>", "; it begins: \"Traceback: <html>\""),
             ("{\"result\":1}{\"result\":2}", "not one JSON document"),
             ("[]", "neither"),
             ("{}", "neither"),

@@ -3,12 +3,13 @@
 
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
-use time::OffsetDateTime;
 
 use crate::agent::AgentEndpoint;
 use crate::prepare::MbusCertificate;
+use base::encoding::minute;
 use base::text::shell_word;
 use base::{Error, Result};
+use net::plain_errors::tls_problem;
 
 /// Checks that a client of the agent will accept the certificate.
 pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint) -> Result<()> {
@@ -29,18 +30,20 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
         Some(command) => format!("`{command}`"),
         None => format!("put another certificate into `{place}`"),
     };
-    let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now));
+    let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = refusal else {
-        return error("is refused").with_source(refusal.to_string()).with_hint(rotate);
+        return error("is refused").with_source(tls_problem(refusal)).with_hint(rotate);
     };
     match reason {
         Refused::Expired => error("has expired").with_hint(rotate).with_hint(clock),
         Refused::ExpiredContext { not_after, .. } => {
-            error(&format!("expired on {}", minute(*not_after))).with_hint(rotate).with_hint(clock)
+            error(&format!("expired on {}", minute(not_after.as_secs()))).with_hint(rotate).with_hint(clock)
         }
         Refused::NotValidYet => error("is not valid yet").with_hint(clock).with_hint(rotate),
         Refused::NotValidYetContext { not_before, .. } => {
-            error(&format!("is not valid before {}", minute(*not_before))).with_hint(clock).with_hint(rotate)
+            error(&format!("is not valid before {}", minute(not_before.as_secs())))
+                .with_hint(clock)
+                .with_hint(rotate)
         }
         Refused::UnknownIssuer | Refused::BadSignature => error("is not signed by `cloud_provider.cert.ca`")
             .with_hint(rotate)
@@ -58,7 +61,7 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
             };
             of_other_host(error, host, &presented, certificate, command.as_deref().unwrap_or(&rotate))
         }
-        other => error("is refused").with_source(other.to_string()).with_hint(rotate),
+        _ => error("is refused").with_source(tls_problem(refusal)).with_hint(rotate),
     }
 }
 
@@ -87,13 +90,5 @@ fn of_other_host(
             shell_word(&certificate.manifest.to_string_lossy())
         )),
         None => error.with_hint(rotate),
-    }
-}
-
-fn minute(moment: UnixTime) -> String {
-    let seconds = i64::try_from(moment.as_secs()).unwrap_or(i64::MAX);
-    match OffsetDateTime::from_unix_timestamp(seconds) {
-        Ok(moment) => format!("{} {:02}:{:02} UTC", moment.date(), moment.hour(), moment.minute()),
-        Err(_) => format!("second {seconds} since 1970"),
     }
 }

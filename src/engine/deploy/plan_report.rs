@@ -18,6 +18,7 @@ use crate::state::{Intent, Journal, State, Storage};
 use crate::{prepare, run_cpis, templates};
 use base::events::AnnouncedStep;
 use base::text;
+use base::text::json_problem;
 use base::{Error, Result};
 
 /// The newest format of a saved plan that this version reads, and the format that it writes.
@@ -316,7 +317,7 @@ impl PlanReport {
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
         let plan_report: PlanReport =
-            serde_json::from_str(text).map_err(|error| unreadable().with_source(error))?;
+            serde_json::from_str(text).map_err(|error| unreadable().with_source(json_problem(&error)))?;
         match plan_report.format {
             FORMAT_VERSION => Ok(plan_report),
             other => Err(unreadable().with_source(format!(

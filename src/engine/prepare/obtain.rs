@@ -179,7 +179,9 @@ impl<'m> WantedArtifact<'m> {
 }
 
 /// The cause of the failure of an artifact that was stopped because another one had failed.
-const STOPPED: &str = "another artifact cannot be used";
+#[derive(Debug, thiserror::Error)]
+#[error("another artifact cannot be used")]
+struct Stopped;
 
 /// The time after a failure in which the other artifacts may fail as well, before they are stopped.
 const GRACE_PERIOD: Duration = Duration::from_secs(3);
@@ -197,7 +199,7 @@ fn obtain(
     let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > GRACE_PERIOD);
     let (asked, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupted = move || match is_over(&failure) {
-        true => signals::check(&asked).and(Err(Error::environment(STOPPED))),
+        true => signals::check(&asked).and(Err(Error::environment("stopped").with_source(Stopped))),
         false => signals::check(&asked),
     };
     let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;
@@ -230,7 +232,7 @@ fn obtain(
         match result {
             Ok(artifact) => obtained.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
-            Err(error) if error.chain().last().is_some_and(|cause| cause == STOPPED) => {}
+            Err(error) if error.has_cause::<Stopped>() => {}
             Err(error) => failures.push((wanted[index].what(), error)),
         }
     }

@@ -19,6 +19,7 @@ use super::lock::Holder;
 use super::storage::{Document, JOURNAL, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
 use base::redact::Redactor;
+use base::text::json_problem;
 use base::{Error, Result};
 
 /// The announcement of a call. `E` describes its effect, in enough detail to record the outcome.
@@ -184,7 +185,7 @@ impl Journal {
                     "'{}' is not a valid record of a CPI call",
                     self.storage.location_of(&document)
                 ))
-                .with_source(error)
+                .with_source(json_problem(&error))
                 .with_note("the call may have created something")
                 .with_hint("use the version of monopile that wrote the record")
                 .with_hint("or look in the IaaS for the resource that it describes, then remove the file")

@@ -137,9 +137,10 @@ impl FileLock {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let path = path.to_owned();
-        let failed = |error| {
-            Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, "--state FILE")
-        };
+        // Without its state, an environment would be created again.
+        let option = if state.exists() { "" } else { "--state FILE" };
+        let failed =
+            |error| Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, option);
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);

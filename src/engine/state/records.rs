@@ -21,6 +21,7 @@ use crate::protocol::{
     cid_or_empty,
 };
 use base::encryption::StoredForm;
+use base::text::json_problem;
 use base::text::shell_word;
 use base::{Error, Result};
 
@@ -786,31 +787,19 @@ where
 
 /// Describes the first error in a state file, without the words of the JSON library.
 fn describe_damage(error: &serde_json::Error) -> String {
-    let line = error.line();
-    match error.classify() {
-        serde_json::error::Category::Eof => format!("not valid JSON, line {line}: the file ends too early"),
-        serde_json::error::Category::Data if error.to_string().contains("expected struct State") => {
-            let found = match error.to_string() {
+    if !error.is_data() {
+        return format!("not valid JSON, {}", json_problem(error));
+    }
+    match error.to_string() {
+        text if text.contains("expected struct State") => {
+            let found = match text {
                 text if text.contains("sequence") => "a list",
                 text if text.contains("string") => "a text",
                 text if text.contains("map") => "an object",
                 _ => "a single value",
             };
-            format!("line {line}: {found}, but a state is a JSON object")
+            format!("line {}: {found}, but a state is a JSON object", error.line())
         }
-        serde_json::error::Category::Data => {
-            let text = error.to_string();
-            let text = text.split(" at line ").next().unwrap_or_default();
-            let words =
-                [("sequence", "a list"), ("a map", "an object"), ("map", "an object"), ("string", "text")];
-            let text = words.iter().fold(text.replace("invalid type: ", "it has "), |text, (word, plain)| {
-                text.replace(&format!("{word},"), &format!("{plain},"))
-            });
-            format!("line {line}: {text}")
-        }
-        _ => {
-            let text = error.to_string();
-            format!("not valid JSON, line {line}: {}", text.split(" at line ").next().unwrap_or_default())
-        }
+        _ => json_problem(error),
     }
 }

@@ -171,7 +171,10 @@ impl Store {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"
             };
-            Error::environment(what()).with_source(error).with_hint(way)
+            Error::environment(what())
+                .with_source(error)
+                .with_owner_hint(&self.storage.location(), if self.exists { "" } else { "--state FILE" })
+                .with_hint(way)
         })?;
         self.state = next;
         self.exists = true;

@@ -8,6 +8,7 @@ use super::previous;
 use crate::files;
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
+use base::error::ResultExt;
 use base::files::UnlockOnDrop;
 use base::files::durable::{Replacement, check_directory, parent, sweep_temporaries};
 use base::{Error, Result};
@@ -152,6 +153,12 @@ impl VarsStore {
         saved
     }
 
+    /// Returns the flag that selects another path for a store that does not exist yet. The values of an
+    /// existing one are needed.
+    fn option_for_another(&self) -> &'static str {
+        if self.exists { "" } else { "--vars-store FILE" }
+    }
+
     /// Locks the store against other runs until [`Self::unlock`], and reads it again. The lock ends with the
     /// process.
     pub fn lock(&mut self) -> Result<()> {
@@ -160,11 +167,12 @@ impl VarsStore {
         }
         let failed = |error| {
             Error::io(format!("locking vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, "--vars-store FILE")
+                .with_owner_hint(&self.path, self.option_for_another())
         };
         let absent = !self.path.exists();
         if absent {
-            check_directory(parent(&self.path))?;
+            check_directory(parent(&self.path))
+                .context(|| format!("vars store '{}' cannot be created", self.path.display()))?;
         }
         loop {
             let mut options = File::options();
@@ -215,7 +223,7 @@ impl VarsStore {
         }
         let failed = |error| {
             Error::io(format!("writing vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, "--vars-store FILE")
+                .with_owner_hint(&self.path, self.option_for_another())
         };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());

@@ -68,7 +68,16 @@ impl SshKey {
             Err(RusshError::KeyIsEncrypted) => Err(KeyError::Encrypted),
             // With a wrong passphrase the key decrypts to garbage, which is reported as a malformed key.
             Err(_) if passphrase.is_some() => Err(KeyError::WrongPassphrase),
-            Err(error) => Err(KeyError::Unreadable(error.to_string())),
+            Err(error) => Err(KeyError::Unreadable(
+                match error {
+                    RusshError::CouldNotReadKey => "no private key begins in it",
+                    RusshError::UnsupportedKeyType { .. } | RusshError::UnknownAlgorithm(_) => {
+                        "its type is not supported"
+                    }
+                    _ => "it is damaged",
+                }
+                .to_owned(),
+            )),
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::error::SshError;
 use super::key::SshKey;
+use crate::plain_errors::ssh_problem;
 use base::secret::Secret;
 
 /// The timeout of each step: DNS, TCP, handshake and login. A booting VM is slow, and the connection is
@@ -104,7 +105,7 @@ impl SshSession {
             Ok(Err(russh::Error::RequestDenied)) => {
                 Err(SshError::ForwardingRefused { address: self.address.clone(), port })
             }
-            Ok(Err(error)) => Err(self.lost(error.to_string())),
+            Ok(Err(error)) => Err(self.lost(ssh_problem(&error))),
             Err(_) => Err(self.lost("the server does not answer".to_owned())),
         }
     }
@@ -113,7 +114,7 @@ impl SshSession {
     pub async fn ended(&mut self) -> SshError {
         let problem = match (&mut self.handle).await {
             Ok(()) => "the server closed it".to_owned(),
-            Err(error) => error.to_string(),
+            Err(error) => ssh_problem(&error),
         };
         self.lost(problem)
     }
@@ -166,7 +167,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     }
     let mut handle = match outcome {
         Ok(Ok(handle)) => handle,
-        Ok(Err(error)) => return Err(handshake(error.to_string())),
+        Ok(Err(error)) => return Err(handshake(ssh_problem(&error))),
         Err(_) => return Err(handshake(format!("no answer within {} seconds", STEP_TIMEOUT.as_secs()))),
     };
     match timeout(STEP_TIMEOUT, log_in(&mut handle, server, &address)).await {
@@ -220,7 +221,7 @@ async fn log_in(
 ) -> Result<(), SshError> {
     let failed = |error: russh::Error| SshError::Handshake {
         address: address.to_owned(),
-        problem: format!("the login failed: {error}"),
+        problem: format!("the login failed: {}", ssh_problem(&error)),
     };
     let user = server.user.as_str();
     if let Some(SshKey(key)) = &server.key {

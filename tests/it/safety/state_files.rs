@@ -27,15 +27,15 @@ fn rejects_invalid_states_and_names_the_line() {
         ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
         ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line \
             3"),
-        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "expected", "line 3"),
+        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "a text is needed", "line 3"),
         ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
         ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
         ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
-        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "expected u64", "line \
+        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "whole number", "line \
             4"),
-        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "expected", "line 4"),
+        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "is needed", "line 4"),
         ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
-        ("disks that are none", top("\"disks\": {}").into(), "expected", "line 3"),
+        ("disks that are none", top("\"disks\": {}").into(), "a list is needed", "line 3"),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
             id", "line 3"),
         ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
@@ -57,7 +57,7 @@ fn rejects_invalid_states_and_names_the_line() {
         (
             "a VM record of the wrong type",
             top("\"monopile\": {\"format\": 1, \"vm\": []}").into(),
-            "expected",
+            "an object is needed",
             "line 3",
         ),
         (

@@ -255,7 +255,7 @@ impl BucketClient {
             }
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
-        io::Error::new(kind, Error::environment(what).with_source(summarize_xml(&cause)).with_hint(hint))
+        io::Error::new(kind, Error::environment(what).with_source(plain_cause(&cause)).with_hint(hint))
     }
 }
 
@@ -272,6 +272,26 @@ fn unsupported() -> FailureParts {
         "the server does not support conditional writes, so the state cannot be locked there".to_owned(),
         "use a storage service with conditional writes (If-Match, If-None-Match)",
     )
+}
+
+/// Returns the cause in an error of the library, without its own words about the request.
+pub(super) fn plain_cause(error: &str) -> String {
+    let cause = match error.split_once("Error performing ") {
+        Some((_, request)) => request.split_once(" - ").map_or(request, |(_, cause)| cause),
+        None => match error.strip_prefix("Generic ").and_then(|rest| rest.split_once(" error: ")) {
+            Some((_, cause)) => cause,
+            None => error,
+        },
+    };
+    if cause.starts_with("Unable to decode service account file") {
+        return "the key file is not that of a service account".to_owned();
+    }
+    summarize_xml(cause)
+        .replace("Server returned non-2xx status code: ", "the server answered ")
+        .replace("Server returned error response: ", "the server answered ")
+        .replace("HTTP error: ", "")
+        .trim_end_matches([':', ' '])
+        .to_owned()
 }
 
 /// Replaces an XML answer of the server in an error with its code and message.
@@ -302,5 +322,29 @@ mod tests {
         assert_eq!(summarize_xml(cause), "403 Forbidden: No: not you");
         assert_eq!(summarize_xml("403: <Error></Error>"), "403: ");
         assert_eq!(summarize_xml("io: connection refused"), "io: connection refused");
+    }
+
+    #[test]
+    fn causes_have_no_words_of_the_library() {
+        for (error, cause) in [
+            (
+                "Generic S3 error: Error performing GET http://h/b/k in 1.2s, after 2 retries, \
+                 max_retries: 2, retry_timeout: 10s  - HTTP error: the server did not answer in time",
+                "the server did not answer in time",
+            ),
+            (
+                "Generic S3 error: Error performing PUT http://h/b/k in 3ms - Server returned non-2xx status \
+                 code: 500 Internal Server Error: ",
+                "the server answered 500 Internal Server Error",
+            ),
+            ("Generic GCS error: the key file is empty", "the key file is empty"),
+            (
+                "Generic GCS error: Unable to decode service account file: missing field `type` at line 1 \
+                 column 2",
+                "the key file is not that of a service account",
+            ),
+        ] {
+            assert_eq!(plain_cause(error), cause);
+        }
     }
 }

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use super::address::Service;
 use artifact::InterruptCheck;
 use base::Result as Checked;
+use net::plain_errors::http_problem;
 
 /// The maximum size of a body, in bytes. A state is some KiB, and the answer of a CPI has its own limit.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -203,7 +204,7 @@ impl Requests {
     /// Returns the error for the library, which sends some requests again.
     fn request_error(&self, error: ureq::Error) -> HttpError {
         let kind = if self.interruption.is_last_attempt() { HttpErrorKind::Unknown } else { kind(&error) };
-        HttpError::new(kind, error)
+        HttpError::new(kind, std::io::Error::other(http_problem(&error)))
     }
 }
 

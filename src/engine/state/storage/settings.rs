@@ -12,9 +12,10 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use serde::{Deserialize, Serialize};
 
 use super::address::{BucketUrl, Service};
+use super::bucket_client::plain_cause;
 use super::http::{Interruption, Requests};
 use super::lease::LEASE_SECONDS;
-use artifact::InterruptCheck;
+use artifact::{InterruptCheck, url_problem};
 use base::redact::Redactor;
 use base::{Error, Result};
 
@@ -230,7 +231,7 @@ impl BucketSettings {
                 "the settings for '{}' in the environment variables cannot be used",
                 self.address
             ))
-            .with_source(error)
+            .with_source(plain_cause(&error.to_string()))
             .with_hint(self.advice())
         })
     }
@@ -265,7 +266,7 @@ impl BucketSettings {
         let Some((name, endpoint)) = self.endpoint() else { return Ok(()) };
         let unusable = |why: String| Error::usage(format!("{name} cannot be used: {why}"));
         let url = url::Url::parse(&endpoint)
-            .map_err(|error| unusable("it is not a URL".to_owned()).with_source(error))?;
+            .map_err(|error| unusable("it is not a URL".to_owned()).with_source(url_problem(error)))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(unusable(
                 "it contains credentials, which belong in variables of their own".to_owned(),

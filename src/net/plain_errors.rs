@@ -1,0 +1,141 @@
+//! Errors of the TLS, HTTP and SSH libraries in plain English, for causes of messages.
+
+use std::io;
+
+use russh::ChannelOpenFailure;
+use rustls::CertificateError;
+
+use crate::http_client::UnresolvedHost;
+use base::encoding::minute;
+use base::text::listed;
+
+/// Returns true if the connection failed because the server's certificate is not accepted.
+pub fn is_untrusted(error: &ureq::Error) -> bool {
+    let problem = match error {
+        ureq::Error::Rustls(problem) => Some(problem),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        _ => None,
+    };
+    matches!(problem, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// Describes a failed TLS handshake, in a clause about the server.
+pub fn tls_problem(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(problem) => match problem {
+            CertificateError::Expired => "its certificate has expired".to_owned(),
+            CertificateError::ExpiredContext { not_after, .. } => {
+                format!("its certificate expired on {}", minute(not_after.as_secs()))
+            }
+            CertificateError::NotValidYet => "its certificate is not valid yet".to_owned(),
+            CertificateError::NotValidYetContext { not_before, .. } => {
+                format!("its certificate is not valid before {}", minute(not_before.as_secs()))
+            }
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                "its certificate is not signed by a certificate authority that is trusted here".to_owned()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another host".to_owned()
+            }
+            CertificateError::Other(problem) if problem.0.to_string().contains("CaUsedAsEndEntity") => {
+                "its certificate is that of a certificate authority".to_owned()
+            }
+            other => format!("its certificate cannot be used ({other:?})"),
+        },
+        rustls::Error::InvalidMessage(_) => "it does not answer with TLS".to_owned(),
+        rustls::Error::AlertReceived(alert) => format!("it refused the TLS connection ({alert:?})"),
+        rustls::Error::PeerIncompatible(_) => {
+            "it offers no version of TLS or cipher that this program supports".to_owned()
+        }
+        other => format!("the TLS connection failed ({other})"),
+    }
+}
+
+/// Describes a failed HTTP request.
+pub fn http_problem(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Rustls(error) => format!("the server is not trusted: {}", tls_problem(error)),
+        ureq::Error::Io(error) => io_problem(error),
+        ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
+            "the server did not accept a connection in time".to_owned()
+        }
+        ureq::Error::Timeout(_) => "the server did not answer in time".to_owned(),
+        ureq::Error::HostNotFound => "the host name does not resolve (DNS)".to_owned(),
+        ureq::Error::ConnectionFailed => "the server cannot be reached".to_owned(),
+        ureq::Error::Protocol(_) => "the server does not answer with valid HTTP".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Describes a failed connection or transfer. The errors of TLS and of the resolver arrive inside an
+/// [`io::Error`].
+pub fn io_problem(error: &io::Error) -> String {
+    let inner = error.get_ref();
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return format!("the server is not trusted: {}", tls_problem(error));
+    }
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<UnresolvedHost>()) {
+        return format!("the host name does not resolve (DNS): {error}");
+    }
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
+        return http_problem(error);
+    }
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the server closed the connection too early".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Describes a failed SSH session or channel.
+pub fn ssh_problem(error: &russh::Error) -> String {
+    match error {
+        russh::Error::Disconnect | russh::Error::HUP | russh::Error::SendError | russh::Error::RecvError => {
+            "the server closed the connection".to_owned()
+        }
+        russh::Error::ConnectionTimeout
+        | russh::Error::KeepaliveTimeout
+        | russh::Error::InactivityTimeout
+        | russh::Error::Elapsed(_) => "the server does not answer".to_owned(),
+        russh::Error::Version => "the server does not answer with SSH 2".to_owned(),
+        russh::Error::NoCommonAlgo { kind, theirs, .. } => {
+            format!("no algorithm for {kind:?} in common; the server offers {}", listed(theirs))
+        }
+        russh::Error::ChannelOpenFailure(ChannelOpenFailure::ConnectFailed) => {
+            "the target refused the connection or did not answer".to_owned()
+        }
+        russh::Error::ChannelOpenFailure(ChannelOpenFailure::AdministrativelyProhibited) => {
+            "its sshd does not allow it (AllowTcpForwarding)".to_owned()
+        }
+        russh::Error::IO(error) => io_problem(error),
+        other => format!("the SSH protocol failed ({other})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls_pki_types::UnixTime;
+    use std::time::Duration;
+
+    #[test]
+    fn errors_of_libraries_are_plain() {
+        let date = UnixTime::since_unix_epoch(Duration::from_secs(1_769_904_000));
+        let tls = |problem: CertificateError| rustls::Error::InvalidCertificate(problem);
+        let expired = CertificateError::ExpiredContext { time: date, not_after: date };
+        assert_eq!(tls_problem(&tls(expired)), "its certificate expired on 2026-02-01 00:00 UTC");
+        let wrapped = io::Error::other(tls(CertificateError::UnknownIssuer));
+        assert_eq!(
+            http_problem(&ureq::Error::Io(wrapped)),
+            "the server is not trusted: its certificate is not signed by a certificate authority that is \
+             trusted here"
+        );
+        assert_eq!(
+            tls_problem(&rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)),
+            "it does not answer with TLS"
+        );
+        assert_eq!(http_problem(&ureq::Error::HostNotFound), "the host name does not resolve (DNS)");
+        assert_eq!(ssh_problem(&russh::Error::Disconnect), "the server closed the connection");
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(io_problem(&refused), "connection refused");
+    }
+}
