@@ -56,8 +56,7 @@ pub(crate) mod http;
 
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest};
-pub use fetch::client;
-pub use fetch::{AgentProxy, Fetcher, InterruptCheck, relay};
+pub use fetch::{AgentProxy, Fetcher, InterruptCheck, ProxyFailure, client, relay};
 pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;

@@ -447,6 +447,33 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     assert!(refused.stderr.contains("does not accept the private key"), "{}", refused.stderr);
     let invalid = run("status", "gopher://x", &[]).exits_with(3);
     assert!(invalid.stderr.contains("BOSH_ALL_PROXY"), "{}", invalid.stderr);
+
+    // A broken proxy says nothing about the VM, which therefore is neither replaced nor deleted.
+    let port = crate::support::free_port();
+    let broken = format!("socks5://me:s3cret-of-a-proxy@127.0.0.1:{port}");
+    let absent = (broken.as_str(), format!("{port}: Connection refused"));
+    let refusing = url("wr0ng");
+    let refusing = (refusing.as_str(), format!("{}: it refuses the user and password", socks.port()));
+    for ((proxy, problem), command, more) in [
+        (&absent, "status", &quick[..]),
+        (&absent, "restart", &quick),
+        (&absent, "cloud-check", &["--auto", "--agent-timeout", "1s"]),
+        (&refusing, "create-env", &[]),
+        (&refusing, "create-env", &["--recreate"]),
+        (&absent, "delete-env", &quick),
+    ] {
+        let refused = run(command, proxy, more).exits_with(5);
+        let named = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
+        assert!(refused.stderr.contains(&named), "{command}: {}", refused.stderr);
+        assert!(refused.stderr.contains("hint: check that the proxy runs"), "{command}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("check that the VM runs"), "{command}: {}", refused.stderr);
+        assert!(!["s3cret-of-a-proxy", "wr0ng"].iter().any(|secret| refused.stderr.contains(secret)));
+    }
+    // A proxy that works, but reaches no agent.
+    let unreached =
+        run("restart", &url("s3cret-of-a-proxy"), &["-v", "mbus_port=1", "--agent-timeout", "1s"]);
+    assert!(unreached.exits_with(5).stderr.contains("hint: check that the VM runs"));
+    assert_eq!(hello.ask().1, 2, "the VM is the same");
     hello.delete(&[]).success();
     drop(sshd);
     assert_eq!(hello.leftovers(), Vec::<String>::new());

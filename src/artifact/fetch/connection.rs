@@ -95,30 +95,36 @@ impl ProxyDialer {
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
             Route::Direct => Box::new(http_client::dial(host, port, limit, &stopped)?),
             Route::Socks5(proxy) => {
-                let through = |error| about(error, &format!("the SOCKS proxy {proxy}"));
+                let hop = format!("the SOCKS proxy {proxy}");
+                let broken = |error| ProxyFailure::wrap(error, &hop);
                 let mut stream =
-                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(through)?;
+                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(broken)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
-                socks5::connect(&mut bounded, host, port, proxy.credentials.as_ref()).map_err(through)?;
+                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(broken)?;
+                socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
+                    io::ErrorKind::PermissionDenied => broken(error),
+                    _ => about(error, &hop),
+                })?;
                 Box::new(stream)
             }
             #[cfg(unix)]
             Route::Ssh { server, private_key } => {
-                let through = |error| about(error, &format!("the jumpbox {server}"));
+                let hop = format!("the jumpbox {server}");
                 let interrupted = &self.0.interrupted;
                 let mut known = self.0.tunnel.lock();
                 let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
                     Some(tunnel) => Arc::clone(tunnel),
                     None => {
                         let tunnel = Arc::new(
-                            JumpboxSession::open(server, private_key, interrupted).map_err(through)?,
+                            JumpboxSession::open(server, private_key, interrupted)
+                                .map_err(|error| ProxyFailure::wrap(error, &hop))?,
                         );
                         Arc::clone(known.insert(tunnel))
                     }
                 };
                 drop(known);
-                Box::new(tunnel.connect(host, port, interrupted).map_err(through)?)
+                Box::new(tunnel.connect(host, port, interrupted).map_err(|error| about(error, &hop))?)
             }
             #[cfg(not(unix))]
             Route::Ssh { .. } => {
@@ -179,6 +185,34 @@ impl<S: Stream + ?Sized> Write for TimeLimited<'_, S> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
+    }
+}
+
+/// The failure of the proxy or jumpbox of `BOSH_ALL_PROXY` itself, inside an [`io::Error`]. If it only cannot
+/// reach the target, the error has no such value.
+#[derive(Debug, thiserror::Error)]
+#[error("{hop}: {}", io_problem(problem))]
+pub struct ProxyFailure {
+    /// The kind and address of the proxy, without its credentials.
+    hop: String,
+    problem: io::Error,
+}
+
+impl ProxyFailure {
+    /// Wraps the error of a hop. Keeps the kind.
+    fn wrap(problem: io::Error, hop: &str) -> io::Error {
+        io::Error::new(problem.kind(), ProxyFailure { hop: hop.to_owned(), problem })
+    }
+
+    /// Finds the failure inside an error.
+    pub fn inside(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// Returns true if a retry cannot help: the proxy refuses the login or the connection, or the private key
+    /// cannot be used.
+    pub fn is_permanent(&self) -> bool {
+        self.problem.kind() == io::ErrorKind::PermissionDenied
     }
 }
 

@@ -30,6 +30,7 @@ use net::http_client;
 use proxy::Proxies;
 use rustls::ClientConfig;
 
+pub use connection::ProxyFailure;
 pub use relay::relay;
 
 /// Creates an HTTP client for many small requests, without redirects. Also returns the passwords of its

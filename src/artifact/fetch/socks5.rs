@@ -8,12 +8,9 @@ const SOCKS_VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 
-/// Asks the proxy at the other end of `stream` for a connection to `host`. On success `stream` leads to
-/// `host`. An error of kind `PermissionDenied` is permanent.
-pub(super) fn connect(
+/// Logs in to the proxy at the other end of `stream`. An error of kind `PermissionDenied` is permanent.
+pub(super) fn log_in(
     stream: &mut (impl Read + Write + ?Sized),
-    host: &str,
-    port: u16,
     credentials: Option<&ProxyCredentials>,
 ) -> io::Result<()> {
     let methods: &[u8] =
@@ -42,6 +39,12 @@ pub(super) fn connect(
         (_, None) => return Err(refused_error("it requires a user and a password")),
         (_, Some(_)) => return Err(refused_error("it does not support a user and password")),
     }
+    Ok(())
+}
+
+/// Asks the proxy, after [`log_in`], for a connection to `host`. On success `stream` leads to `host`. An
+/// error of kind `PermissionDenied` is permanent, and not due to the host.
+pub(super) fn connect(stream: &mut (impl Read + Write + ?Sized), host: &str, port: u16) -> io::Result<()> {
     let mut request = vec![SOCKS_VERSION, 1, 0];
     match host.parse() {
         Ok(std::net::IpAddr::V4(address)) => {
@@ -135,7 +138,7 @@ mod tests {
         credentials: Option<&ProxyCredentials>,
     ) -> (io::Result<()>, Vec<u8>, u64) {
         let mut script = Script(io::Cursor::new(answer.to_vec()), Vec::new());
-        let result = connect(&mut script, host, 443, credentials);
+        let result = log_in(&mut script, credentials).and_then(|()| connect(&mut script, host, 443));
         let read = script.0.position();
         (result, script.1, read)
     }

@@ -13,7 +13,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use super::answer::{parse_answer, running_task};
 use super::endpoint::{AgentEndpoint, ServerTrust};
 use super::error::{AgentError, UntrustedReason};
-use artifact::AgentProxy;
+use artifact::{AgentProxy, ProxyFailure};
 use base::encoding::basic_authorization;
 use base::signals::SignalCheck;
 use base::timing::{Activity, Clock};
@@ -477,6 +477,10 @@ impl Agent {
             ureq::Error::Io(source) => {
                 if let Some(problem) = inside::<rustls::Error>(&source) {
                     return untrusted_error(address, problem);
+                }
+                if let Some(failure) = ProxyFailure::inside(&source) {
+                    let (problem, is_permanent) = (failure.to_string(), failure.is_permanent());
+                    return AgentError::ProxyFailed { address, problem, is_permanent };
                 }
                 if let Some(problem) = inside::<UnresolvedHost>(&source) {
                     return AgentError::Unresolvable { address, problem: format!(": {problem}") };

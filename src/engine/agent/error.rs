@@ -2,6 +2,11 @@
 
 use base::{Error, ErrorKind};
 
+/// The hint for a proxy that failed.
+pub(crate) const PROXY_HINT: &str = "check that the proxy runs, and the address, user, password or key in \
+                                     BOSH_ALL_PROXY; if this machine reaches the VM without a proxy, unset \
+                                     BOSH_ALL_PROXY or add the VM's address to NO_PROXY";
+
 /// A failed exchange with the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -20,6 +25,16 @@ pub enum AgentError {
         address: String,
         /// The message of the resolver after a colon, or nothing.
         problem: String,
+    },
+    /// The proxy of `BOSH_ALL_PROXY` failed, so nothing is known about the agent.
+    #[error("{address} cannot be reached through BOSH_ALL_PROXY: {problem}")]
+    ProxyFailed {
+        /// The scheme, host and port of the agent.
+        address: String,
+        /// The proxy, without credentials, and its error.
+        problem: String,
+        /// True if a retry cannot help.
+        is_permanent: bool,
     },
     /// The agent was reached, but then sent or accepted no data for too long.
     #[error("{address} stalled at `{method}`: {problem}")]
@@ -96,8 +111,17 @@ impl AgentError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            AgentError::Unreachable { .. } | AgentError::Unresolvable { .. } | AgentError::Stalled { .. }
+            AgentError::Unreachable { .. }
+                | AgentError::Unresolvable { .. }
+                | AgentError::ProxyFailed { is_permanent: false, .. }
+                | AgentError::Stalled { .. }
         )
+    }
+
+    /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a
+    /// signal, or its proxy.
+    pub(crate) fn is_of_this_run(&self) -> bool {
+        matches!(self, AgentError::Interrupted { .. } | AgentError::ProxyFailed { .. })
     }
 
     /// Returns true if other credentials or another CA may help.
@@ -120,6 +144,9 @@ impl From<AgentError> for Error {
                 "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and \
                     that no firewall is in between",
             ),
+            AgentError::ProxyFailed { .. } => Error::new(ErrorKind::AgentUnreachable, text)
+                .with_note("nothing is known about the VM, because the connection failed at the proxy")
+                .with_hint(PROXY_HINT),
             AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint("check the host in `cloud_provider.mbus`, and the name servers of this machine"),
             AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(

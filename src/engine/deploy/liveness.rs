@@ -43,7 +43,7 @@ pub(super) fn check_liveness(
     let agent = connect(run, endpoint.clone(), state);
     let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
         Ok(seen) => seen,
-        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             let silent = error.is_transient();
             return Ok(Some(Liveness::Unreachable(UnreachableAgent { error: error.into(), silent })));

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::run::{DeployRun, Teardown};
-use crate::agent::{Agent, AgentError, ForeignAgent};
+use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::{Answer, Method};
 use crate::effects::{Contradiction, Effect, Executor};
 use crate::jobs::Jobs;
@@ -219,7 +219,7 @@ pub(super) fn stop(
         .and_then(|registry| registry.begin(executor.state(), teardown.agent_timeout));
     match agent.wait_until_ready(teardown.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
-        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));

@@ -101,7 +101,7 @@ fn check_address(
     let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
-        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(
             error @ (AgentError::Unauthorized { .. }
             | AgentError::Untrusted {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentError, connect, endpoint};
+use crate::agent::{Agent, connect, endpoint};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
 use crate::run_context::{RunContext, lock};
@@ -272,7 +272,7 @@ fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Resu
         Ok(seen) => {
             seen.get("agent_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
         }
-        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             asking.skip(format!("it does not answer: {error}"));
             run.reporter.warn(

@@ -2,7 +2,7 @@
 //! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
 //! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
-use crate::agent::{AgentEndpoint, AgentError, connect, endpoint, identity};
+use crate::agent::{AgentEndpoint, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
@@ -98,7 +98,7 @@ pub(crate) fn find_answering<'s>(
     let agent = connect(run, endpoint.clone(), state);
     let seen = match agent.get_state() {
         Ok(seen) => seen,
-        Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
+        Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             looking.skip(format!("its agent does not answer: {error}"));
             return Ok(None);

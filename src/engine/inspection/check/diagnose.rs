@@ -8,7 +8,7 @@ use super::super::status::keep_untracked;
 use super::finding::{Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
-use crate::agent::{AgentError, ForeignAgent, identity};
+use crate::agent::{ForeignAgent, identity};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::effects::Contradiction;
 use crate::protocol::DiskCid;
@@ -260,7 +260,7 @@ fn ask_mounted_disks(
             format!("another VM answers at {}: {other}; delete it in the IaaS", probe.agent.address()),
             Vec::new(),
         ))),
-        Err(error @ AgentError::Interrupted { .. }) => Err(error.into()),
+        Err(error) if error.is_of_this_run() => Err(error.into()),
         Err(error) => {
             // Rebooting does not help if the agent is reachable but rejects requests.
             let repairs = match error.is_transient() {
