@@ -122,6 +122,30 @@ impl Encryption {
         !self.recipients.is_empty()
     }
 
+    /// Fails if documents are encrypted and none of the identities could decrypt them. `what` names the
+    /// documents.
+    pub fn check_decrypts_own(&self, what: &str) -> Result<()> {
+        if !self.encrypts() {
+            return Ok(());
+        }
+        let probe = self.encrypt(b"").map_err(|error| Error::io("encrypting for --encrypt-to", error))?;
+        if self.decrypt(probe).is_ok() {
+            return Ok(());
+        }
+        Err(match self.identities.is_empty() {
+            true => Error::usage(format!(
+                "{what} would be encrypted (--encrypt-to), and this run has no identity to read it again"
+            ))
+            .with_hint("add the private key of one of the recipients: --identity FILE, or MONOPILE_IDENTITY"),
+            false => Error::usage(format!(
+                "{what} would be encrypted for recipients (--encrypt-to) that do not include the owner of \
+                 the identity (--identity), so this run could not read it again"
+            ))
+            .with_hint("add your own public key to the recipients: `age-keygen -y FILE` prints it"),
+        }
+        .with_note("nothing was changed"))
+    }
+
     /// Returns the form of a stored document.
     pub fn stored_form(&self, bytes: &[u8]) -> StoredForm {
         match is_encrypted(bytes) {
@@ -247,6 +271,7 @@ mod tests {
         assert!(error.to_string().contains("not for the identity"), "{error}");
         let error = to_both.decrypt(sealed).unwrap_err();
         assert!(error.to_string().contains("--identity"), "{error}");
+        assert!(to_both.check_decrypts_own("it").unwrap_err().to_string().contains("no identity"));
         assert_eq!(Encryption::default().encrypt(b"x").unwrap(), b"x");
     }
 

@@ -266,3 +266,49 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     hello.delete(&["--encrypt-to", &theirs, "--identity", "other.txt"]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
+
+#[test]
+fn run_that_could_not_read_again_what_it_encrypts_changes_nothing() {
+    let hello = Hello::new();
+    let to = keygen(&hello);
+    hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
+    let before = hello.world.read("creds.yml");
+    let no_identity = ["--encrypt-to", &to];
+    let other_identity = ["--encrypt-to", &to, "--identity", "other.txt"];
+    let is_refused = || {
+        let run = hello.create(&no_identity).exits_with(2);
+        for text in ["this run has no identity to read it again", "--identity FILE", "nothing was changed"] {
+            assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+        }
+        let run = hello.create(&other_identity).exits_with(2);
+        for text in ["do not include the owner of the identity", "add your own public key"] {
+            assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+        }
+        assert_eq!(hello.world.read("creds.yml"), before);
+    };
+    is_refused();
+    assert!(!hello.world.exists("state.json"));
+    hello.create(&[]).success();
+    let state = hello.world.read("state.json");
+    is_refused();
+    assert_eq!(hello.world.read("state.json"), state);
+    hello.delete(&no_identity).exits_with(2);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn vars_store_is_encrypted_without_an_identity() {
+    let hello = Hello::new();
+    let to = keygen(&hello);
+    let world = &hello.world;
+    // A machine that only generates values needs no identity. The plain store is encrypted first.
+    world.write("s.yml", "known: one\n");
+    world.write("m.yml", "variables: [{name: password, type: password}]\nx: ((known))\n");
+    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &to]).success();
+    assert!(world.read("s.yml").starts_with(ARMOR));
+    let read = ["int", "m.yml", "-l", "s.yml", "--identity", "key.txt", "--path", "/x"];
+    assert_eq!(world.run(read).success().stdout, "one\n");
+    let password = world.run(["vars", "get", "s.yml", "/password", "--identity", "key.txt"]).success().stdout;
+    assert!(password.len() >= 20, "{password}");
+}

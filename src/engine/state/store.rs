@@ -37,6 +37,7 @@ impl Store {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
         let storage = storage.resolved()?;
+        storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let read = State::read_with_form(&storage)?;
         let exists = read.is_some();
@@ -67,6 +68,7 @@ impl Store {
         agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
         let storage = storage.resolved()?;
+        storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let stored_form = storage
             .stored_form()

@@ -32,6 +32,8 @@ pub struct VarsStore {
     encryption: Encryption,
     /// The encryption of the file as last read or written.
     stored_form: StoredForm,
+    /// The content of the file as this run wrote it. The run may have no identity to decrypt it.
+    written: Option<Vec<u8>>,
 }
 
 impl VarsStore {
@@ -47,6 +49,7 @@ impl VarsStore {
             detached: false,
             encryption: encryption.clone(),
             stored_form: StoredForm::Plain,
+            written: None,
         };
         store.read()?;
         Ok(store)
@@ -64,6 +67,9 @@ impl VarsStore {
             return Ok(());
         }
         let bytes = files::read_bytes(&self.path, "vars store")?;
+        if self.written.as_ref() == Some(&bytes) {
+            return Ok(());
+        }
         self.stored_form = self.encryption.stored_form(&bytes);
         let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
@@ -250,6 +256,7 @@ impl VarsStore {
             self.lock = Some(UnlockOnDrop::from(kept));
         }
         self.changed = false;
+        self.written = Some(text);
         self.stored_form =
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())

@@ -210,6 +210,11 @@ impl Storage {
         matches!(self.0.backend, Backend::Directory(_))
     }
 
+    /// Fails if this run would write documents that it cannot read again.
+    pub(super) fn check_decrypts_own(&self) -> Result<()> {
+        self.0.encryption.check_decrypts_own(&format!("the state '{self}'"))
+    }
+
     /// Reads a document, if it exists.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<ReadDocument>> {
         let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
