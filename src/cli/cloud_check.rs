@@ -71,7 +71,9 @@ impl CloudCheckArgs {
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
         Ok(match checked.remaining() {
-            Some(error) if session.is_interactive() => output.with_problem(error),
+            Some(error) if session.is_interactive() || !checked.has_safe_repairs() => {
+                output.with_problem(error)
+            }
             Some(error) => {
                 output.with_problem(error.with_hint("--auto makes all repairs that keep the persistent disk"))
             }

@@ -60,10 +60,11 @@ pub struct DeployArgs {
     #[command(flatten)]
     open_calls: OpenCallsArgs,
 
-    /// Generate new credentials if those of the deployed environment are missing
+    /// Deploy new credentials if those of the deployed environment are missing
     ///
-    /// The agent of the VM refuses them, so the VM is replaced without stopping its jobs. Its persistent disk
-    /// keeps its data. Look for the lost vars store first.
+    /// Also accepts a vars store that is probably not of this environment. The agent of the VM refuses the
+    /// new credentials, so the VM is replaced without stopping its jobs. Its persistent disk keeps its data.
+    /// Look for the right vars store first.
     #[arg(long, hide_short_help = true)]
     new_credentials: bool,
 

@@ -1,9 +1,10 @@
-//! Credentials that differ from the deployed ones: a forgotten vars store, a missing value, a rotation.
+//! Credentials that differ from the deployed ones: a forgotten or another vars store, a missing or changed
+//! value, a rotation.
 
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::keys::Certificate;
+use crate::support::keys::{Certificate, vars_store};
 use crate::support::scripted::{InfoAnswer, Script};
 
 const NAMES: [&str; 3] = ["mbus_bootstrap_password", "default_ca", "mbus_bootstrap_ssl"];
@@ -26,6 +27,7 @@ fn stops(hello: &Hello, text: &str) {
         for text in NAMES.iter().copied().chain([text, "--new-credentials"]) {
             assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
         }
+        assert!(run.stderr.contains("nothing was changed"), "{command}: {}", run.stderr);
         let after = (files(hello), hello.state());
         assert_eq!(after.1, before.1, "{command}");
         let new: Vec<_> = after.0.iter().filter(|name| !before.0.contains(name)).collect();
@@ -60,12 +62,13 @@ fn missing_vars_store_stops_the_run() {
     hello.requests();
     stops(&hello, &store);
     // A command that only reads generates nothing either.
-    for command in ["status", "logs"] {
+    for command in ["status", "logs", "stop-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         assert!(run.stderr.contains(&store) && !run.stderr.contains("--new-credentials"), "{}", run.stderr);
+        assert!(!hello.world.exists("manifest-vars.yml"), "{command}");
     }
 
-    // A store with other content is a decision of the operator, and so is the flag.
+    // The flag is a decision of the operator.
     let plan = hello.world.finish(hello.command("plan", &["--new-credentials"])).success();
     let changes = format!("Credentials that change: {}", NAMES.join(", "));
     assert!(plan.stdout.contains(&changes), "{}", plan.stdout);
@@ -79,6 +82,123 @@ fn missing_vars_store_stops_the_run() {
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("its jobs are not stopped; "), "{}", run.stderr);
     assert!(!hello.world.exists("manifest-vars.yml"), "delete-env generates nothing");
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// The password in the vars stores of the tests.
+const PASSWORD: &str = "dxq3vh81zkcm5b9t";
+
+/// Returns a vars store for this environment with other values than `creds.yml`.
+fn other_store(hello: &Hello) -> String {
+    vars_store(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true })
+        .replace(PASSWORD, "v7m2kqz94hwt6xcd")
+}
+
+#[test]
+fn vars_store_of_another_environment_stops_the_run() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.world.write("other.yml", other_store(&hello));
+    let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
+    let (right, wrong) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
+    hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
+    hello.requests();
+    stops(&hello, &right);
+    stops(&hello, &format!("'{wrong}' is probably not of this environment"));
+    // No command takes the healthy VM for a broken one, or offers to replace it.
+    for words in [&["status"][..], &["logs"], &["stop-env"], &["cloud-check", "--report"]] {
+        let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(3);
+        assert!(run.stderr.contains(&right) && !run.stderr.contains("--new-credentials"), "{}", run.stderr);
+    }
+    for words in [&["cloud-check", "--auto"][..], &["recreate", "-n"]] {
+        let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(3);
+        assert!(run.stderr.contains(&right), "{words:?}: {}", run.stderr);
+    }
+    assert!(hello.requests().is_empty());
+
+    // The same file with other values: another file has no better ones.
+    let deployed = hello.world.read("creds.yml");
+    hello.world.write("creds.yml", hello.world.read("other.yml"));
+    hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
+    stops(&hello, "put the deployed values back into the vars store");
+    hello.world.write("creds.yml", deployed);
+    hello.create(&[]).success();
+
+    // The operator may insist.
+    hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
+    let broken =
+        Script::with_info(InfoAnswer::Local).fail("attach_disk", 9, "Bosh::Clouds::CloudError", false);
+    hello.script(broken);
+    let run = hello.create(&["--new-credentials"]).exits_with(1);
+    let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses";
+    assert!(run.stderr.contains(refused) && run.stderr.contains(&right), "{}", run.stderr);
+    // The new VM has the new credentials, although its deploy has failed.
+    hello.script(Script::with_info(InfoAnswer::Local));
+    let run = hello.create(&[]).success();
+    assert!(!run.stdout.contains("Credentials that change"), "{}", run.stdout);
+    assert_eq!(hello.ask().1, 2, "the disk is the same");
+    hello.world.finish(hello.command("status", &["--no-cpi"])).success();
+    hello.create(&[]).success();
+    hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
+    let run = hello.delete(&[]).success();
+    assert!(run.stderr.contains("its jobs are not stopped; "), "{}", run.stderr);
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn agent_that_refuses_a_changed_credential_is_not_broken() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask().1, 1);
+    hello.world.write("edited.yml", hello.world.read("creds.yml").replace(PASSWORD, "v7m2kqz94hwt6xcd"));
+    let right = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
+    hello.replace_flag("--vars-store", &["--vars-store", "edited.yml"]);
+    let differs = "(401); mbus_bootstrap_password differs from the deployed value";
+    hello.requests();
+    let runs = [
+        hello.world.finish(hello.command("status", &[])).exits_with(5),
+        hello.world.finish(hello.command("logs", &[])).exits_with(5),
+        hello.world.finish(hello.command("restart", &[])).exits_with(5),
+        hello.world.finish(hello.command("cloud-check", &["--report"])).exits_with(6),
+        hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6),
+        hello.world.finish(hello.command("cloud-check", &["--resolution", "recreate_vm"])).exits_with(6),
+    ];
+    for run in runs {
+        let said = format!("{}{}", run.stdout, run.stderr);
+        assert!(said.contains(differs) && run.stderr.contains(&right), "{said}");
+        for offer in ["recreate_vm", "--auto", "cloud-check h"] {
+            assert!(!said.contains(offer), "{offer}: {said}");
+        }
+    }
+    let run = hello.world.finish(hello.command("cloud-check", &["--json"])).exits_with(6);
+    let problems: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(problems[0]["kind"], "refused_credentials");
+    assert_eq!(problems[0]["repairs"], json!([]));
+    let changes = ["create_vm", "delete_vm", "reboot_vm"];
+    assert!(!Hello::methods(&hello.requests()).iter().any(|method| changes.contains(method)));
+
+    // A state without a record of credentials: the agent alone shows that they are others.
+    let whole = hello.state();
+    let mut state = whole.clone();
+    state["monopile"].as_object_mut().unwrap().remove("credentials");
+    hello.world.write("state.json", state.to_string());
+    let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
+    assert!(run.stderr.contains("use the vars store of the last deploy"), "{}", run.stderr);
+    assert!(!Hello::methods(&hello.requests()).contains(&"delete_vm"));
+    hello.world.write("state.json", whole.to_string());
+
+    // One credential may be changed on purpose; the plan says what that costs.
+    let refused = "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
+                   credentials";
+    for command in ["plan", "create-env"] {
+        let run = hello.world.finish(hello.command(command, &[])).success();
+        for text in [refused, differs, &right] {
+            assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
+        }
+    }
+    assert_eq!(hello.ask().1, 2);
+    hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -188,7 +308,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         for step in steps {
             hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
         }
-        let kept = steps.iter().filter(|step| !step.contains(&"--finish")).count();
+        let kept = steps.len();
         assert_eq!(previous(&hello).len(), kept, "{:?}", previous(&hello));
         assert!(!hello.world.run(["vars", "list", "creds.yml"]).success().stdout.contains("previous"));
         // Commands that talk to the VM still reach it, and the plan changes nothing.
@@ -198,6 +318,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         let plan = hello.world.finish(hello.command("plan", &[])).success();
         let changes = plan.stdout.lines().find(|line| line.contains("Credentials that change: "));
         assert!(changes.is_some_and(|line| line.contains(steps[0][0])), "{}", plan.stdout);
+        assert!(!plan.stderr.contains("cannot be stopped"), "{}", plan.stderr);
         assert_eq!(previous(&hello).len(), kept);
 
         let vm = hello.state()["current_vm_cid"].clone();
@@ -219,6 +340,16 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
+
+    // The end of a rotation is no sign of another vars store, even if it changes all values of the store.
+    let given = ["-v", "mbus_bootstrap_password=given-another-way"];
+    hello.create(&given).success();
+    hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
+    hello.create(&given).success();
+    hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
+    hello.world.finish(hello.command("status", &[&["--no-cpi"][..], &given].concat())).success();
+    hello.create(&given).success();
+    hello.create(&[]).success();
 
     // Without the earlier values, the agent rejects the new ones.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::identity::ForeignAgent;
+use super::refusal;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
 use crate::run_context::{self, RunContext};
-use crate::state::State;
+use crate::state::{GivenCredentials, State};
 use artifact::AgentProxy;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
@@ -60,11 +61,13 @@ fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeo
     Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 
-/// Waits for the agent of the VM on record, checks its id, and returns a client.
+/// Waits for the agent of the VM on record, checks its id, and returns a client. The credentials of this run
+/// explain a refusal.
 pub(crate) fn contact(
     run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
+    given: &GivenCredentials,
     timeout: Duration,
 ) -> Result<Agent> {
     let Some(vm) = state.vm_handle() else {
@@ -74,7 +77,9 @@ pub(crate) fn contact(
     };
     let agent = connect(run, endpoint, state);
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
-    agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))?;
+    agent
+        .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
+        .map_err(|error| refusal::explained(error, run, state, given))?;
     ForeignAgent::check(&agent, state)?;
     waiting.finish();
     Ok(agent)

@@ -129,6 +129,13 @@ impl AgentError {
         matches!(self, AgentError::Untrusted { .. } | AgentError::Unauthorized { .. })
     }
 
+    /// Returns true if the credentials or the CA of another deploy explain the error. A certificate that has
+    /// expired has another cause.
+    pub(super) fn is_of_other_credentials(&self) -> bool {
+        let AgentError::Untrusted { cause, .. } = self else { return self.is_refusal() };
+        *cause == UntrustedReason::Certificate
+    }
+
     /// Returns true if the agent does not know the method.
     pub fn is_unknown_message(&self) -> bool {
         matches!(self, AgentError::Exception { message, .. } if message.to_lowercase().contains("unknown \

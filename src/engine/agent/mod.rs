@@ -16,6 +16,7 @@ mod error;
 pub(crate) mod identity;
 mod log_archive;
 mod messages;
+pub(crate) mod refusal;
 mod still_answers;
 
 pub use answer::{parse_answer, running_task};

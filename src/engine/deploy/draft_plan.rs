@@ -45,36 +45,39 @@ impl DraftPlan {
         let plan = Plan::default();
         let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };
         draft.plan(state)?;
+        // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
+        let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
         let looks = match draft.plan.deploys() {
-            true => draft.plan.updates_in_place(),
+            true => draft.plan.updates_in_place() || has_new_credentials,
             false => request.verify,
         };
-        match looks.then(|| liveness::check_liveness(run, &draft.endpoint, state)).transpose()?.flatten() {
-            Some(Liveness::Alive { jobs }) if jobs != "running" && !draft.plan.deploys() => {
-                run.reporter.warn(format!(
+        let look = || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given);
+        match looks.then(look).transpose()?.flatten() {
+            Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
+                "running" => {}
+                jobs if !draft.plan.deploys() => run.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
                      creates a new VM"
-                ));
-            }
-            // Not asked again: after a failed update the jobs may never run, and waiting would only delay the
-            // next update.
-            Some(Liveness::Alive { jobs })
-                if jobs != "running"
-                    && draft.plan.updates_in_place()
-                    && state.update_failed()
-                    && request.strategy == Strategy::Auto =>
-            {
-                draft.options.jobs_after_failed_update = Some(jobs);
-                draft.plan(state)?;
-            }
+                )),
+                // Not asked again: after a failed update the jobs may never run, and waiting would only delay
+                // the next update.
+                jobs if state.update_failed() && request.strategy == Strategy::Auto => {
+                    draft.options.jobs_after_failed_update = Some(jobs.to_owned());
+                    draft.plan(state)?;
+                }
+                _ => {}
+            },
             Some(Liveness::Unreachable(agent)) if draft.plan.updates_in_place() => {
                 run.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
                 draft.options.unusable_agent =
                     Some(format!("its agent {}: {}", agent.trouble(), agent.error));
                 draft.plan(state)?;
             }
-            Some(Liveness::Unreachable(agent)) => draft.unreachable = Some(agent),
-            _ => {}
+            Some(Liveness::Unreachable(agent)) if !draft.plan.deploys() => draft.unreachable = Some(agent),
+            Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
+                run.reporter.warn(not_stopped(&agent));
+            }
+            Some(Liveness::Unreachable(_)) | None => {}
         }
         Ok(draft)
     }
@@ -104,4 +107,15 @@ impl DraftPlan {
     pub(super) fn without_vm(&self, state: &State) -> Result<Plan> {
         self.planned(state, &PlanOptions { vm_is_gone: true, ..self.options.clone() })
     }
+}
+
+/// Returns the warning for a VM that is replaced although its agent refuses the new credentials.
+fn not_stopped(agent: &UnreachableAgent) -> String {
+    let hints: Vec<&str> = agent.error.hints().iter().map(String::as_str).collect();
+    format!(
+        "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
+         credentials: {}. To stop them first, run stop-env with the deployed credentials: {}",
+        agent.error,
+        hints.join("; ")
+    )
 }

@@ -1,18 +1,17 @@
 //! A cheap check of the VM on record: one message to its agent, and no CPI process.
 
 use super::request::OLD_AGENT_TIMEOUT;
-use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect};
+use crate::agent::refusal::OtherCredentials;
+use crate::agent::{Agent, AgentEndpoint, AgentError, connect};
+use crate::jobs::AgentState;
 use crate::run_context::RunContext;
-use crate::state::State;
+use crate::state::{GivenCredentials, State};
 use base::{Error, Result};
 
 /// The answer of the agent of the VM on record.
 pub(super) enum Liveness {
-    /// Its agent answers and reports the state of its jobs.
-    Alive {
-        /// `running`, `stopped`, `failing`…
-        jobs: String,
-    },
+    /// Its agent answers.
+    Alive(AgentState),
     /// Its agent does not answer, or another agent answers. The CPI may know whether the VM exists.
     Unreachable(UnreachableAgent),
 }
@@ -23,6 +22,8 @@ pub(super) struct UnreachableAgent {
     pub(super) error: Error,
     /// True if nothing came from it; false if it refuses, or another agent answers.
     silent: bool,
+    /// True if it refuses the credentials of this run, which differ from the deployed ones.
+    pub(super) has_other_credentials: bool,
 }
 
 impl UnreachableAgent {
@@ -33,10 +34,12 @@ impl UnreachableAgent {
 }
 
 /// Asks the agent of the VM on record for its id and the state of its jobs. Returns `None` if there is no VM.
+/// The credentials of this run explain a refusal.
 pub(super) fn check_liveness(
     run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &State,
+    given: &GivenCredentials,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
     let looking = run.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
@@ -46,15 +49,23 @@ pub(super) fn check_liveness(
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             let silent = error.is_transient();
-            return Ok(Some(Liveness::Unreachable(UnreachableAgent { error: error.into(), silent })));
+            let other = OtherCredentials::explain(&error, run, state, given);
+            let has_other_credentials = other.is_some();
+            let error = other.map_or_else(|| error.into(), Error::from);
+            let unreachable = UnreachableAgent { error, silent, has_other_credentials };
+            return Ok(Some(Liveness::Unreachable(unreachable)));
         }
     };
-    if let Err(foreign) = ForeignAgent::check_answer(&seen, &agent, state) {
-        return Ok(Some(Liveness::Unreachable(UnreachableAgent { error: foreign, silent: false })));
+    match AgentState::of_vm_on_record(seen, &agent, state) {
+        Ok(agent_state) => {
+            looking.finish();
+            Ok(Some(Liveness::Alive(agent_state)))
+        }
+        Err(error) => {
+            let unreachable = UnreachableAgent { error, silent: false, has_other_credentials: false };
+            Ok(Some(Liveness::Unreachable(unreachable)))
+        }
     }
-    let jobs = seen.get("job_state").and_then(serde_json::Value::as_str).unwrap_or("running").to_owned();
-    looking.finish();
-    Ok(Some(Liveness::Alive { jobs }))
 }
 
 /// Sends one message to the agent. If it fails, waits for an agent that may be restarting.

@@ -28,14 +28,14 @@ impl ReachableEnvironment {
         }
         run.reporter.state(store.storage());
         let validating = run.reporter.stage("Validating");
-        let loaded = prepare::load(run, inputs)?;
+        let state = store.state();
+        let loaded = prepare::load_deployed(run, inputs, state)?;
         let deployment = loaded.deployment()?;
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
         validating.finish();
 
-        let state = store.state();
-        let agent = contact(run, endpoint, state, timeout)?;
+        let agent = contact(run, endpoint, state, &(&loaded).into(), timeout)?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment {
             deployment,

@@ -143,6 +143,11 @@ impl<'a> DeployRun<'a> {
                 }
                 Step::CreateVm(which) => {
                     let stemcell = stemcell_record(executor.state(), which, new_stemcell.as_deref())?;
+                    // The agent of the new VM gets these values, even if the rest of the deploy fails.
+                    let are_new = !self.prepared.changed_credentials.is_empty();
+                    if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| are_new) {
+                        executor.commit(Change::CredentialsChosen(credentials.clone()))?;
+                    }
                     vm::create(&self, executor, &agent, &stemcell, contract, why, &deploying)?;
                 }
                 Step::SnapshotDisk(disk) => {

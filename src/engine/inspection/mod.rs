@@ -34,7 +34,7 @@ use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
 use base::Result;
-use manifest::Inputs;
+use manifest::{Inputs, LoadedManifest};
 
 /// A VM whose own agent answers.
 struct ReachedVm {
@@ -48,17 +48,21 @@ fn read_state(run: &RunContext) -> Result<State> {
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
-/// Returns the endpoint of the agent according to the manifest.
-fn agent_endpoint(run: &RunContext, inputs: &Inputs) -> Result<AgentEndpoint> {
-    let loaded = prepare::load_deployed(run, inputs, &read_state(run)?)?;
-    endpoint(run, &loaded.provider()?)
+/// Returns the endpoint of the agent according to the manifest, and the manifest.
+fn agent_endpoint(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+) -> Result<(AgentEndpoint, LoadedManifest)> {
+    let loaded = prepare::load_deployed(run, inputs, state)?;
+    Ok((endpoint(run, &loaded.provider()?)?, loaded))
 }
 
 /// Finds the VM on record and waits until its own agent answers.
 fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(run)?;
-    let endpoint = agent_endpoint(run, inputs)?;
-    let agent = contact(run, endpoint.clone(), &state, timeout)?;
+    let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
+    let agent = contact(run, endpoint.clone(), &state, &(&loaded).into(), timeout)?;
     Ok(ReachedVm { endpoint, agent })
 }
 

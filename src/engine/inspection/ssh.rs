@@ -215,7 +215,7 @@ impl VmSession {
         scratch: &SessionFiles,
     ) -> Result<Self> {
         let state = read_state(run)?;
-        let endpoint = agent_endpoint(run, &request.inputs)?;
+        let (endpoint, _) = agent_endpoint(run, &request.inputs, &state)?;
         if !login.private_key.is_file() {
             return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
         }

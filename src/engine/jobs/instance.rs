@@ -34,9 +34,18 @@ pub(crate) struct AgentState(Value);
 impl AgentState {
     /// Asks the agent for its state. Fails if it is not the agent of the VM on record.
     pub(crate) fn fetch(agent: &Agent, state: &State) -> Result<Self> {
-        let seen = agent.get_state()?;
-        ForeignAgent::check_answer(&seen, agent, state)?;
-        Ok(AgentState(seen))
+        Self::of_vm_on_record(agent.get_state()?, agent, state)
+    }
+
+    /// Reads the answer of the agent to `get_state`. Fails if it is not the agent of the VM on record.
+    pub(crate) fn of_vm_on_record(answer: Value, agent: &Agent, state: &State) -> Result<Self> {
+        ForeignAgent::check_answer(&answer, agent, state)?;
+        Ok(AgentState(answer))
+    }
+
+    /// Returns the state of the jobs: `running`, `stopped`, `failing`…
+    pub(crate) fn job_state(&self) -> &str {
+        self.0.get("job_state").and_then(Value::as_str).unwrap_or("running")
     }
 
     /// Returns the packages installed on the VM.

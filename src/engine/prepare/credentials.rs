@@ -1,46 +1,64 @@
 //! Compares the credentials of a run with those that were deployed.
 
 use crate::run_context::RunContext;
-use crate::state::{Credentials, State};
+use crate::state::{Credentials, GivenCredentials, State};
 use base::text::listed;
 use base::{Error, Result};
-use manifest::{LoadedManifest, VariableValue};
+use manifest::{Inputs, LoadedManifest, VariableValue};
 
 /// Fails if the source of the deployed credentials is missing, because all of them would then be generated
-/// again.
-pub(super) fn check(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
-    check_source(run, state, values).map_err(|error| {
+/// again. Also fails if another source seems to be given in its place.
+pub(crate) fn check(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+    values: &[VariableValue],
+) -> Result<()> {
+    check_source(run, inputs, state, values).map_err(|error| {
         error.with_note("nothing was changed").with_hint(
-            "to generate new ones, pass --new-credentials: the VM's agent refuses them, so the VM is \
-             replaced without stopping its jobs",
+            "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent refuses \
+             them, so the VM is replaced without stopping its jobs",
         )
     })
 }
 
 /// Fails like [`check`], for commands that use the deployed credentials only.
-pub(super) fn check_source(run: &RunContext, state: &State, values: &[VariableValue]) -> Result<()> {
+pub(super) fn check_source(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+    values: &[VariableValue],
+) -> Result<()> {
     let deployed = state.monopile.credentials.as_ref();
+    let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
+    let given = GivenCredentials::new(values, vars_store);
+    let how_to_pass = |name: &str| Credentials::how_to_pass(deployed, name, &given, &run.redactor);
     let forgotten = match deployed {
         Some(deployed) => deployed.forgotten(values),
         None => all_of_bosh(state, values),
     };
-    let Some(first) = forgotten.first() else { return Ok(()) };
-    let names = listed(&forgotten);
-    let error = Error::invalid(format!(
-        "the credentials with which this environment was deployed are missing, and would be generated again: \
-         {names}"
-    ));
-    let stored = deployed.filter(|deployed| deployed.was_stored(first));
-    Err(match stored.and_then(|deployed| deployed.vars_store.as_ref()) {
-        Some(path) => {
-            keep(run, path);
-            error.with_hint(manifest::pass_file("the vars store of the last deploy", "--vars-store", path))
-        }
-        None => error.with_hint(
-            "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, --vars-exec or \
-             --vars-env)",
-        ),
-    })
+    if let Some(first) = forgotten.first() {
+        return Err(Error::invalid(format!(
+            "the credentials with which this environment was deployed are missing, and would be generated \
+             again: {}",
+            listed(&forgotten)
+        ))
+        .with_hint(how_to_pass(first)));
+    }
+    // Without a VM and its disks, other values harm nothing.
+    let exists = state.vms().next().is_some() || !state.disks.is_empty();
+    let foreign = deployed.filter(|_| exists).map(|deployed| deployed.foreign(values)).unwrap_or_default();
+    let Some(first) = foreign.first() else { return Ok(()) };
+    let is_stored = values.iter().any(|value| value.name == **first && value.stored);
+    let source = match given.vars_store.as_ref().filter(|_| is_stored) {
+        Some(path) => format!("the vars store '{path}' is"),
+        None => "the given credentials are".to_owned(),
+    };
+    Err(Error::invalid(format!(
+        "{source} probably not of this environment: these values differ from the deployed ones: {}",
+        listed(&foreign)
+    ))
+    .with_hint(how_to_pass(first)))
 }
 
 /// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.
@@ -61,13 +79,5 @@ pub(super) fn changed_variables(state: &State, values: &[VariableValue]) -> Vec<
 
 /// Returns the record of the values in a loaded manifest.
 pub(super) fn to_record(loaded: &LoadedManifest) -> Option<Credentials> {
-    // The path is absolute, because another run may have another working directory.
-    let path = loaded.vars_store.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
-    Credentials::of(&loaded.values, path.map(|path| path.display().to_string()))
-}
-
-fn keep(run: &RunContext, path: &str) {
-    run.redactor.exempt_from_precautions(path);
-    let name = std::path::Path::new(path).file_name();
-    name.into_iter().for_each(|name| run.redactor.exempt_from_precautions(&name.to_string_lossy()));
+    Credentials::of(&loaded.into())
 }

@@ -12,7 +12,7 @@ use crate::agent::AgentEndpoint;
 use crate::plan::{Desired, DesiredLeaf};
 use crate::protocol::DiskHint;
 use crate::run_context::RunContext;
-use crate::state::{Credentials, State, VmProperties};
+use crate::state::{Credentials, GivenCredentials, State, VmProperties};
 use artifact::{ArtifactIdentity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
@@ -33,6 +33,8 @@ pub(crate) struct PreparedDeployment {
     pub(crate) credentials: Option<Credentials>,
     /// The variables whose values differ from the deployed ones.
     pub(crate) changed_credentials: Vec<String>,
+    /// The credentials of this run.
+    pub(crate) given: GivenCredentials,
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
@@ -69,19 +71,19 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 }
 
 /// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore generates
-/// no values. Fails if the deployed credentials are missing.
+/// no values. Fails if the deployed credentials are missing, or others are given in their place.
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
-    let check = |values: &[VariableValue]| credentials::check_source(run, state, values);
+    let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values);
     report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
 
 /// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
-/// credentials are missing.
+/// credentials are missing, or others are given in their place.
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
-        if let Err(missing) = credentials::check(run, state, values) {
+        if let Err(missing) = credentials::check(run, &inputs, state, values) {
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
             run.reporter.warn(format!(
                 "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
@@ -111,7 +113,7 @@ pub(crate) fn redact_hint(run: &RunContext, hint: &DiskHint) {
 /// The refusals that the operator overrides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides {
-    /// `--new-credentials`: generate new values although none of the deployed ones is given.
+    /// `--new-credentials`: deploy other values although the deployed ones are not given.
     pub new_credentials: bool,
     /// `--ignore-untracked-vm`: create a VM although another one, not on record, has its address.
     pub untracked_vm: bool,
@@ -129,7 +131,7 @@ pub(crate) fn prepare(
 ) -> Result<PreparedDeployment> {
     let loaded = manifest::load_checked(inputs, &run.redactor, &|values| match overrides.new_credentials {
         true => Ok(()),
-        false => credentials::check(run, state, values),
+        false => credentials::check(run, inputs, state, values),
     })?;
     let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
@@ -152,7 +154,6 @@ pub(crate) fn prepare(
     let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path);
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
-    let changed_credentials = credentials::changed_variables(state, &loaded.values);
     Ok(PreparedDeployment {
         deployment,
         cpi_config,
@@ -160,7 +161,8 @@ pub(crate) fn prepare(
         leaves,
         vm_properties,
         credentials: credentials::to_record(&loaded),
-        changed_credentials,
+        changed_credentials: credentials::changed_variables(state, &loaded.values),
+        given: (&loaded).into(),
         vars_store,
         endpoint,
         unchecked,

@@ -50,7 +50,9 @@ impl TargetEnvironment {
         run.reporter.state(store.storage());
         recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = run.reporter.stage("Validating");
-        let loaded = prepare::load(run, &self.inputs)?;
+        // Only a deploy saves generated values. Others than the deployed ones would stop the next one.
+        let inputs = Inputs { discard_generated: true, ..self.inputs.clone() };
+        let loaded = prepare::load(run, &inputs)?;
         let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
         run_cpis::record_migrated_from(run, cpi_parts.config.as_ref(), &mut store)?;
         validating.finish();

@@ -125,8 +125,8 @@ pub enum Change {
         /// True if the VM on record stays, with its disks mounted.
         in_place: bool,
     },
-    /// The first deploy begins with these values of declared variables. Without effect if values are on
-    /// record.
+    /// The first deploy begins with these values of declared variables, or a new VM gets them. Without effect
+    /// if values and a VM are on record.
     CredentialsChosen(Credentials),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
@@ -395,7 +395,9 @@ impl State {
                 }
             }
             Change::CredentialsChosen(credentials) => {
-                self.monopile.credentials.get_or_insert(credentials);
+                if self.vm_cid().is_none() || self.monopile.credentials.is_none() {
+                    self.monopile.credentials = Some(credentials);
+                }
             }
             Change::VmReady => {
                 if let Some(vm) = &mut self.monopile.vm {

@@ -1,11 +1,45 @@
-//! The record of the credentials with which an environment was deployed, to notice a forgotten vars store.
+//! The record of the credentials with which an environment was deployed, to notice a forgotten or another
+//! vars store.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::salted::Salt;
-use manifest::VariableValue;
+use base::redact::Redactor;
+use manifest::{LoadedManifest, VariableValue};
+
+/// The credentials of a run.
+#[derive(Debug, Clone, Default)]
+pub struct GivenCredentials {
+    /// The variables that are declared with a type, with their values.
+    pub values: Vec<VariableValue>,
+    /// The absolute path of the vars store, because another run may have another working directory.
+    pub vars_store: Option<String>,
+}
+
+impl GivenCredentials {
+    /// Combines the values with the vars store in use.
+    pub fn new(values: &[VariableValue], vars_store: Option<&Path>) -> Self {
+        let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let vars_store = vars_store.map(|path| absolute(path).display().to_string());
+        GivenCredentials { values: values.to_vec(), vars_store }
+    }
+}
+
+impl From<&LoadedManifest> for GivenCredentials {
+    fn from(loaded: &LoadedManifest) -> Self {
+        GivenCredentials::new(&loaded.values, loaded.vars_store.as_deref())
+    }
+}
+
+/// The minimum number of values that differ before they seem to come from another source. One value alone may
+/// have been changed on purpose.
+const MIN_FOREIGN: usize = 2;
+/// The minimum number of values that differ for each value that is as deployed.
+const FOREIGN_FOR_EACH_KNOWN: usize = 3;
 
 /// Salted digests of the values of declared variables, whatever their source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +56,10 @@ pub struct Credentials {
 
 impl Credentials {
     /// Computes the digests, with a new salt. Returns `None` if no variable has a value.
-    pub fn of(values: &[VariableValue], vars_store: Option<String>) -> Option<Self> {
+    pub fn of(credentials: &GivenCredentials) -> Option<Self> {
         let salt = Salt::fresh();
-        let present = || values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)));
+        let present =
+            || credentials.values.iter().filter_map(|variable| Some((variable, variable.value.as_ref()?)));
         let digests: BTreeMap<String, String> = present()
             .map(|(variable, value)| (variable.name.clone(), salt.digest(&variable.name, value)))
             .collect();
@@ -32,6 +67,7 @@ impl Credentials {
             .filter(|(variable, _)| !variable.stored)
             .map(|(variable, _)| variable.name.clone())
             .collect();
+        let vars_store = credentials.vars_store.clone();
         (!digests.is_empty()).then_some(Credentials { salt, digests, given, vars_store })
     }
 
@@ -45,19 +81,81 @@ impl Credentials {
     /// were in the vars store, or all that were given in another way, if each of them would be generated
     /// again.
     pub fn forgotten<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
-        let groups = [false, true].map(|given| {
-            let group = self.recorded(values).filter(|variable| self.given.contains(&variable.name) == given);
-            let group: Vec<&VariableValue> = group.collect();
-            match group.iter().all(|variable| variable.value.is_none()) {
-                true => group,
+        self.names_by_source(values, |group| match group.iter().all(|variable| variable.value.is_none()) {
+            true => group,
+            false => Vec::new(),
+        })
+    }
+
+    /// Returns the names of the variables that seem to come from another source than the deployed ones, such
+    /// as the vars store of another environment: nearly all values of a source differ. Rotated values do not
+    /// count, because only the right vars store keeps their earlier values.
+    pub fn foreign<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+        self.names_by_source(values, |group| {
+            let (known, others): (Vec<&VariableValue>, Vec<&VariableValue>) = group
+                .into_iter()
+                .filter(|variable| variable.value.is_some())
+                .partition(|variable| self.had_value(variable) == Some(true));
+            let others: Vec<_> = others.into_iter().filter(|variable| !variable.rotated).collect();
+            match others.len() >= MIN_FOREIGN.max(FOREIGN_FOR_EACH_KNOWN * known.len()) {
+                true => others,
                 false => Vec::new(),
             }
-        });
-        groups.concat().into_iter().map(|variable| variable.name.as_str()).collect()
+        })
+    }
+
+    /// Returns the names of the variables that an agent with the deployed credentials may not accept: they
+    /// differ, and no rotation kept their earlier values.
+    pub fn replaced<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+        let has_changed =
+            |variable: &&VariableValue| !variable.rotated && self.had_value(variable) != Some(true);
+        self.recorded(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
+    }
+
+    /// Describes how to pass the deployed value of a variable in place of the given one. The record may be
+    /// missing.
+    pub fn how_to_pass(
+        record: Option<&Self>,
+        name: &str,
+        given: &GivenCredentials,
+        redactor: &Redactor,
+    ) -> String {
+        let stored = record.filter(|record| record.was_stored(name));
+        let path = stored.and_then(|record| record.vars_store.as_ref());
+        for path in path.into_iter().chain(&given.vars_store) {
+            redactor.exempt_from_precautions(path);
+            let file_name = Path::new(path).file_name();
+            file_name.into_iter().for_each(|name| redactor.exempt_from_precautions(&name.to_string_lossy()));
+        }
+        match path {
+            Some(path) if given.vars_store.as_ref() == Some(path) => {
+                format!(
+                    "put the deployed values back into the vars store '{path}', or restore it from a backup"
+                )
+            }
+            Some(path) => manifest::pass_file("the vars store of the last deploy", "--vars-store", path),
+            None => "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, \
+                     --vars-exec or --vars-env)"
+                .to_owned(),
+        }
+    }
+
+    /// Applies `choose` to the variables that were in the vars store, then to those that were given in
+    /// another way, and returns the names of its results.
+    fn names_by_source<'v>(
+        &self,
+        values: &'v [VariableValue],
+        choose: impl Fn(Vec<&'v VariableValue>) -> Vec<&'v VariableValue>,
+    ) -> Vec<&'v str> {
+        let of_source = |given| {
+            let is_of_source = |variable: &&VariableValue| self.given.contains(&variable.name) == given;
+            choose(self.recorded(values).filter(is_of_source).collect())
+        };
+        [false, true].map(of_source).concat().into_iter().map(|variable| variable.name.as_str()).collect()
     }
 
     /// Returns true if the variable was in the vars store.
-    pub fn was_stored(&self, name: &str) -> bool {
+    fn was_stored(&self, name: &str) -> bool {
         self.digests.contains_key(name) && !self.given.contains(name)
     }
 
@@ -81,26 +179,31 @@ mod tests {
             name: (*name).to_owned(),
             value: value.map(str::to_owned),
             stored: *stored,
+            rotated: false,
         };
         all.iter().map(variable).collect()
+    }
+
+    fn recorded(values: &[VariableValue]) -> Option<Credentials> {
+        Credentials::of(&GivenCredentials::new(values, Some(Path::new("/nowhere/vars.yml"))))
     }
 
     #[test]
     fn digests_reveal_no_value_but_show_changes() {
         let deployed = values(&[("a", Some("hunter2"), true), ("b", Some("2"), true), ("c", None, false)]);
-        let record = Credentials::of(&deployed, Some("/vars.yml".into())).unwrap();
+        let record = recorded(&deployed).unwrap();
         assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
         assert_eq!(record.changed(&deployed), Vec::<&str>::new());
         let now = values(&[("a", Some("hunter3"), true), ("b", None, false), ("c", Some("3"), true)]);
         assert_eq!(record.changed(&now), ["a", "b"], "c had no value");
         assert_eq!(record.forgotten(&now), Vec::<&str>::new());
-        assert_eq!(Credentials::of(&values(&[("a", None, false)]), None), None);
+        assert_eq!(recorded(&values(&[("a", None, false)])), None);
     }
 
     #[test]
     fn vars_store_is_missing_if_all_its_values_are() {
         let deployed = values(&[("a", Some("1"), true), ("b", Some("2"), true), ("c", Some("3"), false)]);
-        let record = Credentials::of(&deployed, None).unwrap();
+        let record = recorded(&deployed).unwrap();
         let forgotten = |all: &[(&str, Option<&str>, bool)]| record.forgotten(&values(all)).join(" ");
         let given = ("c", Some("3"), false);
         assert_eq!(forgotten(&[("a", None, false), ("b", None, false), given]), "a b");
@@ -111,5 +214,30 @@ mod tests {
         // A variable that is no longer declared does not count.
         assert_eq!(forgotten(&[("b", None, false), given]), "b");
         assert_eq!(forgotten(&[given]), "");
+    }
+
+    #[test]
+    fn values_are_foreign_if_nearly_all_of_a_source_differ() {
+        let all = ["a", "b", "c", "d", "e"];
+        let with = |value: &'static str, names: &[&'static str]| -> Vec<(&str, Option<&str>, bool)> {
+            names.iter().map(|name| (*name, Some(value), true)).collect()
+        };
+        let given = |value| ("g", Some(value), false);
+        let deployed = values(&[with("old", &all), vec![given("old")]].concat());
+        let record = recorded(&deployed).unwrap();
+        let foreign =
+            |now: Vec<(&'static str, Option<&'static str>, bool)>| record.foreign(&values(&now)).join(" ");
+        assert_eq!(foreign(with("old", &all)), "");
+        assert_eq!(foreign([with("new", &all), vec![given("old")]].concat()), "a b c d e");
+        assert_eq!(foreign([with("new", &all[..4]), with("old", &all[4..])].concat()), "a b c d");
+        assert_eq!(foreign([with("new", &all[..3]), with("old", &all[3..])].concat()), "");
+        // A single value may have been changed on purpose, and missing ones would be generated.
+        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", None, false), given("new")]), "");
+        assert_eq!(foreign(vec![("a", Some("new"), true), ("b", Some("new"), true)]), "a b");
+        let mut rotated = values(&with("new", &["a", "b"]));
+        rotated.iter_mut().for_each(|variable| variable.rotated = true);
+        assert_eq!(record.foreign(&rotated), Vec::<&str>::new());
+        assert_eq!(record.changed(&rotated), ["a", "b"]);
+        assert_eq!(record.replaced(&rotated), Vec::<&str>::new());
     }
 }

@@ -24,7 +24,7 @@ mod versions;
 mod wait;
 
 pub use change::{Change, Rejected};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, GivenCredentials};
 pub use durations::Durations;
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
 pub use identity::IdentityMatch;

@@ -1,7 +1,9 @@
 //! The values of declared variables, as a run finds them.
 
+use std::collections::BTreeSet;
+
 use super::{Definitions, Sources};
-use crate::vars_store::VarsStore;
+use crate::vars_store::{VarsStore, previous};
 use base::encoding::sorted_json;
 use yaml::Node;
 
@@ -14,6 +16,8 @@ pub struct VariableValue {
     pub value: Option<String>,
     /// True if the vars store is the source of the value.
     pub stored: bool,
+    /// True if a rotation replaced its value, and the earlier one is kept until the next deploy.
+    pub rotated: bool,
 }
 
 impl std::fmt::Debug for VariableValue {
@@ -29,11 +33,19 @@ pub(crate) fn values(
     store: Option<&VarsStore>,
 ) -> Vec<VariableValue> {
     let typed = definitions.iter().filter(|definition| definition.kind.is_some());
+    let kept = store.and_then(VarsStore::previous).into_iter().chain(sources.previous());
+    let rotated: BTreeSet<&str> =
+        kept.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
     typed
         .map(|definition| {
             let given = sources.get(&definition.name);
             let value = given.or_else(|| store?.get(&definition.name)).map(canonical);
-            VariableValue { name: definition.name.clone(), stored: given.is_none() && value.is_some(), value }
+            VariableValue {
+                name: definition.name.clone(),
+                stored: given.is_none() && value.is_some(),
+                rotated: rotated.contains(definition.name.as_str()),
+                value,
+            }
         })
         .collect()
 }

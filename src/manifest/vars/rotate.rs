@@ -163,6 +163,7 @@ pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
 
 fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut done = RotationResult::default();
+    let mut replaced = Vec::new();
     let mut waiting = vec![name.to_owned()];
     let mut seen = BTreeSet::new();
     while let Some(name) = waiting.pop() {
@@ -189,13 +190,15 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
-            let mut value = stored_value(store, &holder)?;
+            let before = stored_value(store, &holder)?;
+            let mut value = before.clone();
             let mut changed = strip(&mut value, "ca", &old);
             if holder == name {
                 changed |= strip(&mut value, "certificate", &old);
             }
             if changed {
                 store.set(&holder, value);
+                replaced.push((holder, before));
             }
         }
         done.authorities.push(name);
@@ -204,6 +207,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         return Err(Error::invalid(format!("there is no rotation of '{name}' to finish"))
             .with_hint(format!("to begin one: `{}`", command(store, name))));
     }
+    store.keep_previous(&replaced);
     Ok(done)
 }
 

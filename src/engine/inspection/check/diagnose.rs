@@ -8,7 +8,7 @@ use super::super::status::keep_untracked;
 use super::finding::{Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
-use crate::agent::{ForeignAgent, identity};
+use crate::agent::{ForeignAgent, identity, refusal};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::effects::Contradiction;
 use crate::protocol::DiskCid;
@@ -31,6 +31,8 @@ pub(super) struct Diagnosis {
     pub(super) findings: Vec<Finding>,
     /// The problems, in the order in which they are repaired.
     pub(super) problems: Vec<Problem>,
+    /// Hints for the operator if the agent refuses the credentials.
+    pub(super) hints: Vec<String>,
 }
 
 /// A resource on record, and the answer of its CPI.
@@ -69,6 +71,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let mut vm_problems = Vec::new();
     let mut untracked = Vec::new();
     let mut agent_finding = None;
+    let mut hints = Vec::new();
     if let Some(vm) = state.vm_handle() {
         let seen = checked(vm.clone().into());
         if seen.is_some_and(CheckedResource::is_denied) {
@@ -97,7 +100,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             }
         } else if seen.is_some_and(|seen| seen.presence != Presence::Gone) {
             match ask_mounted_disks(probe, &vm, timeout)? {
-                Err(problem) => {
+                Err(AgentProblem { problem, hints: of_agent }) => {
+                    hints = of_agent;
                     agent_finding = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
                     vm_problems.push(problem);
                 }
@@ -130,7 +134,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
     let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
-    Ok(Diagnosis { findings, problems })
+    Ok(Diagnosis { findings, problems, hints })
 }
 
 /// The kind of the findings about an agent.
@@ -146,7 +150,8 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
     let resource = &seen.resource;
     let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
-    let of_agent = [ProblemKind::UnresponsiveAgent, ProblemKind::ForeignAgent];
+    let of_agent =
+        [ProblemKind::UnresponsiveAgent, ProblemKind::RefusedCredentials, ProblemKind::ForeignAgent];
     let mut own = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
     if let Some(problem) = own.find(|problem| problem.affected.resource().as_ref() == Some(resource)) {
         return Finding::of(problem, what, cid, cpi);
@@ -233,12 +238,18 @@ impl AgentClaim {
     }
 }
 
+/// A problem of the agent, with hints for the operator.
+struct AgentProblem {
+    problem: Problem,
+    hints: Vec<String>,
+}
+
 /// Asks the VM's own agent for its mounted disks.
 fn ask_mounted_disks(
     probe: &Probe<'_>,
     vm: &VmHandle,
     timeout: Duration,
-) -> Result<Result<Vec<DiskCid>, Problem>> {
+) -> Result<Result<Vec<DiskCid>, AgentProblem>> {
     let asking = probe.run.reporter.stage("Asking the agent");
     let expected = probe.state.vm().map(|record| record.agent_id.clone());
     let answer = probe
@@ -249,18 +260,27 @@ fn ask_mounted_disks(
         let affected = Affected::Vm(vm.clone());
         Problem { kind, affected, description, repairs }
     };
+    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new() }));
     match answer {
         Ok(None) => {
             let mounted = probe.agent.list_disk()?;
             asking.finish();
             Ok(Ok(mounted))
         }
-        Ok(Some(other)) => Ok(Err(problem(
+        Ok(Some(other)) => without_hints(problem(
             ProblemKind::ForeignAgent,
             format!("another VM answers at {}: {other}; delete it in the IaaS", probe.agent.address()),
             Vec::new(),
-        ))),
+        )),
         Err(error) if error.is_of_this_run() => Err(error.into()),
+        Err(error) if refusal::may_be_of_other_credentials(&error, &probe.state, probe.given) => {
+            // The VM is alive, and a new one would lose what is not on its persistent disk.
+            let cause = refusal::explained(error, probe.run, &probe.state, probe.given);
+            let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
+            let hints = cause.hints().to_vec();
+            let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());
+            Ok(Err(AgentProblem { problem, hints }))
+        }
         Err(error) => {
             // Rebooting does not help if the agent is reachable but rejects requests.
             let repairs = match error.is_transient() {
@@ -269,7 +289,7 @@ fn ask_mounted_disks(
             };
             let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let description = format!("the agent of VM {vm} {what}: {error}");
-            Ok(Err(problem(ProblemKind::UnresponsiveAgent, description, repairs)))
+            without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
         }
     }
 }

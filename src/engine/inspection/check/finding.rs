@@ -74,6 +74,8 @@ impl Finding {
 pub struct CheckResult {
     /// One finding for everything on record, and for untracked disks.
     pub findings: Vec<Finding>,
+    /// Hints for the operator if the agent refuses the credentials.
+    pub(super) hints: Vec<String>,
 }
 
 impl CheckResult {
@@ -92,6 +94,7 @@ impl CheckResult {
         );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
         Some(match repairable {
+            _ if !self.hints.is_empty() => self.hints.iter().fold(error, |error, hint| error.with_hint(hint)),
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
             false => {

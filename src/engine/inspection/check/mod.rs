@@ -22,6 +22,7 @@ use crate::run_context::{Paths, RunContext, signals};
 use crate::run_cpis;
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
+use diagnose::Diagnosis;
 use erb::Mode;
 use manifest::Inputs;
 use probe::{CheckInputs, Probe};
@@ -70,6 +71,8 @@ pub enum ProblemKind {
     MissingVm,
     /// The VM exists, and its agent does not answer.
     UnresponsiveAgent,
+    /// The agent refuses the credentials of this run, which are not known to be the deployed ones.
+    RefusedCredentials,
     /// Another VM's agent answers at its address.
     ForeignAgent,
     /// A disk does not exist.
@@ -241,6 +244,8 @@ pub struct RepairAttempt {
 pub struct CloudCheckResult {
     /// All problems that were found.
     pub problems: Vec<TreatedProblem>,
+    /// Hints for the operator if the agent refuses the credentials.
+    hints: Vec<String>,
 }
 
 /// Chooses among the untried repairs of a problem; `None` leaves it as it is.
@@ -265,11 +270,19 @@ impl CloudCheckResult {
             .any(|treated| !treated.solved && treated.problem.repairs.contains(&Repair::DeleteDiskReference));
         (!left.is_empty()).then(|| {
             let error = Error::new(ErrorKind::Drift, left.join("; "));
+            let error = self.hints.iter().fold(error, |error, hint| error.with_hint(hint));
             match needs_forgetting {
                 true => error.with_hint(FORGET_DISK),
                 false => error,
             }
         })
+    }
+
+    /// Returns true if `--auto` could solve one of the unsolved problems.
+    pub fn has_safe_repairs(&self) -> bool {
+        let is_safe =
+            |treated: &TreatedProblem| treated.problem.repairs.iter().any(|repair| repair.is_safe());
+        self.problems.iter().any(|treated| !treated.solved && is_safe(treated))
     }
 }
 
@@ -285,7 +298,7 @@ pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
-    let mut findings = diagnose::diagnose(&probe, request.agent_timeout)?.findings;
+    let Diagnosis { mut findings, hints, .. } = diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
         let method = &intent.method;
@@ -308,7 +321,7 @@ pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
         };
         findings.push(Finding::new("open call", cid, cpi, status, detail));
     }
-    Ok(CheckResult { findings })
+    Ok(CheckResult { findings, hints })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -324,7 +337,8 @@ pub fn cloud_check(
         let here = with_own_scratch(run, &format!("look-{number}"))?;
         let (store, check_inputs, deployment) = repair::prepare(request, &here)?;
         let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
-        let problems = diagnose::diagnose(&context.probe, request.agent_timeout)?.problems;
+        let Diagnosis { problems, hints, .. } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
+        checked.hints = hints;
         for treated in &mut checked.problems {
             // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
             let last = treated.tried.last();

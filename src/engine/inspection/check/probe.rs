@@ -6,7 +6,7 @@ use crate::effects::Executor;
 use crate::prepare;
 use crate::run_context::RunContext;
 use crate::run_cpis::{Cpis, OwnedCpiInputs};
-use crate::state::{State, Store};
+use crate::state::{GivenCredentials, State, Store};
 use base::Result;
 use base::events::Stage;
 use manifest::LoadedManifest;
@@ -15,6 +15,7 @@ use manifest::LoadedManifest;
 pub(super) struct CheckInputs {
     pub(super) cpi_parts: OwnedCpiInputs,
     endpoint: AgentEndpoint,
+    given: GivenCredentials,
 }
 
 impl CheckInputs {
@@ -28,7 +29,8 @@ impl CheckInputs {
         let loaded = prepare::load_deployed(run, &check.inputs, state)?;
         let cpi_parts = OwnedCpiInputs::open(run, &check.inputs, check.templates, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_parts.provider)?;
-        Ok((CheckInputs { cpi_parts, endpoint }, loaded))
+        let given = (&loaded).into();
+        Ok((CheckInputs { cpi_parts, endpoint, given }, loaded))
     }
 }
 
@@ -38,6 +40,8 @@ pub(super) struct Probe<'a> {
     pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
     pub(super) endpoint: &'a AgentEndpoint,
+    /// The credentials of this run.
+    pub(super) given: &'a GivenCredentials,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
 }
@@ -53,9 +57,9 @@ impl<'a> Probe<'a> {
     ) -> Result<Self> {
         let parts = check_inputs.cpi_parts.parts();
         let cpis = Cpis::find(run, parts, &state, check.cpi_api_version)?;
-        let endpoint = &check_inputs.endpoint;
+        let CheckInputs { endpoint, given, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
-        Ok(Probe { run, executor, agent, endpoint, state })
+        Ok(Probe { run, executor, agent, endpoint, given, state })
     }
 }

@@ -1,0 +1,66 @@
+//! Explains why an agent refuses the credentials of a run.
+
+use super::AgentError;
+use crate::run_context::RunContext;
+use crate::state::{Credentials, GivenCredentials, State};
+use base::text::and_listed;
+use base::{Error, ErrorKind};
+
+/// The probable cause of a refusal: the operator gave other credentials than the deployed ones.
+pub(crate) struct OtherCredentials {
+    /// The error of the agent, with the variables that differ.
+    pub(crate) problem: String,
+    /// The way to pass the right credentials.
+    pub(crate) hint: String,
+}
+
+impl OtherCredentials {
+    /// Returns the cause if the agent refuses the credentials, or presents the certificate of another CA, and
+    /// values differ from those on record.
+    pub(crate) fn explain(
+        error: &AgentError,
+        run: &RunContext,
+        state: &State,
+        given: &GivenCredentials,
+    ) -> Option<Self> {
+        let deployed = state.monopile.credentials.as_ref().filter(|_| error.is_of_other_credentials())?;
+        let names = deployed.replaced(&given.values);
+        let differ = match names.as_slice() {
+            [] => return None,
+            [name] => format!("{name} differs from the deployed value"),
+            names => format!("{} differ from the deployed values", and_listed(names)),
+        };
+        Some(OtherCredentials {
+            problem: format!("{error}; {differ}"),
+            hint: Credentials::how_to_pass(Some(deployed), names.first()?, given, &run.redactor),
+        })
+    }
+}
+
+impl From<OtherCredentials> for Error {
+    fn from(OtherCredentials { problem, hint }: OtherCredentials) -> Self {
+        Error::new(ErrorKind::AgentUnreachable, problem).with_hint(hint)
+    }
+}
+
+/// Returns the error of a run that needs the agent, with the way to pass the right credentials if others are
+/// the probable cause.
+pub(crate) fn explained(
+    error: AgentError,
+    run: &RunContext,
+    state: &State,
+    given: &GivenCredentials,
+) -> Error {
+    OtherCredentials::explain(&error, run, state, given).map_or_else(|| error.into(), Error::from)
+}
+
+/// Returns true if the agent refuses the credentials, and they are not known to be the deployed ones.
+pub(crate) fn may_be_of_other_credentials(
+    error: &AgentError,
+    state: &State,
+    given: &GivenCredentials,
+) -> bool {
+    let deployed = state.monopile.credentials.as_ref();
+    let are_deployed = deployed.is_some_and(|deployed| deployed.replaced(&given.values).is_empty());
+    error.is_of_other_credentials() && !are_deployed
+}
