@@ -1,6 +1,6 @@
 //! `monopile plan`: shows the changes that create-env would make.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
@@ -10,8 +10,10 @@ use super::session::Session;
 use crate::ui;
 use base::exit_code;
 use base::files::durable::{check_directory, parent, write_atomically};
+use base::text::{listed, shell_word};
 use base::{Error, Result};
 use engine::deploy::{self, PlanAction, PlanReport};
+use manifest::Inputs;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlanArgs {
@@ -20,8 +22,9 @@ pub(super) struct PlanArgs {
 
     /// Save the plan for `monopile create-env --plan FILE`
     ///
-    /// plan saves no variables that it generates: generate missing ones first, with `monopile interpolate
-    /// MANIFEST --vars-store FILE`.
+    /// Fails if variables have no values yet: plan keeps none that it generates, so no later run could take
+    /// the saved plan. Generate them first, with `monopile interpolate MANIFEST --vars-store FILE --path
+    /// /name`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
@@ -32,7 +35,10 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let plan_report = plan_report(self.deploy, session)?;
+        let (plan_report, inputs) = make_plan(self.deploy, session)?;
+        if let (Some(path), false) = (&self.out, plan_report.generated.is_empty()) {
+            return Ok(show(&plan_report, session)?.with_problem(unsaved(&plan_report, &inputs, path)));
+        }
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
                 .map_err(|error| Error::environment("encoding the plan as JSON failed").with_source(error))?;
@@ -57,9 +63,33 @@ impl PlanArgs {
 
 /// Makes the plan without changing anything.
 pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
+    make_plan(deploy, session).map(|(plan_report, _)| plan_report)
+}
+
+/// Makes the plan without changing anything, and returns it with its inputs.
+fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Inputs)> {
     let (mut request, prepared_run) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
-    deploy::plan_env(&request, &prepared_run.run)
+    let plan_report = deploy::plan_env(&request, &prepared_run.run)?;
+    Ok((plan_report, request.inputs))
+}
+
+/// Returns the error for a plan that no later run could take, because each run generates other values.
+fn unsaved(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
+    let names = listed(&plan_report.generated);
+    // The hint gets the flags of the command line, or the env file that names the vars store.
+    let store = inputs.default_vars_store.as_ref().filter(|_| inputs.vars_store.is_none());
+    let store = store.map(|store| format!(" --vars-store {}", shell_word(&store.to_string_lossy())));
+    let store = store.unwrap_or_default();
+    Error::invalid(format!(
+        "the plan was not saved to '{}': these variables have no saved values yet: {names}",
+        path.display()
+    ))
+    .with_note("plan saves no values that it generates, and create-env would generate other ones")
+    .with_hint(format!(
+        "generate and save them first: `monopile interpolate MANIFEST{store} --path /name`; then run the \
+         same command again"
+    ))
 }
 
 /// Formats the plan as output.

@@ -93,6 +93,7 @@ mod tests {
             encryption: Default::default(),
             stored_certificates: Vec::new(),
             values: Vec::new(),
+            generated: Vec::new(),
             previous_mbus: Vec::new(),
         };
         deploy_text(&loaded)

@@ -52,6 +52,8 @@ pub struct LoadedManifest {
     pub(crate) stored_certificates: Vec<(String, String)>,
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
+    /// The names of the variables whose values this run generated.
+    pub generated: Vec<String>,
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
 }
@@ -182,14 +184,12 @@ fn load_and_check(
     let outcome = partial.fill(inputs, options, now, check);
     partial.register_secrets(redactor);
     outcome?;
-    let PartialInputs { sources, definitions, store, mut root, cpi_config, cloud_config, notes, .. } =
-        partial;
-    let previous_mbus = partial.previous_mbus;
+    let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
+    let PartialInputs { values, generated, previous_mbus, .. } = partial;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
     }
     let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
-    let values = values(&definitions, &sources, store.as_ref());
     let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
     let stored = store.iter().flat_map(VarsStore::iter);
     let stored_certificates =
@@ -205,6 +205,7 @@ fn load_and_check(
         encryption: inputs.encryption.clone(),
         stored_certificates,
         values,
+        generated,
         previous_mbus,
     })
 }
@@ -239,6 +240,9 @@ struct PartialInputs {
     cpi_config: Option<Node>,
     cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
+    values: Vec<VariableValue>,
+    /// The names of the variables whose values were generated.
+    generated: Vec<String>,
     previous_mbus: Vec<PreviousMbus>,
 }
 
@@ -253,6 +257,8 @@ impl Default for PartialInputs {
             cpi_config: None,
             cloud_config: None,
             notes: Vec::new(),
+            values: Vec::new(),
+            generated: Vec::new(),
             previous_mbus: Vec::new(),
         }
     }
@@ -279,7 +285,8 @@ impl PartialInputs {
             }
             opened => opened?,
         };
-        check(&values(&self.definitions, &self.sources, self.store.as_ref()))?;
+        let found = values(&self.definitions, &self.sources, self.store.as_ref());
+        check(&found)?;
         let created =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
@@ -312,6 +319,10 @@ impl PartialInputs {
             }
         }
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
+        self.values = values(&self.definitions, &self.sources, self.store.as_ref());
+        let is_new = |(now, before): &(&VariableValue, &VariableValue)| now.value != before.value;
+        let new = self.values.iter().zip(&found).filter(is_new);
+        self.generated = new.map(|(now, _)| now.name.clone()).collect();
         if let Some(path) = created.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }

@@ -276,11 +276,37 @@ fn saved_plan_is_executed_or_rejected() {
     let plan = |life: &PlanCheck| {
         life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success()
     };
+    // Values generated for a plan are discarded, so a run that takes the plan would generate other ones.
+    let unsaved = life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).exits_with(3);
+    for text in [
+        "the plan was not saved to 'plan.json'",
+        "have no saved values yet: mbus_bootstrap_password, default_ca, mbus_bootstrap_ssl",
+        "`monopile interpolate hello/manifest.yml --ops-file hello/elsewhere.yml",
+        "--vars-store creds.yml --path /name`; then run the same command again",
+    ] {
+        assert!(unsaved.stderr.contains(text), "{text}: {}", unsaved.stderr);
+    }
+    assert!(unsaved.stdout.contains("Create a VM"), "{}", unsaved.stdout);
+    assert!(!life.hello.world.exists("plan.json") && !life.hello.world.exists("creds.yml"));
+    let mut interpolate: Vec<&str> = life.hello.flags();
+    let state = interpolate.iter().position(|flag| *flag == "--state").unwrap();
+    interpolate.drain(state..state + 2);
+    interpolate.splice(..0, ["interpolate", "hello/manifest.yml", "--path", "/name"]);
+    assert_eq!(life.hello.world.run(interpolate).success().stdout, "hello\n");
     plan(&life);
-    // Credentials generated for a plan are discarded, so the deployed manifest has other ones.
+    // A run that takes the plan generates nothing, even if a value is lost.
+    let values = life.hello.world.read("creds.yml");
+    std::fs::remove_file(life.hello.world.path("creds.yml")).unwrap();
+    let lost = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    assert!(
+        lost.stderr.contains("variables have no saved values: mbus_bootstrap_password"),
+        "{}",
+        lost.stderr
+    );
     assert!(!life.hello.world.exists("creds.yml"));
-    life.hello.create(&["--plan", "plan.json"]).exits_with(3);
-    life.hello.create(&["-n"]).success();
+    life.hello.world.write("creds.yml", values);
+    let run = life.hello.create(&["--plan", "plan.json"]).success();
+    assert!(run.stdout.contains("Create a VM"), "{}", run.stdout);
     life.hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
     plan(&life);

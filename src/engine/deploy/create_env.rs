@@ -12,6 +12,7 @@ use crate::run_cpis::{self, Presence, check_formats, info_stage_name};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
+use manifest::Inputs;
 
 /// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
 /// takes exactly the steps of that plan, or none.
@@ -28,7 +29,9 @@ pub fn create_env(
 
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    let prepared = prepare::prepare(run, inputs, store.state(), *overrides, &validating)?;
+    // A saved plan has no generated values, so a run that needs some must not save any before it is refused.
+    let inputs = Inputs { discard_generated: saved_plan.is_some(), ..inputs.clone() };
+    let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, &validating)?;
     run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     run_cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;

@@ -61,6 +61,9 @@ pub struct PlanReport {
     /// The expected time without running jobs, in milliseconds; measured like `duration_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "interruption_ms")]
     pub downtime_ms: Option<u64>,
+    /// The variables whose values were generated for this plan only. No later run has the same values.
+    #[serde(skip)]
+    pub generated: Vec<String>,
     /// The inputs from which the plan was made.
     basis: PlanInputs,
 }
@@ -204,6 +207,7 @@ impl PlanReport {
             packages,
             duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
+            generated: draft.prepared.generated.clone(),
             basis: PlanInputs::of(draft, state, storage),
         }
     }
@@ -347,6 +351,9 @@ impl PlanReport {
                 ))
                 .with_note("nothing was changed")
                 .with_hint("pass the state for which the plan was made: --state FILE"))
+            }
+            () if !now.generated.is_empty() => {
+                moved(&format!("variables have no saved values: {}", text::listed(&now.generated)))
             }
             () if self.basis.manifest != now.basis.manifest => moved("the manifest or a variable changed"),
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),

@@ -35,6 +35,8 @@ pub(crate) struct PreparedDeployment {
     pub(crate) changed_credentials: Vec<String>,
     /// The credentials of this run.
     pub(crate) given: GivenCredentials,
+    /// The variables whose values this run generated.
+    pub(crate) generated: Vec<String>,
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
@@ -163,6 +165,7 @@ pub(crate) fn prepare(
         credentials: credentials::to_record(&loaded),
         changed_credentials: credentials::changed_variables(state, &loaded.values),
         given: (&loaded).into(),
+        generated: loaded.generated,
         vars_store,
         endpoint,
         unchecked,
