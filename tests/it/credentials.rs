@@ -337,7 +337,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     let vm = hello.state()["current_vm_cid"].clone();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
+    assert!(run.stdout.contains("Update without stopping the jobs"), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
 
@@ -452,7 +452,7 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     rotate(&["--finish"]);
     status().success();
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
+    assert!(run.stdout.contains("Update without stopping the jobs"), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert_eq!(hello.ask().1, 3);
     let run = hello.create(&[]).success();

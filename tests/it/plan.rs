@@ -115,6 +115,31 @@ fn plan_for_job_changes() {
 }
 
 #[test]
+fn jobs_run_on_if_no_job_changes() {
+    let mut life = PlanCheck::deployed();
+    let service = |life: &PlanCheck| {
+        let found = life.hello.find("work/cloud", "hello.pid");
+        std::fs::read_to_string(&found[0]).unwrap()
+    };
+    let pid = service(&life);
+    life.ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
+    life.ops("the watch time", "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}");
+    life.ops(
+        "a property that no template reads",
+        "- {type: replace, path: /properties?, value: {unused: true}}",
+    );
+    assert!(!life.plan_text.contains("in place"), "{}", life.plan_text);
+    assert_eq!(service(&life), pid);
+
+    // Jobs that do not run are started by any update.
+    life.hello.world.finish(life.hello.command("stop-env", &[])).success();
+    life.ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
+    assert!(life.hello.answers());
+    assert_ne!(service(&life), pid);
+    life.finish("plan_without_job_changes");
+}
+
+#[test]
 fn plan_for_vm_changes() {
     let mut life = PlanCheck::deployed();
     life.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");

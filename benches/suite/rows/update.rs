@@ -1,6 +1,7 @@
-//! Measures the downtime of the hello environment's service while a property changes: in place, and with a
-//! new VM.
+//! Measures the downtime of the hello environment's service while a property changes, in place and with a new
+//! VM, and while a tag changes.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,26 +12,45 @@ use crate::findings::{Figure, Findings, Sample, Unit};
 use crate::process;
 use crate::support::hello::Hello;
 
-pub(super) const ROW: Row =
-    Row { name: "update", work: "a changed property: in place, and with a new VM", measure };
+pub(super) const ROW: Row = Row {
+    name: "update",
+    work: "a changed property, in place and with a new VM, and a changed tag",
+    measure,
+};
 
-const GREETING: &str =
-    "- {type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: ((greeting))}\n";
-const STRATEGIES: [(&str, &str); 2] = [("in-place", "in place"), ("recreate", "with a new VM")];
+const VARIABLES: &str = "\
+- type: replace
+  path: /instance_groups/0/jobs/0/properties/greeting?
+  value: ((greeting))
+- {type: replace, path: /tags?/team, value: ((tag))}
+";
+
+/// The measured changes: the variable that changes, the strategy, and the name in the results.
+const CHANGES: [(&str, &str, &str); 3] = [
+    ("greeting", "in-place", "in place"),
+    ("greeting", "recreate", "with a new VM"),
+    ("tag", "in-place", "a tag"),
+];
+
+/// The values of the variables by name.
+type Values = BTreeMap<&'static str, String>;
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     let mut hello = Hello::new();
-    hello.ops("greeting.yml", GREETING);
-    deploy(&hello, "first", "in-place");
-    let mut changes: [Vec<[Sample; 2]>; 2] = Default::default();
+    hello.ops("variables.yml", VARIABLES);
+    let mut values = BTreeMap::from([("greeting", "first".to_owned()), ("tag", "first".to_owned())]);
+    deploy(&hello, &values, "in-place");
+    let mut changes: [Vec<[Sample; 2]>; 3] = Default::default();
     for round in 0..suite.rounds(7) {
-        for ((strategy, _), changes) in STRATEGIES.iter().zip(&mut changes) {
-            changes.push(change(&hello, &format!("{strategy}-{round}"), strategy));
+        for ((variable, strategy, _), changes) in CHANGES.iter().zip(&mut changes) {
+            values.insert(variable, format!("{strategy}-{round}"));
+            changes.push(change(&hello, &values, strategy));
         }
     }
-    hello.world.finish(hello.builtin_command(&["delete-env"], &["-n", "-v", "greeting=last"])).success();
-    for ((_, name), changes) in STRATEGIES.iter().zip(&changes) {
+    let flags = ["-n", "-v", "greeting=last", "-v", "tag=last"];
+    hello.world.finish(hello.builtin_command(&["delete-env"], &flags)).success();
+    for ((_, _, name), changes) in CHANGES.iter().zip(&changes) {
         for (part, what) in ["the service is interrupted", "the command takes"].iter().enumerate() {
             let samples: Vec<Sample> = changes.iter().map(|change| change[part]).collect();
             findings.figure(Figure::new(
@@ -46,7 +66,7 @@ fn measure(suite: &Suite) -> Findings {
 }
 
 /// Returns the downtime of the service and the duration of the command.
-fn change(hello: &Hello, greeting: &str, strategy: &str) -> [Sample; 2] {
+fn change(hello: &Hello, values: &Values, strategy: &str) -> [Sample; 2] {
     let over = AtomicBool::new(false);
     let address: SocketAddr = format!("{}:8580", hello.ip()).parse().unwrap();
     std::thread::scope(|scope| {
@@ -61,15 +81,15 @@ fn change(hello: &Hello, greeting: &str, strategy: &str) -> [Sample; 2] {
             }
             longest
         });
-        let whole = deploy(hello, greeting, strategy);
+        let whole = deploy(hello, values, strategy);
         over.store(true, Ordering::SeqCst);
         let interruption = watch.join().unwrap().as_secs_f64() * 1000.0;
         [Sample { value: interruption, peak_kib: None }, whole]
     })
 }
 
-fn deploy(hello: &Hello, greeting: &str, strategy: &str) -> Sample {
-    let greeting = format!("greeting={greeting}");
-    let flags = ["-n", "-v", &greeting, "--update-strategy", strategy];
+fn deploy(hello: &Hello, values: &Values, strategy: &str) -> Sample {
+    let [greeting, tag] = ["greeting", "tag"].map(|name| format!("{name}={}", values[name]));
+    let flags = ["-n", "-v", &greeting, "-v", &tag, "--update-strategy", strategy];
     Sample::of(&process::run(&mut hello.builtin_command(&["create-env"], &flags)))
 }

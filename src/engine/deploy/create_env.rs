@@ -1,6 +1,6 @@
 //! `create-env`: deploys the manifest.
 
-use super::draft_plan::DraftPlan;
+use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
@@ -35,14 +35,16 @@ pub fn create_env(
     run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     run_cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
-    let mut plan_report = PlanReport::from_draft(&draft, store.state(), None, &run.paths.state);
-    if let Some(saved_plan) = saved_plan {
-        saved_plan.check(&plan_report)?;
-    }
-    run.reporter.planned(plan_report.headline(), plan_report.steps.clone());
-    let nothing_to_do = draft.has_nothing_to_do();
-    let unreachable = draft.unreachable.take();
-    if nothing_to_do {
+    let announce = |draft: &DraftPlan, state: &State| {
+        let plan_report = PlanReport::from_draft(draft, state, None, &run.paths.state);
+        if let Some(saved_plan) = saved_plan {
+            saved_plan.check(&plan_report)?;
+        }
+        run.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+        Ok::<_, Error>(plan_report)
+    };
+    if draft.has_nothing_to_do() {
+        announce(&draft, store.state())?;
         validating.finish();
         draft.prepared.forget_previous(run, &request.inputs);
         let seen = if request.verify { ", and the agent answers" } else { "" };
@@ -53,8 +55,18 @@ pub fn create_env(
     let cpi = prepared.deployment.cpi();
     let opened = prepared.open(run, &validating)?;
     let renderer = templates::renderer_of(run, request.templates)?;
-    let (mut deploy_run, cpis) =
-        validate(run, request, &draft, (&opened, &renderer), store.state(), &validating)?;
+    let (mut deploy_run, cpis) = validate(
+        run,
+        request,
+        (prepared, &draft.endpoint),
+        (&opened, &renderer),
+        store.state(),
+        &validating,
+    )?;
+    let applied = draft.applied.as_ref();
+    keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, store.state(), &validating)?;
+    let mut plan_report = announce(&draft, store.state())?;
+    let unreachable = draft.unreachable.take();
     cpis.install(cpi, &validating)?;
     validating.finish();
     plan_report.packages =

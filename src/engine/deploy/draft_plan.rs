@@ -3,13 +3,34 @@
 use super::liveness::{self, Liveness, UnreachableAgent};
 use super::mbus_certificate;
 use super::request::CreateEnvRequest;
+use super::run::DeployRun;
 use crate::agent::AgentEndpoint;
+use crate::jobs::AgentState;
 use crate::plan::{self, Plan, PlanOptions, Strategy};
 use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::run_context::RunContext;
 use crate::state::{DiskRecord, State};
 use base::Result;
+use base::events::Stage;
+
+/// Changes a plan so that the jobs run on, if the agent applied the same jobs and packages before. Does
+/// nothing if the last deploy did not finish.
+pub(super) fn keep_applied_jobs(
+    plan: &mut Plan,
+    applied: Option<&AgentState>,
+    deploy_run: &mut DeployRun<'_>,
+    state: &State,
+    stage: &Stage,
+) -> Result<()> {
+    let can_keep = plan.updates_in_place() && !state.current_manifest_sha.is_empty();
+    if let Some(applied) = applied.filter(|_| can_keep)
+        && deploy_run.is_applied(applied, state, stage)?
+    {
+        plan.keep_jobs();
+    }
+    Ok(())
+}
 
 /// A plan with its inputs.
 pub(super) struct DraftPlan {
@@ -19,6 +40,8 @@ pub(super) struct DraftPlan {
     options: PlanOptions,
     /// The reason why the agent cannot be reached. Set only if the plan deploys nothing.
     pub(super) unreachable: Option<UnreachableAgent>,
+    /// The state of the agent if its jobs run.
+    pub(super) applied: Option<AgentState>,
 }
 
 impl DraftPlan {
@@ -43,7 +66,7 @@ impl DraftPlan {
         }
         suspects::check_suspected_vm(run, &endpoint, state)?;
         let plan = Plan::default();
-        let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None };
+        let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None, applied: None };
         draft.plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
         let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
@@ -54,7 +77,7 @@ impl DraftPlan {
         let look = || liveness::check_liveness(run, &draft.endpoint, state, &draft.prepared.given);
         match looks.then(look).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
-                "running" => {}
+                "running" => draft.applied = Some(agent_state),
                 jobs if !draft.plan.deploys() => run.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
                      creates a new VM"

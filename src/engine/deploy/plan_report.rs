@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::draft_plan::DraftPlan;
+use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::request::CreateEnvRequest;
 use super::validate::validate;
 use crate::effects::{Effect, how_to_forget};
@@ -78,6 +78,8 @@ pub enum PlanAction {
     CleanUp,
     /// Creates the first VM.
     Create,
+    /// Keeps the VM and its running jobs, and records the manifest.
+    KeepJobs,
     /// Keeps the VM and updates its jobs in place.
     UpdateInPlace,
     /// Deletes the VM and creates a new one.
@@ -141,12 +143,16 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
     run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
     let (state, _) = run_cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
-    let draft = DraftPlan::create(run, request, prepared, &state)?;
+    let mut draft = DraftPlan::create(run, request, prepared, &state)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {
         let opened = draft.prepared.open(run, &validating)?;
         let renderer = templates::renderer_of(run, request.templates)?;
-        let (deploy_run, cpis) = validate(run, request, &draft, (&opened, &renderer), &state, &validating)?;
+        let environment = (&draft.prepared, &draft.endpoint);
+        let (mut deploy_run, cpis) =
+            validate(run, request, environment, (&opened, &renderer), &state, &validating)?;
+        let applied = draft.applied.as_ref();
+        keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
         packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
@@ -218,6 +224,7 @@ impl PlanReport {
             PlanAction::Nothing => "Nothing to do: everything is as deployed",
             PlanAction::CleanUp => "Deploy nothing; delete what is not in use",
             PlanAction::Create => "Create a VM",
+            PlanAction::KeepJobs => "Update without stopping the jobs",
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
             PlanAction::Examine => {
@@ -233,7 +240,8 @@ impl PlanReport {
 
     /// Returns the reason for the deploy, if the plan deploys.
     fn reason(&self) -> Option<&str> {
-        let decisive = |step: &&AnnouncedStep| matches!(step.step.as_str(), "create_vm" | "update_vm");
+        let decisive =
+            |step: &&AnnouncedStep| matches!(step.step.as_str(), "create_vm" | "update_vm" | "keep_jobs");
         self.steps.iter().find(decisive).map(|step| step.reason.as_str())
     }
 
@@ -378,6 +386,7 @@ fn action(draft: &DraftPlan, state: &State) -> PlanAction {
     let plan = &draft.plan;
     match () {
         () if draft.unreachable.is_some() => PlanAction::Examine,
+        () if plan.keeps_jobs() => PlanAction::KeepJobs,
         () if plan.updates_in_place() => PlanAction::UpdateInPlace,
         () if plan.creates_vm() && state.vm_cid().is_some() => PlanAction::Recreate,
         () if plan.creates_vm() => PlanAction::Create,

@@ -187,6 +187,7 @@ impl<'a> DeployRun<'a> {
                 }
                 Step::SetMetadata(vm) => vm::set_metadata(&self, executor, vm, &deploying)?,
                 Step::UpdateVm(_) => self.update_vm(executor, &agent, &deploying)?,
+                Step::KeepJobs(_) => executor.commit(self.deployed_change())?,
                 // A CPI may return the CID of an old stemcell again, after the plan decided to delete that
                 // stemcell.
                 Step::Delete(resource) if in_use(executor.state(), resource) => {
@@ -232,6 +233,17 @@ impl<'a> DeployRun<'a> {
         let downtime = updated?;
         self.step_timer.add_downtime(downtime);
         executor.commit(self.deployed_change())
+    }
+
+    /// Returns true if the VM has the jobs, rendered templates and packages of the manifest already.
+    pub(super) fn is_applied(&mut self, applied: &AgentState, state: &State, stage: &Stage) -> Result<bool> {
+        let rendered = self.take_rendered(state, &applied.networks(&self.prepared.deployment), stage)?;
+        let is_applied = self.instance(&self.teardown.agent(state)).is_applied(&rendered, applied);
+        // With a dynamic network, the templates hold the addresses of this VM.
+        if !self.prepared.deployment.has_dynamic_network() {
+            self.rendered = Some(rendered);
+        }
+        Ok(is_applied)
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {

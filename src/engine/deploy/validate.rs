@@ -1,10 +1,10 @@
 //! The checks of a `create-env` before its first CPI call. `plan` makes the same checks.
 
-use super::draft_plan::DraftPlan;
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
+use crate::agent::AgentEndpoint;
 use crate::jobs::unknown_properties;
-use crate::prepare::OpenedArtifacts;
+use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, Cpis};
 use crate::state::State;
@@ -17,16 +17,15 @@ use erb::Renderer;
 pub(super) fn validate<'a>(
     run: &'a RunContext,
     request: &CreateEnvRequest,
-    draft: &'a DraftPlan,
+    (prepared, endpoint): (&'a PreparedDeployment, &AgentEndpoint),
     (opened, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
     state: &State,
     stage: &Stage,
 ) -> Result<(DeployRun<'a>, Cpis<'a>)> {
-    let prepared = &draft.prepared;
     for warning in unknown_properties(&prepared.deployment, &opened.releases)? {
         run.reporter.warn(warning);
     }
-    let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, draft.endpoint.clone(), request)?;
+    let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
     deploy_run.render_what_can_be(state, stage)?;
     let parts = run_cpis::CpiInputs {

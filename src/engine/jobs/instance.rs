@@ -48,6 +48,18 @@ impl AgentState {
         self.0.get("job_state").and_then(Value::as_str).unwrap_or("running")
     }
 
+    /// Returns true if the spec that was applied last has the deployment, jobs and rendered templates of
+    /// `spec`. Does not compare packages.
+    fn has_jobs_of(&self, spec: &Value) -> bool {
+        let same = |path: &str| self.0.pointer(path).is_some_and(|known| Some(known) == spec.pointer(path));
+        let jobs = |spec: &Value| {
+            let job = |job: &Value| Some((job.get("name")?.clone(), job.get("version")?.clone()));
+            spec.pointer("/job/templates")?.as_array()?.iter().map(job).collect::<Option<Vec<_>>>()
+        };
+        let paths = ["/deployment", "/name", "/job/name", "/configuration_hash"];
+        paths.into_iter().all(same) && jobs(&self.0).is_some_and(|known| Some(known) == jobs(spec))
+    }
+
     /// Returns the packages installed on the VM.
     fn packages(&self) -> Vec<CompiledPackage> {
         let packages = self.0.get("packages").and_then(Value::as_object);
@@ -151,6 +163,13 @@ impl<'a> Instance<'a> {
                 .with_hint("to go back: run create-env with the manifest and the releases of the last deploy")
         })?;
         Ok(stopping.elapsed())
+    }
+
+    /// Returns true if the VM has exactly these jobs, rendered templates and packages already. Networks and
+    /// disks are not compared, because a change of them needs a new VM.
+    pub(crate) fn is_applied(&self, rendered: &RenderedJobs, applied: &AgentState) -> bool {
+        let spec = self.spec(&Map::new(), &rendered.configuration_hash, &rendered.jobs, &[], ("", ""));
+        applied.has_jobs_of(&spec) && self.packages.are_installed(&self.run.paths.cache, &applied.packages())
     }
 
     fn jobs(&self) -> Jobs<'a> {

@@ -177,6 +177,15 @@ impl<'r> Packages<'r> {
         })
     }
 
+    /// Returns true if the VM has exactly these packages, compiled from the same content.
+    pub(crate) fn are_installed(&self, cache: &Path, installed: &[CompiledPackage]) -> bool {
+        let package_store = CompiledPackageStore::below(cache);
+        let is_installed = |node: &PackageNode<'_>| {
+            node.compiled(&package_store).is_some_and(|archive| node.among(installed, &archive).is_some())
+        };
+        installed.len() == self.nodes.len() && self.nodes.iter().all(is_installed)
+    }
+
     /// Provides every package in the agent's blobstore, compiled, sorted by name. Does not send a package
     /// again that is among `installed`.
     pub(crate) fn provide(

@@ -95,6 +95,8 @@ pub enum Step {
     SetMetadata(VmHandle),
     /// Updates the VM on record in place, so that it runs the desired jobs.
     UpdateVm(VmHandle),
+    /// Records the manifest as deployed while the jobs on the VM on record run on.
+    KeepJobs(VmHandle),
     /// Creates a persistent disk.
     CreateDisk(DiskSpec),
     /// Grows a detached disk in place. If the CPI cannot, the run goes on with [`Plan::copying_disk`].
@@ -124,6 +126,7 @@ impl Step {
             Step::CreateVm(_) => "create_vm",
             Step::SetMetadata(_) => "set_metadata",
             Step::UpdateVm(_) => "update_vm",
+            Step::KeepJobs(_) => "keep_jobs",
             Step::CreateDisk(_) => "create_disk",
             Step::ResizeDisk(_) => "resize_disk",
             Step::UpdateDisk(_) => "update_disk",
@@ -149,6 +152,7 @@ impl Step {
             Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
             Step::UpdateVm(vm) => format!("Update '{instance}' in place on VM {vm}"),
+            Step::KeepJobs(vm) => format!("Record the manifest; the jobs on VM {vm} run on"),
             Step::CreateDisk(spec) => format!("Create a disk of {} MiB", spec.size),
             Step::ResizeDisk(DiskUpdate { disk, spec, .. }) => format!(
                 "Grow disk {disk} to {} MiB in place if the CPI can, otherwise copy its data to a new disk \
@@ -247,6 +251,20 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Replaces the update in place, for a manifest that changes neither jobs nor packages.
+    pub fn keep_jobs(&mut self) {
+        for planned in &mut self.steps {
+            if let Step::UpdateVm(vm) = &planned.step {
+                planned.step = Step::KeepJobs(vm.clone());
+            }
+        }
+    }
+
+    /// Returns true if the plan records a manifest while the jobs run on.
+    pub fn keeps_jobs(&self) -> bool {
+        self.steps.iter().any(|planned| matches!(planned.step, Step::KeepJobs(_)))
     }
 
     /// Returns true if the plan deploys jobs. A plan that only cleans up does not.

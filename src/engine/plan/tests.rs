@@ -233,6 +233,19 @@ fn job_changes_update_in_place() {
 }
 
 #[test]
+fn update_that_keeps_the_jobs_does_not_interrupt() {
+    let tags = VmProperties { tags: json!({"team": "b"}), ..vm_properties() };
+    let mut plan = Case { vm_properties: tags, ..other_port() }.plan(&deployed());
+    assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::UpdateVm(handle("vm-1"))]);
+    assert!(plan.needs_confirmation() && !plan.keeps_jobs());
+    plan.keep_jobs();
+    assert_eq!(steps(&plan), [Step::SetMetadata(handle("vm-1")), Step::KeepJobs(handle("vm-1"))]);
+    assert!(plan.keeps_jobs() && !plan.needs_confirmation() && !plan.deploys());
+    assert_eq!(plan.steps[1].reason, "the manifest changed");
+    assert_eq!(plan.downtime(&deployed().monopile.durations), None);
+}
+
+#[test]
 fn changed_vm_properties_recreate_the_vm() {
     let changed = |case: Case, reason: &str| {
         let plan = case.plan(&deployed());
