@@ -146,6 +146,13 @@ impl Error {
         self
     }
 
+    /// Adds facts like [`Self::with_note`].
+    #[must_use]
+    pub fn with_notes(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.inner.notes.extend(notes);
+        self
+    }
+
     /// Adds a hint, which tells the operator what to do. It is shown after the notes.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {

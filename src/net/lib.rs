@@ -5,11 +5,13 @@
 //!
 //! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`http_server::serve_connection`], for the
 //! registry and the built-in agent; [`http_client::client`]; [`tls_roots::system_roots`];
-//! [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries in plain English.
+//! [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries in plain English;
+//! [`listener::find`].
 
 pub mod http_client;
 pub mod http_server;
 pub mod known_certificate;
+pub mod listener;
 pub mod plain_errors;
 pub mod ssh;
 pub mod tls_roots;

@@ -28,6 +28,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::ProcessIdentity;
 use base::files;
+use net::listener;
 
 /// The directory of attached disks, below the VM's directory.
 pub(super) const DEVICES: &str = "devices";
@@ -361,9 +362,12 @@ fn check_port_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let owner = listener::find(&address.ip().to_string(), address.port());
+                let owner =
+                    owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
                 return Err(creation_failed(format!(
-                    "the agent's port is in use: a process on this machine listens on {address} already \
-                        (another VM?)"
+                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose another \
+                     address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
                 )));
             }
             Err(error) if Some(address) == listener.last() => {

@@ -14,6 +14,9 @@ use base::secret::Secret;
 use base::{Error, Result};
 use net::tls_roots;
 
+/// The port of a URL without one.
+const HTTPS_PORT: u16 = 443;
+
 /// The address, credentials and CA of an agent.
 #[derive(Clone)]
 pub struct AgentEndpoint {
@@ -80,7 +83,7 @@ impl AgentEndpoint {
             return Err(Error::invalid("`cloud_provider.mbus` names no host"));
         };
         Ok(AgentEndpoint {
-            base: format!("https://{host}:{}", url.port().unwrap_or(443)),
+            base: format!("https://{host}:{}", url.port().unwrap_or(HTTPS_PORT)),
             user: percent_decode(url.username()),
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: ServerTrust::AnyServer,
@@ -138,6 +141,17 @@ impl AgentEndpoint {
         let authority = self.base.trim_start_matches("https://");
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        let port = self.base.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        port.unwrap_or(HTTPS_PORT)
+    }
+
+    /// Returns true if a proxy is on the way to the agent.
+    pub fn has_proxy(&self) -> bool {
+        self.proxy.is_some()
     }
 
     /// Returns the scheme, host and port, without credentials.

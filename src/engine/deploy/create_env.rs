@@ -68,6 +68,7 @@ pub fn create_env(
     let mut plan_report = announce(&draft, store.state())?;
     let unreachable = draft.unreachable.take();
     cpis.install(cpi, &validating)?;
+    prepared.check_untracked(run, &inputs)?;
     validating.finish();
     plan_report.packages =
         draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));

@@ -154,6 +154,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         let applied = draft.applied.as_ref();
         keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
+        draft.prepared.check_untracked(run, inputs)?;
         packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
     validating.finish();

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha512};
 
 use super::credentials;
 use super::obtain::{self, IdentifyBy, ObtainedArtifact};
-use super::untracked::{self, UntrackedCheck};
+use super::untracked::{self, UntrackedCheck, UntrackedListener};
 use crate::agent::AgentEndpoint;
 use crate::plan::{Desired, DesiredLeaf};
 use crate::protocol::DiskHint;
@@ -41,6 +41,8 @@ pub(crate) struct PreparedDeployment {
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
     pub(crate) unchecked: Option<String>,
+    /// The listener at the address of the agent, if no VM is on record.
+    untracked: Option<UntrackedListener>,
     /// The vars store in use, and the variables that are declared with a type.
     vars_store: Option<(PathBuf, Vec<String>)>,
     pub(crate) manifest_path: PathBuf,
@@ -122,8 +124,8 @@ pub struct Overrides {
 }
 
 /// Reads and validates the manifest and identifies its artifacts. If `state` has no stemcell on record,
-/// unpacks the stemcell at once. Unless `overrides` allows it, fails if the deployed credentials are missing,
-/// or if a VM that is not on record answers at the agent's address.
+/// unpacks the stemcell at once. Unless `overrides` allows it, fails if the deployed credentials are not
+/// given, and looks for a VM that is not on record ([`PreparedDeployment::check_untracked`]).
 pub(crate) fn prepare(
     run: &RunContext,
     inputs: &Inputs,
@@ -148,9 +150,6 @@ pub(crate) fn prepare(
     let (obtained, looked) = untracked::check_during(run, &deployment, state, overrides.untracked_vm, obtain);
     let (stemcell, releases) = obtained?;
     let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
-    if let Some(untracked) = untracked {
-        return Err(untracked.error(run, &endpoint, inputs, &stemcell.identity));
-    }
     let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
     let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path);
@@ -169,6 +168,7 @@ pub(crate) fn prepare(
         vars_store,
         endpoint,
         unchecked,
+        untracked,
         manifest_path,
         mbus_certificate,
         stemcell,
@@ -315,6 +315,15 @@ impl PreparedDeployment {
             .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
         if let Err(error) = forgotten {
             run.reporter.warn(error.chain().join(": "));
+        }
+    }
+
+    /// Fails if a VM that is not on record answers at the agent's address. Errors of the manifest come first,
+    /// so this is the last check before the first CPI call.
+    pub(crate) fn check_untracked(&self, run: &RunContext, inputs: &Inputs) -> Result<()> {
+        match &self.untracked {
+            Some(untracked) => Err(untracked.error(run, &self.endpoint, inputs, self.stemcell_identity())),
+            None => Ok(()),
         }
     }
 

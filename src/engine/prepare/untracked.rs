@@ -19,9 +19,10 @@ use crate::state::State;
 use artifact::ArtifactIdentity;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
+use net::listener::{self, Listener};
 
 /// A server that answers at the agent's address although no VM is on record.
-pub(super) enum UntrackedListener {
+pub(crate) enum UntrackedListener {
     /// An agent that accepts the manifest's credentials.
     Vm {
         /// The agent's id.
@@ -170,13 +171,23 @@ impl UntrackedListener {
             ))
             .with_source(problem.clone())
             .with_note("nothing was changed")
+            .with_notes(owner(endpoint).map(|owner| format!("{owner} listens there")))
             .with_hint(
                 "if it is the VM of this manifest, find the state and the vars store of its deploy, and \
                  pass them with --state and --vars-store",
             )
-            .with_hint(format!("otherwise delete the VM with this address in the IaaS; {regardless}")),
+            .with_hint(
+                "if it is another VM or program, keep it and choose another address in the manifest: in \
+                 `networks`, `static_ips` and `cloud_provider.mbus`; or stop it, if it is not needed",
+            )
+            .with_hint(regardless),
         }
     }
+}
+
+/// Finds the process that listens at the agent's address, if the run connects to it without a proxy.
+fn owner(endpoint: &AgentEndpoint) -> Option<Listener> {
+    listener::find(endpoint.host(), endpoint.port()).filter(|_| !endpoint.has_proxy())
 }
 
 /// Returns the command that records the VM. Placeholders for unknown values are in capital letters.

@@ -71,7 +71,15 @@ fn listener_with_another_certificate_stops_the_run() {
     lose(&hello);
     // First only the password differs, then also the CA.
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
-    stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
+    let said = stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
+    assert!(said.contains("note: process ") && said.contains("(bosh-agent) on this machine"), "{said}");
+    assert!(said.contains("choose another address in the manifest"), "{said}");
+    // Errors of the manifest come first.
+    hello.world.write("job.yml", "- {type: replace, path: /instance_groups/0/jobs/0/name, value: ghost}\n");
+    for command in ["plan", "create-env"] {
+        let run = hello.world.finish(hello.command(command, &["-o", "job.yml"])).exits_with(3);
+        assert!(run.stderr.contains("'ghost'") && !run.stderr.contains("is in use"), "{}", run.stderr);
+    }
     hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true });
     stops(
         &hello,

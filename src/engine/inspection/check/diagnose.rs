@@ -269,7 +269,10 @@ fn ask_mounted_disks(
         }
         Ok(Some(other)) => without_hints(problem(
             ProblemKind::ForeignAgent,
-            format!("another VM answers at {}: {other}; delete it in the IaaS", probe.agent.address()),
+            format!(
+                "another VM answers at {}: {other}; if that VM is not needed, delete it in the IaaS",
+                probe.agent.address()
+            ),
             Vec::new(),
         )),
         Err(error) if error.is_of_this_run() => Err(error.into()),

@@ -1,0 +1,121 @@
+//! Finds the process on this machine that listens at an address, for messages about an address in use.
+
+use std::fmt;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+
+/// The state of a listening socket in `/proc/net/tcp`.
+const LISTENING: &str = "0A";
+
+/// A process that listens at an address of this machine.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// A process that this user may inspect.
+    Process {
+        /// Its id.
+        pid: u32,
+        /// The name of its program.
+        name: String,
+    },
+    /// A process whose sockets this user may not see. It runs as the user with this id.
+    OfUser(u32),
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listener::Process { pid, name } => write!(f, "process {pid} ({name}) on this machine"),
+            Listener::OfUser(uid) => write!(f, "a process of user {uid} on this machine"),
+        }
+    }
+}
+
+/// Finds the listener at an address. Returns `None` if the address is not one of this machine, or no socket
+/// listens there.
+pub fn find(host: &str, port: u16) -> Option<Listener> {
+    let address = (host, port).to_socket_addrs().ok()?.next()?.ip();
+    // Only addresses of this machine can be bound.
+    UdpSocket::bind((address, 0)).ok()?;
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let (inode, uid) = tables.iter().find_map(|table| listening_socket(table, address, port))?;
+    Some(process_with_socket(inode).unwrap_or(Listener::OfUser(uid)))
+}
+
+/// Finds the socket that listens at an address in the text of `/proc/net/tcp` or `/proc/net/tcp6`. Returns
+/// its inode and the user id of its process.
+fn listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32)> {
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (local, state) = (fields.get(1)?, fields.get(3)?);
+        let (bound, bound_port) = local.split_once(':')?;
+        let bound = parse_address(bound)?;
+        let fits = bound.is_unspecified() || bound.to_canonical() == address.to_canonical();
+        let is_it = *state == LISTENING && u16::from_str_radix(bound_port, 16).ok()? == port && fits;
+        is_it.then_some(())?;
+        Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))
+    })
+}
+
+/// Parses an address in the form of the kernel: words of 32 bits, each in the byte order of the machine.
+fn parse_address(hex: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    match hex.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let mut bytes = [0; 16];
+            for (index, chunk) in bytes.chunks_mut(4).enumerate() {
+                chunk.copy_from_slice(&word(index * 8)?);
+            }
+            Some(Ipv6Addr::from(bytes).into())
+        }
+        _ => None,
+    }
+}
+
+/// Finds the process that has this socket open.
+fn process_with_socket(inode: u64) -> Option<Listener> {
+    let link = format!("socket:[{inode}]");
+    fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
+        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+        let mut files = fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        files.find(|file| {
+            fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == link.as_str())
+        })?;
+        let name = fs::read_to_string(process.path().join("comm")).ok()?;
+        Some(Listener::Process { pid, name: name.trim_end().to_owned() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn finds_the_process_that_listens() {
+        for address in ["127.0.0.9:0", "0.0.0.0:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            let host = if address.starts_with('[') { "::1" } else { "127.0.0.9" };
+            let Some(Listener::Process { pid, .. }) = find(host, port) else { panic!("{address}") };
+            assert_eq!(pid, std::process::id(), "{address}");
+            drop(listener);
+            assert_eq!(find(host, port), None, "{address}");
+        }
+        assert_eq!(find("192.0.2.1", 80), None, "it is not an address of this machine");
+    }
+
+    #[test]
+    fn sockets_of_other_addresses_do_not_count() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  \
+                     timeout inode\n\
+             \x20  0: 0100007F:1AD4 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1\n\
+             \x20  1: 0200007F:1AD4 0100007F:0001 01 00000000:00000000 00:00000000 00000000  1000 0 4712 1\n";
+        let found = |address: [u8; 4], port| listening_socket(table, IpAddr::from(address), port);
+        if cfg!(target_endian = "little") {
+            assert_eq!(found([127, 0, 0, 1], 6868), Some((4711, 1000)));
+        }
+        assert_eq!(found([127, 0, 0, 2], 6868), None, "it is connected");
+        assert_eq!(found([127, 0, 0, 1], 80), None);
+    }
+}
