@@ -160,6 +160,13 @@ impl Error {
         self
     }
 
+    /// Replaces each hint by the text that `map` returns for it.
+    #[must_use]
+    pub fn map_hints(mut self, map: impl FnMut(String) -> String) -> Self {
+        self.inner.hints = std::mem::take(&mut self.inner.hints).into_iter().map(map).collect();
+        self
+    }
+
     /// Adds a hint if the cause is a missing permission or a read-only file system: which path cannot be
     /// written, and what helps.
     ///

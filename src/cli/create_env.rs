@@ -11,6 +11,12 @@ use super::session::Session;
 use base::Result;
 use engine::deploy;
 
+/// Corrects the commands of a hint that would take a saved plan again.
+fn without_saved_plan(hint: &str) -> String {
+    hint.replace("the same command again", "the same command without --plan")
+        .replace("the same command with ", "the same command without --plan, and with ")
+}
+
 #[derive(Debug, Clone, Args)]
 pub(super) struct CreateEnvArgs {
     #[command(flatten)]
@@ -44,6 +50,12 @@ impl CreateEnvArgs {
         session.name_manifest(self.deploy.manifest());
         session.keep_log("create-env");
         let (request, prepared_run) = self.deploy.prepare(session)?;
-        deploy::create_env(&request, plan.as_ref(), &prepared_run.run).map(CommandResult::Summary)
+        let created = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
+        // The first step of a saved plan makes it outdated.
+        let is_used_up = plan.is_some() && session.has_started_a_step();
+        created.map(CommandResult::Summary).map_err(|error| match is_used_up {
+            true => error.map_hints(|hint| without_saved_plan(&hint)),
+            false => error,
+        })
     }
 }

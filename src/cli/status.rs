@@ -238,6 +238,7 @@ fn agent(status: &Status) -> String {
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
         AgentAnswers::Yes => format!("answers{at}{id}"),
+        AgentAnswers::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
         AgentAnswers::No if agent.silent => format!("NO ANSWER: {problem}"),
         AgentAnswers::No => format!("NOT USABLE: {problem}"),
         AgentAnswers::Stranger => format!("NOT USABLE{at}: {problem}"),

@@ -171,6 +171,11 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
             && event["line"].as_str().is_some_and(|line| line.starts_with("hello: "))
     });
     assert!(shown, "nothing was said while waiting: {}", run.stdout);
+    let warned = events.iter().find(|event| event["event"] == "warning").unwrap()["text"].as_str().unwrap();
+    let start = "'hello' of instance 'hello/0' is failing. This run waits for up to 1.5 s \
+                 (`update.update_watch_time`). Logs: `monopile logs hello/manifest.yml";
+    assert!(warned.starts_with(start) && warned.contains(" --job hello`\n"), "{warned}");
+    assert!(warned.contains("the end of hello/hello.stderr.log:\nthe key <redacted>"), "{warned}");
     let errors: Vec<&str> =
         events.last().unwrap()["errors"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(

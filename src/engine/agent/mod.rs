@@ -23,6 +23,7 @@ pub use answer::{parse_answer, running_task};
 pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
 pub(crate) use connect::{connect, connect_within, contact, endpoint};
 pub use endpoint::AgentEndpoint;
+pub(crate) use error::PROXY_HINT;
 pub use error::{AgentError, UntrustedReason};
 pub(crate) use identity::ForeignAgent;
 pub(crate) use log_archive::LogArchive;

@@ -60,9 +60,9 @@ impl CpiErrorKind {
         match self {
             CpiErrorKind::VmNotFound => {
                 "the VM is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties first. If the VM is gone, `monopile create-env --recreate` creates \
-                 a new one"
-                    .to_owned()
+                 the CPI's properties first. If the VM is gone, `monopile create-env MANIFEST` creates a new \
+                 one"
+                .to_owned()
             }
             CpiErrorKind::DiskNotFound => {
                 "the disk is gone, or the CPI looks in another account, region or project than before: check \

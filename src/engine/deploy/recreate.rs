@@ -2,21 +2,25 @@
 
 use super::create_env::create_env;
 use super::request::CreateEnvRequest;
+use crate::plan::differences;
+use crate::prepare::credentials;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
 use crate::{prepare, run_cpis};
 use base::{Error, Result};
-use manifest::Inputs;
+use manifest::{Inputs, LoadedManifest, VariableValue};
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
     let storage = run.paths.state.resolved()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
-    if state.current_manifest_sha.is_empty() {
+    let is_unfinished = state.current_manifest_sha.is_empty();
+    // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.
+    if is_unfinished && matches!(is_last_deployed(request, run, &state), Ok(false)) {
         return Err(Error::invalid(
-            "nothing is deployed, so nothing can be recreated: the last deploy did not finish, or a record \
-             was dropped",
+            "nothing can be recreated: the last deploy did not finish, and the manifest was not deployed \
+             before it",
         )
         .with_hint("to deploy the manifest: `monopile create-env MANIFEST`"));
     }
@@ -39,12 +43,25 @@ pub(crate) fn recreate_unfinished(
     create_env(&CreateEnvRequest { recreate: true, ..request.clone() }, None, run)
 }
 
+/// Returns true if the manifest is that of the last deploy that finished.
+fn is_last_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
+    let Some(deployed) = &state.monopile.manifest else { return Ok(false) };
+    let loaded = load(request, run, state)?;
+    Ok(differences(deployed, &prepare::leaves(run, &loaded)).is_empty())
+}
+
+/// Reads the manifest without generating values, which would differ from the deployed ones.
+fn load(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<LoadedManifest> {
+    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
+    // With other credentials, `create_env` reports these and not every difference.
+    let check = |values: &[VariableValue]| credentials::check(run, &inputs, state, values);
+    manifest::load_checked(&inputs, &run.redactor, &check)
+}
+
 /// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
 /// manifest does not cover the choice of the CPI.
 fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
-    // Newly generated values would differ from the deployed ones.
-    let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
-    let loaded = manifest::load(&inputs, &run.redactor)?;
+    let loaded = load(request, run, state)?;
     let (state, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());

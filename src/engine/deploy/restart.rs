@@ -4,7 +4,7 @@ use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
 use crate::agent::StopReason;
 use crate::run_context::RunContext;
-use base::Result;
+use base::{ErrorKind, Result};
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
 pub fn restart(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -> Result<String> {
@@ -15,9 +15,11 @@ pub fn restart(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -
     stage.finish();
     let starting = run.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {
-        error
-            .with_note("the jobs were stopped")
-            .with_hint("correct the cause, then start them: `monopile start-env MANIFEST`")
+        let error = error.with_note("the jobs were stopped");
+        match error.kind() {
+            ErrorKind::Interrupted(_) => error,
+            _ => error.with_hint("correct the cause, then start them: `monopile start-env MANIFEST`"),
+        }
     })?;
     starting.finish();
     Ok("Restarted the jobs: all of them run".to_owned())

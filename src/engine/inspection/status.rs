@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, connect, endpoint};
+use crate::agent::refusal::OtherCredentials;
+use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, PROXY_HINT, connect, endpoint};
 use crate::history::{self, RecordFile, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks};
 use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence};
-use crate::state::{DiskHandle, Resource, State, VmHandle};
+use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::exit_code;
 use base::{Error, ErrorKind, Result};
@@ -165,6 +166,15 @@ pub struct AgentStatus {
     /// True if nothing came from it; false if it refuses or cannot be trusted.
     #[serde(skip)]
     pub silent: bool,
+    /// True if the connection failed in the proxy, so the agent may answer others.
+    #[serde(skip)]
+    pub is_proxy_failure: bool,
+    /// Hints for the operator if it refuses.
+    #[serde(skip)]
+    hints: Vec<String>,
+    /// True if it refuses the credentials of this run, which differ from the deployed ones.
+    #[serde(skip)]
+    has_other_credentials: bool,
 }
 
 /// A process that the agent supervises.
@@ -239,6 +249,8 @@ pub struct StatusSources<'a> {
     /// The inputs from which CPIs are found, if the CPIs are to be asked.
     cpi_parts: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
+    /// The credentials of this run.
+    given: GivenCredentials,
     certificates: Vec<CertificateStatus>,
 }
 
@@ -268,6 +280,7 @@ impl<'a> StatusSources<'a> {
             endpoint: None,
             cpi_parts: None,
             manifests_networks: Map::new(),
+            given: GivenCredentials::default(),
             certificates: Vec::new(),
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
@@ -277,6 +290,7 @@ impl<'a> StatusSources<'a> {
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let loaded = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
+        sources.given = (&loaded).into();
         if request.ask_cpi {
             let cpi_parts = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
             sources.cpi_parts = Some(cpi_parts);
@@ -389,6 +403,9 @@ impl StatusCollector<'_> {
             answers: AgentAnswers::NotAsked,
             problem: None,
             silent: false,
+            is_proxy_failure: false,
+            hints: Vec::new(),
+            has_other_credentials: false,
         };
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
             return Ok((seen, Value::Null, None));
@@ -409,7 +426,12 @@ impl StatusCollector<'_> {
             Err(error) => {
                 seen.answers = AgentAnswers::No;
                 seen.silent = error.is_transient();
+                seen.is_proxy_failure = error.is_of_this_run();
+                let other = OtherCredentials::explain(&error, self.from.run, state, &self.from.given);
+                seen.has_other_credentials = other.is_some();
+                let error = other.map_or_else(|| error.into(), Error::from);
                 seen.problem = Some(error.to_string());
+                seen.hints = if seen.silent { Vec::new() } else { error.hints().to_vec() };
                 return Ok((seen, Value::Null, None));
             }
         };
@@ -556,6 +578,21 @@ pub(super) fn keep_untracked(cid: &DiskCid) -> String {
     format!("if it has the jobs' data, record it: `monopile attach-disk MANIFEST {cid}`")
 }
 
+/// A run in progress, or one that did not finish.
+struct UnfinishedRun {
+    /// The hint with the next command.
+    hint: String,
+    /// True if the run failed by itself, so that it fails again unless the cause is corrected.
+    would_fail: bool,
+}
+
+impl UnfinishedRun {
+    /// Creates one that the command of its hint continues.
+    fn continues(hint: String) -> Self {
+        UnfinishedRun { hint, would_fail: false }
+    }
+}
+
 impl Status {
     /// Returns the run that is in progress on this machine, if any.
     pub fn running(&self) -> Option<&RecordedRun> {
@@ -570,42 +607,45 @@ impl Status {
             .then_some(newest)
     }
 
-    /// Returns the hint for a run in progress, or for one that was interrupted or failed and that no other
-    /// has finished since.
-    fn unfinished(&self) -> Option<String> {
+    /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
+    /// since, with its hint.
+    fn unfinished(&self) -> Option<UnfinishedRun> {
         if let Some(run) = self.running() {
             let RecordFile { command, pid, .. } = &run.record;
-            return Some(format!(
+            return Some(UnfinishedRun::continues(format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
-            ));
-        }
-        let open = |status| self.record.open_calls.iter().find(|call| call.status == status);
-        if let Some(call) = open(OpenCallStatus::Unknown) {
-            return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget));
-        }
-        if let Some(call) = open(OpenCallStatus::Running) {
-            return Some(format!(
-                "the CPI's `{}` of an earlier run still runs: `monopile create-env MANIFEST` waits for it",
-                call.method
-            ));
+            )));
         }
         let newest = self.last_change.as_ref();
-        let what = match newest.map(|run| run.result) {
-            Some(RunOutcome::Failed) => "the last run failed",
-            Some(RunOutcome::Killed | RunOutcome::Interrupted) => "a run was interrupted",
-            _ if self.record.open_calls.is_empty() => return None,
-            _ => "a run was interrupted",
+        let (command, outcome) = match newest.map_or("create-env", |run| run.record.command.as_str()) {
+            "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
+            "delete-env" => ("delete-env", ", it finishes the deletion"),
+            other => (other, ""),
         };
-        let command = newest.map_or("create-env", |run| run.record.command.as_str());
-        Some(match command {
-            "create-env" | "recreate" | "cloud-check" => {
-                format!("{what}: run `monopile create-env MANIFEST` again, it finishes the deploy")
+        let open = |status| self.record.open_calls.iter().find(|call| call.status == status);
+        if let Some(call) = open(OpenCallStatus::Unknown) {
+            let hint = format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget);
+            return Some(UnfinishedRun::continues(hint));
+        }
+        if let Some(call) = open(OpenCallStatus::Running) {
+            let waits = if command == "delete-env" { command } else { "create-env" };
+            return Some(UnfinishedRun::continues(format!(
+                "the CPI's `{}` of an earlier run still runs: `monopile {waits} MANIFEST` waits for it",
+                call.method
+            )));
+        }
+        let next = format!("run `monopile {command} MANIFEST` again{outcome}");
+        match newest.map(|run| run.result) {
+            Some(RunOutcome::Failed) => {
+                let would_fail = self.record.open_calls.is_empty();
+                Some(UnfinishedRun { hint: format!("the last run failed: {next}"), would_fail })
             }
-            "delete-env" => {
-                format!("{what}: run `monopile delete-env MANIFEST` again, it finishes the deletion")
+            Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
+                Some(UnfinishedRun::continues(format!("a run was interrupted: {next}")))
             }
-            other => format!("{what}: run `monopile {other} MANIFEST` again"),
-        })
+            _ if self.record.open_calls.is_empty() => None,
+            _ => Some(UnfinishedRun::continues(format!("a run was interrupted: {next}"))),
+        }
     }
 
     /// Returns the error for the gravest problem, if there is one.
@@ -618,7 +658,8 @@ impl Status {
             );
         }
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
-        let next = |usual: &str| self.unfinished().unwrap_or_else(|| usual.to_owned());
+        let unfinished = self.unfinished();
+        let next = |usual: &str| unfinished.as_ref().map_or(usual, |run| run.hint.as_str()).to_owned();
         let Some(vm) = &self.vm else {
             return Some(
                 Error::environment("no VM is on record")
@@ -642,16 +683,22 @@ impl Status {
             AgentAnswers::NotAsked => return None,
             AgentAnswers::No | AgentAnswers::Stranger => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
-                let trouble = if self.agent.silent { "does not answer" } else { "cannot be used" };
+                let trouble = match &self.agent {
+                    AgentStatus { is_proxy_failure: true, .. } => "cannot be asked",
+                    AgentStatus { silent: true, .. } => "does not answer",
+                    AgentStatus { .. } => "cannot be used",
+                };
                 let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
+                let error = Error::new(ErrorKind::AgentUnreachable, text);
                 let usual = "see what can be done: `monopile cloud-check MANIFEST`";
-                // A run that failed without an open call would fail again.
-                let newest = self.last_change.as_ref().map(|run| run.result);
-                let would_fail = newest == Some(RunOutcome::Failed)
-                    && self.running().is_none()
-                    && self.record.open_calls.is_empty();
-                let hint = if would_fail { usual.to_owned() } else { next(usual) };
-                return Some(Error::new(ErrorKind::AgentUnreachable, text).with_hint(hint));
+                return Some(match &unfinished {
+                    _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
+                    Some(run) if !run.would_fail && !self.agent.has_other_credentials => {
+                        error.with_hint(run.hint.as_str())
+                    }
+                    _ if self.agent.hints.is_empty() => error.with_hint(usual),
+                    _ => self.agent.hints.iter().fold(error, |error, hint| error.with_hint(hint)),
+                });
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
@@ -679,9 +726,17 @@ impl Status {
             );
         }
         (jobs != "running").then(|| {
-            Error::environment(format!("the jobs are '{jobs}', not 'running'")).with_hint(next(
-                "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
-            ))
+            let stopped = Error::environment(format!("the jobs are '{jobs}', not 'running'"));
+            let fails = self.processes.iter().any(|process| process.state == "failing");
+            match &unfinished {
+                Some(run) if run.would_fail || fails => {
+                    stopped.with_hint("see why: `monopile logs MANIFEST`").with_hint(&run.hint)
+                }
+                Some(run) => stopped.with_hint(&run.hint),
+                None => stopped.with_hint(
+                    "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
+                ),
+            }
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::agent::{Agent, CompiledPackage, ForeignAgent, StopReason};
 use crate::run_context::RunContext;
 use crate::state::State;
 use base::events::{Stage, Unit};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::Deployment;
 
 /// The instance to which the jobs of a deployment are deployed.
@@ -111,9 +111,14 @@ impl<'a> Instance<'a> {
         self.agent.apply(&spec)?;
         updating.finish();
         self.jobs().start(self.deployment.update_watch_time, stage).map_err(|error| {
-            error.with_note(
-                "the VM is kept; the next create-env deploys the jobs again, with --recreate on a new VM",
-            )
+            let error = error.with_note("the VM is kept");
+            match error.kind() {
+                ErrorKind::Interrupted(_) => error,
+                _ => error.with_hint(
+                    "correct the cause, then deploy the jobs to this VM again: `monopile create-env \
+                     MANIFEST`",
+                ),
+            }
         })
     }
 
@@ -150,6 +155,11 @@ impl<'a> Instance<'a> {
             jobs.start(self.deployment.update_watch_time, stage)
         };
         update().map_err(|error: Error| {
+            if matches!(error.kind(), ErrorKind::Interrupted(_)) {
+                return error
+                    .context(format!("the update of instance '{instance}' in place was interrupted"))
+                    .with_note("VM and disk are kept; the jobs may be stopped until the update is finished");
+            }
             error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_note("VM and disk are kept")

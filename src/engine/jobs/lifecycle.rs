@@ -14,6 +14,9 @@ use base::timing::Activity;
 use base::{Error, Result};
 use manifest::deployment::WatchTime;
 
+/// The maximum time before the run warns of a process that fails, which may still restart.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The jobs on a VM.
 pub(crate) struct Jobs<'a> {
     pub(crate) run: &'a RunContext,
@@ -145,12 +148,14 @@ impl Jobs<'_> {
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
-    /// restart meanwhile, so failures are only shown until the time is over.
+    /// restart meanwhile, so a failure is only a warning until then.
     fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let started = Instant::now();
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let mut shown = String::new();
+        let patience = LONGEST_PATIENCE.min(watch.end / 4);
+        let mut has_warned = false;
         loop {
             let seen = match self.agent.get_state() {
                 Ok(state) => state,
@@ -178,12 +183,42 @@ impl Jobs<'_> {
                 stage.log_line(line.clone());
                 shown = line;
             }
+            let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
+            if !failing.is_empty() && !has_warned && started.elapsed() >= patience {
+                has_warned = true;
+                stage.reporter().warn(self.keeps_failing(&failing, &seen, watch.end));
+            }
             if started.elapsed() >= watch.end {
                 return Err(self.never_ran(job_state, &seen, watch.end));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
         }
+    }
+
+    /// Returns the warning about processes that keep failing, with the end of their logs.
+    fn keeps_failing(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
+        let names: Vec<String> = failing.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let jobs = jobs_of(state, failing);
+        let mut command = "monopile logs MANIFEST".to_owned();
+        jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job))));
+        let mut warning = format!(
+            "{} of {} {} failing. This run waits for up to {} (`update.update_watch_time`). Logs: \
+             `{command}`",
+            text::listed(&names),
+            self.instance,
+            if names.len() == 1 { "is" } else { "are" },
+            text::duration(timeout)
+        );
+        let filters: Vec<String> = jobs.into_iter().map(|job| format!("{job}/**/*")).collect();
+        match logs::tail(self.agent, self.work(), &filters) {
+            Ok(tail) if tail.is_empty() => {}
+            Ok(tail) => warning.push_str(&format!("\n{tail}")),
+            Err(problem) => {
+                tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
+            }
+        }
+        warning
     }
 
     fn never_ran(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {

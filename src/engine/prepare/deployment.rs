@@ -194,7 +194,7 @@ fn mbus_certificate(
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
-fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLeaf> {
+pub(crate) fn leaves(run: &RunContext, loaded: &LoadedManifest) -> Vec<DesiredLeaf> {
     loaded
         .leaves()
         .into_iter()

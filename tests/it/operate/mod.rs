@@ -57,9 +57,15 @@ impl Running {
     }
 
     /// Sends a signal, and returns the exit code.
-    fn end(mut self, signal: Signal) -> Option<i32> {
+    fn end(self, signal: Signal) -> Option<i32> {
+        self.end_with_lines(signal).0
+    }
+
+    /// Sends a signal, and returns the exit code and the remaining lines.
+    fn end_with_lines(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-        self.child.end().code()
+        let code = self.child.end().code();
+        (code, std::iter::from_fn(|| next("the end", &self.lines)).collect())
     }
 }
 
@@ -142,6 +148,42 @@ fn restart_does_not_call_the_cpi() {
     assert_eq!(hello.state(), before);
     assert!(hello.requests().is_empty(), "the CPI was asked");
     hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn interrupted_deploy_has_one_hint_that_works() {
+    let mut hello = Hello::new();
+    hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nsleep 20\n");
+    hello.create(&[]).success();
+    let interrupt = |hello: &Hello, command: &str, more: &[&str]| {
+        let running = Running::start(hello.command(command, &[more, &["--json"]].concat()));
+        running.until("Draining the jobs");
+        let (code, lines) = running.end_with_lines(Signal::INT);
+        assert_eq!(code, Some(130), "{lines:?}");
+        let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        end["hints"].clone()
+    };
+    hello.ops(
+        "change.yml",
+        "- {type: replace, path: \
+        /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
+    );
+    let again = serde_json::json!(["run the same command again to continue"]);
+    assert_eq!(interrupt(&hello, "create-env", &[]), again);
+    hello.create(&["--skip-drain"]).success();
+
+    assert_eq!(interrupt(&hello, "recreate", &[]), again);
+    let other = run(&hello, "recreate", &["-v", "mbus_port=6869"]).exits_with(3);
+    assert!(other.stderr.contains("the manifest was not deployed before it"), "{}", other.stderr);
+    run(&hello, "recreate", &["--skip-drain"]).success();
+
+    // A saved plan is outdated once a run has begun to take it.
+    run(&hello, "plan", &["--recreate", "--out", "plan.json"]).success();
+    let without_plan = serde_json::json!(["run the same command without --plan to continue"]);
+    assert_eq!(interrupt(&hello, "create-env", &["--recreate", "--plan", "plan.json"]), without_plan);
+    hello.create(&["--recreate", "--skip-drain"]).success();
+    hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

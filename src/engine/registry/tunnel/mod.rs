@@ -162,7 +162,7 @@ impl From<TunnelError> for Error {
             }
             SshError::HostKeyChanged { .. } => {
                 "another machine answers at this address, or intercepts the connection; if you rebuilt the \
-                 VM on purpose, replace it: `monopile create-env --recreate`"
+                 VM on purpose, replace it: `monopile create-env MANIFEST --recreate`"
             }
             SshError::Refused { .. } => {
                 "check `user` and `private_key` or `password` of `cloud_provider.ssh_tunnel`: the CPI must \
