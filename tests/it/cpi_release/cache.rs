@@ -1,6 +1,9 @@
 //! Environments and concurrent runs share compiled packages, and `--package-dir` sets the directory of
 //! packages.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::setup::{Env, Machine, files};
 use crate::support::process::WaitForEnd;
 
@@ -72,7 +75,7 @@ fn packages_of_one_fingerprint_and_other_content_share_nothing() {
 
 #[test]
 fn packages_in_use_are_not_pruned() {
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
     let machine = Machine::new();
     let env = Env::new(&machine, &machine.release());
     env.create(&[]).success();
@@ -112,6 +115,65 @@ fn removed_packages_are_recompiled() {
         .unwrap();
     env.create(&["--recreate"]).success();
     assert_eq!(machine.compiled()[4..], ["recorder"]);
+    env.delete(&[]).success();
+}
+
+/// Changes a compiled package, and expects the next run to compile this package again before it is used.
+fn expect_compiled_again(machine: &Machine, env: &Env, root: &Path, package: &str, change: &dyn Fn(&Path)) {
+    let is_in_package = |path: &String| format!("/{path}").contains(&format!("/{package}/"));
+    let file = files(root).into_iter().find(is_in_package).expect("the package has a file");
+    let compiled_before = machine.compiled().len();
+    // The clock of change times ticks every few milliseconds.
+    std::thread::sleep(Duration::from_millis(20));
+    change(&root.join(file));
+    let run = env.create(&["--recreate"]).success();
+    let warning = format!("has changed since package '{package}' of the CPI was installed");
+    assert!(run.stderr.contains(&warning), "{package}: {}", run.stderr);
+    assert_eq!(machine.compiled()[compiled_before..], [package]);
+    assert!(!machine.path("evil").exists(), "{package}: the changed package was used");
+    let run = env.create(&["--recreate"]).success();
+    assert!(!run.stderr.contains("has changed"), "{package}: {}", run.stderr);
+    assert_eq!(machine.compiled().len(), compiled_before + 1);
+}
+
+#[test]
+fn changed_packages_are_found_and_compiled_again() {
+    let machine = Machine::new();
+    let mut env = Env::new(&machine, &machine.release());
+    let evil = format!("#!/bin/bash\ntouch {}\n", machine.path("evil").display());
+    let rewrite = |path: &Path| {
+        // The time of modification stays the same.
+        let time = std::fs::metadata(path).unwrap().modified().unwrap();
+        std::fs::write(path, &evil).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    let truncate = |path: &Path| drop(std::fs::File::create(path).unwrap());
+    let plant = |path: &Path| std::fs::write(path.with_file_name("planted"), &evil).unwrap();
+    let remove = |path: &Path| std::fs::remove_file(path).unwrap();
+    type Change<'c> = &'c dyn Fn(&Path);
+    let changes: [(&str, Change<'_>); 4] =
+        [("recorder", &rewrite), ("left", &truncate), ("base", &plant), ("right", &remove)];
+    env.create(&[]).success();
+    let cache = machine.path("cache/monopile/cpi");
+    for (package, change) in changes {
+        expect_compiled_again(&machine, &env, &cache, package, change);
+    }
+    // Other times alone are no change.
+    for path in files(&cache) {
+        let path = cache.join(path);
+        if !path.is_symlink() {
+            std::fs::File::open(path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        }
+    }
+    let compiled = machine.compiled().len();
+    let run = env.create(&["--recreate"]).success();
+    assert!(!run.stderr.contains("has changed"), "{}", run.stderr);
+    assert_eq!(machine.compiled().len(), compiled);
+
+    let directory = machine.path("packages");
+    env.flags = vec!["--package-dir".into(), directory.display().to_string()];
+    env.create(&["--recreate"]).success();
+    expect_compiled_again(&machine, &env, &directory, "recorder", &rewrite);
     env.delete(&[]).success();
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::needed::NeededPackage;
-use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot};
+use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot, SlotState};
 use super::{CompileSettings, StopCondition, script};
 use artifact::archive::{self, Links, Options};
 use base::Result;
@@ -25,7 +25,9 @@ pub(super) fn provide_in_cache(
     let mut built = false;
     loop {
         let lock = slot.lock_shared(stop_condition, &own)?;
-        if slot.is_complete() {
+        // A package that this run has just built was not changed since.
+        let is_usable = if built { slot.is_complete() } else { slot.state()? == SlotState::Whole };
+        if is_usable {
             slot.touch();
             if built {
                 own.finish()
@@ -38,7 +40,7 @@ pub(super) fn provide_in_cache(
         // the meantime.
         drop(lock);
         let lock = slot.lock_exclusively(stop_condition, &own)?;
-        if !slot.is_complete() {
+        if must_build(package, &slot, stage)? {
             Build {
                 needed,
                 package,
@@ -69,7 +71,7 @@ pub(super) fn provide_in_directory(
     stop_condition.check()?;
     let slot = package_store.slot(package);
     let own = begin_stage(package, stage);
-    if slot.is_complete() {
+    if !must_build(package, &slot, stage)? {
         own.skip("it is installed already");
         return Ok(());
     }
@@ -86,6 +88,23 @@ pub(super) fn provide_in_directory(
     .run()?;
     own.finish();
     Ok(())
+}
+
+/// Returns true unless the package is complete. Warns if it has changed since it was complete.
+fn must_build(package: &NeededPackage<'_>, slot: &PackageSlot, stage: &Stage) -> Result<bool> {
+    match slot.state()? {
+        SlotState::Whole => Ok(false),
+        SlotState::Incomplete => Ok(true),
+        SlotState::Changed(path) => {
+            stage.reporter().warn(format!(
+                "'{}' has changed since package '{}' of the CPI was installed; the package is installed \
+                 again",
+                path.display(),
+                package.package.name
+            ));
+            Ok(true)
+        }
+    }
 }
 
 fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {

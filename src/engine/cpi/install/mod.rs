@@ -7,9 +7,11 @@
 //!
 //! Packages are compiled in their final place and cannot be moved, because many (such as Ruby) write their
 //! own path and those of their dependencies into their files. So a marker, written last, shows that a package
-//! is complete, and a lock is held until then; see [`package_store`].
+//! is complete, and a lock is held until then; see [`package_store`]. A package whose files have changed
+//! since is compiled again; see [`contents`].
 
 mod compile;
+mod contents;
 mod key;
 mod needed;
 mod package_store;
@@ -27,6 +29,10 @@ use base::{events::Stage, redact::Redactor};
 
 use needed::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
+
+/// Environment variables with which programs do not write into their packages. Python would store bytecode
+/// there, and each run would find its packages changed.
+pub const UNCHANGED_PACKAGES: [(&str, &str); 1] = [("PYTHONDONTWRITEBYTECODE", "1")];
 
 /// A job of a release whose packages the CPI needs.
 #[derive(Debug, Clone, Copy)]

@@ -2,11 +2,13 @@
 //!
 //! In the cache each package has an entry, named by its key:
 //!
-//! ```text cpi/.<key>.lock                 locked while the package is compiled, and, shared, while it is in
-//! use cpi/<key>/package.json          names the package; `"whole": true` is written last;
-//! the file's time is that of the last use cpi/<key>/packaging.log         the output of its packaging script
-//! cpi/<key>/packages/<name>/      the package cpi/<key>/packages/<other>      links to the packages it was
-//! compiled with
+//! ```text
+//! cpi/.<key>.lock              locked while the package is compiled, and, shared, while it is in use
+//! cpi/<key>/package.json       names the package; its stamp is written last, its time shows the last use
+//! cpi/<key>/files.json         the mode and digest of each file of the package
+//! cpi/<key>/packaging.log      the output of its packaging script
+//! cpi/<key>/packages/<name>/   the package
+//! cpi/<key>/packages/<other>   links to the packages it was compiled with
 //! ```
 //!
 //! A directory named by `--package-dir` holds the packages under their names, and the rest in `.monopile`.
@@ -19,6 +21,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::StopCondition;
+use super::contents::{self, FileRecords};
 use super::needed::NeededPackage;
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
@@ -45,10 +48,23 @@ pub(super) struct PackageSlot {
     /// The output of its packaging script.
     pub(super) log: PathBuf,
     marker: PathBuf,
+    /// The records of its files; see [`contents`].
+    records: PathBuf,
     lock: PathBuf,
     name: String,
     key: String,
     is_cache: bool,
+}
+
+/// The state of the package in a slot.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    /// There is no complete package.
+    Incomplete,
+    /// The package is as it was when it was completed.
+    Whole,
+    /// This path has changed since the package was completed.
+    Changed(PathBuf),
 }
 
 /// A lock on a slot or a directory, until it is dropped.
@@ -86,6 +102,7 @@ impl CpiPackageStore {
                 packages,
                 log: entry.join("packaging.log"),
                 marker: entry.join("package.json"),
+                records: entry.join("files.json"),
                 lock: self.root.join(format!(".{short}.lock")),
                 name,
                 key,
@@ -98,6 +115,7 @@ impl CpiPackageStore {
                 target: self.root.join(&name),
                 log: own.join(format!("{name}.log")),
                 marker: own.join(format!("{name}.json")),
+                records: own.join(format!("{name}.files")),
                 lock: own.join("lock"),
                 name,
                 key,
@@ -144,12 +162,43 @@ impl PackageSlot {
         PackageLock::take(&self.lock, File::try_lock_shared, stop_condition, stage)
     }
 
-    /// Returns true if the package is complete.
+    /// Returns true if the package was completed. Does not look at its files.
     pub(super) fn is_complete(&self) -> bool {
+        self.recorded_stamp().is_some()
+    }
+
+    /// Compares the files of the package with their record.
+    pub(super) fn state(&self) -> Result<SlotState> {
+        let Some(recorded) = self.recorded_stamp() else { return Ok(SlotState::Incomplete) };
+        // Taken before the files are read, so that a later change will be noticed.
+        let stamp = contents::stamp(self.tree())?;
+        if stamp == recorded {
+            return Ok(SlotState::Whole);
+        }
+        let records = contents::records(self.tree())?;
+        match read_json::<FileRecords>(&self.records) {
+            Ok(Some(recorded)) => match contents::first_difference(&recorded, &records) {
+                Some(path) => Ok(SlotState::Changed(self.tree().join(path))),
+                None => {
+                    self.mark(Some(&stamp))?;
+                    Ok(SlotState::Whole)
+                }
+            },
+            // Without its record, nothing shows that the package is whole.
+            Ok(None) | Err(_) => Ok(SlotState::Changed(self.records.clone())),
+        }
+    }
+
+    /// Returns the directory of everything that was made for the package.
+    fn tree(&self) -> &Path {
+        if self.is_cache { &self.packages } else { &self.target }
+    }
+
+    /// Returns the stamp of the package if it was completed.
+    fn recorded_stamp(&self) -> Option<String> {
         let marker = self.read_marker();
-        marker.get("key").and_then(Value::as_str) == Some(&self.key)
-            && marker.get("whole") == Some(&Value::Bool(true))
-            && self.target.is_dir()
+        let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
+        marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned)
     }
 
     fn read_marker(&self) -> Value {
@@ -176,7 +225,7 @@ impl PackageSlot {
         if let Some(entry) = self.marker.parent() {
             make_directory(entry)?;
         }
-        self.mark(false)?;
+        self.mark(None)?;
         if self.is_cache {
             remove_tree(&self.packages)?;
             make_directory(&self.packages)?;
@@ -196,7 +245,9 @@ impl PackageSlot {
         if let Err(error) = File::open(&self.target).and_then(|target| Ok(rustix::fs::syncfs(target)?)) {
             return Err(Error::io(format!("writing '{}' to disk", self.target.display()), error));
         }
-        self.mark(true)
+        let stamp = contents::stamp(self.tree())?;
+        write_json(&self.records, &contents::records(self.tree())?, JsonLayout::Compact)?;
+        self.mark(Some(&stamp))
     }
 
     /// Records that the package is used now, so that pruning removes only packages that were unused for a
@@ -212,14 +263,13 @@ impl PackageSlot {
 
     /// Removes the rest of a failed attempt, except its log.
     pub(super) fn discard(&self) {
-        let remains = if self.is_cache { &self.packages } else { &self.target };
-        if let Err(error) = remove_tree(remains) {
+        if let Err(error) = remove_tree(self.tree()) {
             tracing::warn!(?error, "removing the rest of a failed compilation failed");
         }
     }
 
-    fn mark(&self, whole: bool) -> Result<()> {
-        let marker = json!({"package": self.name, "key": self.key, "whole": whole});
+    fn mark(&self, stamp: Option<&str>) -> Result<()> {
+        let marker = json!({"package": self.name, "key": self.key, "stamp": stamp});
         write_json(&self.marker, &marker, JsonLayout::Compact)
     }
 }

@@ -57,6 +57,7 @@ impl ScriptRun<'_> {
             .env("BOSH_PACKAGE_NAME", &self.package.name)
             .env("BOSH_PACKAGE_VERSION", &self.package.version)
             .env("BOSH_PACKAGES_DIR", &self.slot.packages)
+            .envs(super::UNCHANGED_PACKAGES)
             .stdin(self.lock.to_input().map_err(failed)?)
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)

@@ -12,7 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::{CpiInputs, CpiSources, LocatedCpi, private_directory, with_directories};
 use crate::cpi::Executable;
-use crate::cpi::install::{CompileSettings, CpiJob, InstalledPackages, install as install_packages};
+use crate::cpi::install::{
+    CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
+};
 use crate::jobs::render;
 use crate::prepare::find_release;
 use crate::templates;
@@ -117,11 +119,13 @@ pub(super) fn install(
 
     let installed = packages(sources, wanted, &found, root, &installing)?;
     installing.finish();
+    let mut env_vars = with_directories(run, &installed.packages, &jobs_dir);
+    env_vars.extend(UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned())));
     Ok(LocatedCpi {
         executable: Executable {
             program: jobs_dir.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(run, &installed.packages, &jobs_dir),
+            env_vars,
         },
         // Its configuration is in its rendered files.
         context: Map::new(),

@@ -1,0 +1,140 @@
+//! The content of an installed package: recorded when the package is complete, and compared before each use.
+//!
+//! The stamp is a digest of the names, modes, sizes and change times of all files. It takes a few
+//! milliseconds, and every write changes it, because programs cannot set the change time of a file. Only if
+//! it differs, as after restoring a backup, are the files read and compared with their digests.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use walkdir::WalkDir;
+
+use artifact::{Algorithm, Digest};
+use base::{Error, Result};
+
+/// The mode bit without which the owner cannot read a file.
+const OWNER_READS: u32 = 0o400;
+
+/// The mode and content of each file, by its path below the root.
+pub(super) type FileRecords = BTreeMap<String, String>;
+
+/// Returns the stamp of a directory tree.
+pub(super) fn stamp(root: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    each_file(root, &mut |path, metadata| {
+        let name = relative(root, path).as_os_str().as_encoded_bytes();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name);
+        hash.update(metadata.mode().to_le_bytes());
+        hash.update(metadata.size().to_le_bytes());
+        hash.update(metadata.ctime().to_le_bytes());
+        hash.update(metadata.ctime_nsec().to_le_bytes());
+        Ok(())
+    })?;
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// Reads a directory tree. Links are not followed.
+pub(super) fn records(root: &Path) -> Result<FileRecords> {
+    let mut records = FileRecords::new();
+    each_file(root, &mut |path, metadata| {
+        let kind = metadata.file_type();
+        let content = if kind.is_symlink() {
+            let target = std::fs::read_link(path).map_err(|error| failed(path, error))?;
+            printable(&target)
+        } else if kind.is_file() && metadata.mode() & OWNER_READS != 0 {
+            Digest::of_file(path, &[Algorithm::Sha256])?.to_string()
+        } else {
+            String::new()
+        };
+        records.insert(printable(relative(root, path)), format!("{:o} {content}", metadata.mode()));
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// Returns the first path at which two trees differ.
+pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords) -> Option<&'r str> {
+    let changed = |(path, record): &(&'r String, &'r String)| other.get(*path) != Some(*record);
+    let changed = one.iter().find(changed).map(|(path, _)| path.as_str());
+    let added = other.keys().find(|path| !one.contains_key(*path)).map(String::as_str);
+    changed.into_iter().chain(added).min()
+}
+
+/// Calls `visit` with the path and the metadata of everything below a directory, in a fixed order.
+fn each_file(root: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
+    for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
+        let entry = entry.map_err(|error| failed(root, error.into()))?;
+        let metadata = entry.metadata().map_err(|error| failed(entry.path(), error.into()))?;
+        visit(entry.path(), &metadata)?;
+    }
+    Ok(())
+}
+
+fn relative<'p>(root: &Path, path: &'p Path) -> &'p Path {
+    path.strip_prefix(root).unwrap_or(path)
+}
+
+/// Returns a path as text. Two paths never have the same text.
+fn printable(path: &Path) -> String {
+    path.as_os_str().as_encoded_bytes().escape_ascii().to_string()
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::io(format!("reading '{}'", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn every_change_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("packages");
+        let path = |name: &str| root.join(name);
+        fs::create_dir_all(path("a/bin")).unwrap();
+        fs::write(path("a/bin/program"), "text").unwrap();
+        fs::write(path("a/data"), "1234").unwrap();
+        symlink("program", path("a/bin/link")).unwrap();
+        let changes: [(&str, &dyn Fn()); 7] = [
+            ("a/data", &|| {
+                // The size and the time of modification stay the same.
+                let time = fs::metadata(path("a/data")).unwrap().modified().unwrap();
+                fs::write(path("a/data"), "1235").unwrap();
+                File::options().write(true).open(path("a/data")).unwrap().set_modified(time).unwrap();
+            }),
+            ("a/data", &|| fs::write(path("a/data"), "12").unwrap()),
+            ("a/data", &|| fs::remove_file(path("a/data")).unwrap()),
+            ("a/more", &|| fs::write(path("a/more"), "").unwrap()),
+            ("b", &|| symlink("/elsewhere", path("b")).unwrap()),
+            ("a/bin/link", &|| {
+                fs::remove_file(path("a/bin/link")).unwrap();
+                symlink("/elsewhere", path("a/bin/link")).unwrap();
+            }),
+            ("a/bin/program", &|| {
+                fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o711)).unwrap();
+            }),
+        ];
+        for (changed, change) in changes {
+            let (stamp_before, before) = (stamp(&root).unwrap(), records(&root).unwrap());
+            assert_eq!(stamp(&root).unwrap(), stamp_before);
+            // The clock of change times ticks every few milliseconds.
+            std::thread::sleep(Duration::from_millis(20));
+            change();
+            assert_ne!(stamp(&root).unwrap(), stamp_before, "{changed}");
+            assert_eq!(first_difference(&before, &records(&root).unwrap()), Some(changed));
+        }
+        // Other times are no difference.
+        let before = records(&root).unwrap();
+        File::open(path("a/bin/program")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(first_difference(&before, &records(&root).unwrap()), None);
+    }
+}
