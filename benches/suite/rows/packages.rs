@@ -30,6 +30,9 @@ const TOLERANCE: f64 = 1.15;
 
 const COMPILED: &str = "own work, compiling all";
 const CACHED: &str = "own work, all cached";
+const TASKS: &str = "tasks of the agent, all cached";
+/// The factor by which the time of the agent's tasks may grow from ×4 to ×16.
+const TASK_GROWTH: f64 = 4.5;
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
@@ -43,6 +46,7 @@ fn measure(suite: &Suite) -> Findings {
             jobs * TEMPLATES_OF_A_JOB
         );
         let mut samples: [Vec<Sample>; 4] = Default::default();
+        let mut tasks = Vec::new();
         let mut add = |which: usize, events: &[Value], peak: u64| {
             let timings = Timings::of(events);
             let values = [timings.get("own_ms"), timings.get("total_ms")];
@@ -59,6 +63,7 @@ fn measure(suite: &Suite) -> Findings {
             let (took, events_cached) =
                 with_events(&hello, hello.builtin_command(&["create-env"], &["-n", "--recreate"]));
             let warm = add(2, &events_cached, took.peak_kib);
+            tasks.push(Sample { value: warm.get("agent_task_ms"), peak_kib: None });
             if round == 0 {
                 sent.push(cold.get("bytes_sent"));
                 findings.note(format!("×{scale}, compiling: {}", cold.sentence()));
@@ -68,7 +73,7 @@ fn measure(suite: &Suite) -> Findings {
         }
         hello.world.finish(hello.builtin_command(&["delete-env"], &["-n", "--skip-drain"])).success();
         let names = [COMPILED, "all of it, compiling all", CACHED, "all of it, all cached"];
-        for (what, samples) in names.iter().zip(&samples) {
+        for (what, samples) in names.iter().zip(&samples).chain([(&TASKS, &tasks)]) {
             findings.figure(Figure::new(what, scale, &size, Unit::Milliseconds, samples));
         }
     }
@@ -84,6 +89,12 @@ fn judge(findings: &mut Findings, sent: &[f64]) {
         let Some((number, _)) = findings.find(what, JUDGED) else { continue };
         let must = format!("{what}: linear in bytes (×{bytes:.1} the bytes: ×{growth:.1})");
         findings.demand(&must, number, Some(growth / bytes), growth <= bytes * TOLERANCE);
+    }
+    let median = |scale| findings.find(TASKS, scale).map_or(f64::NAN, |(_, figure)| figure.median);
+    if let Some((number, _)) = findings.find(TASKS, 16) {
+        let growth = median(16) / median(4);
+        let must = format!("{TASKS}: at most {TASK_GROWTH} times the time of ×4 (×{growth:.1})");
+        findings.demand(&must, number, Some(growth / TASK_GROWTH), growth <= TASK_GROWTH);
     }
     if let Some((number, figure)) = findings.find(COMPILED, JUDGED) {
         let peak = figure.peak_kib.unwrap_or_default();

@@ -1,7 +1,9 @@
 //! `apply` and `prepare`: installs the jobs and packages of a spec, without starting them.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use walkdir::WalkDir;
@@ -41,8 +43,10 @@ impl Agent {
     fn install(&self, spec: &Spec) -> Result<()> {
         self.supervisor.remove_all_jobs().context(|| "Removing all jobs".to_owned())?;
         self.unpack_jobs(spec)?;
+        let links = packages::link_all(&self.dirs, &spec.packages)
+            .context(|| "Linking the packages of the jobs".to_owned())?;
         for job in spec.jobs() {
-            self.enable_job(spec, job).context(|| format!("Applying job {}", job.name))?;
+            self.enable_job(spec, job, &links).context(|| format!("Applying job {}", job.name))?;
         }
         keep_only_jobs(&self.dirs, spec)?;
         for package in spec.packages.values() {
@@ -50,7 +54,7 @@ impl Agent {
                 .and_then(|dir| dirs::replace_link(&dir, &self.dirs.packages().join(&package.name)))
                 .context(|| format!("Applying package {}", package.name))?;
         }
-        packages::keep_only(&self.dirs, &spec.packages.values().collect::<Vec<_>>())?;
+        packages::keep_only(&self.dirs, &spec.packages)?;
         // Rendered templates contain secrets, so the jobs keep the only copy.
         if let Some(archive) = &spec.rendered_templates_archive {
             self.blobs.delete(&archive.blobstore_id)?;
@@ -60,8 +64,8 @@ impl Agent {
 
     /// Unpacks the rendered templates of all jobs that are not installed.
     fn unpack_jobs(&self, spec: &Spec) -> Result<()> {
-        let dir_of = |job: &Template| self.dirs.data_jobs().join(&job.name).join(spec.job_bundle(job));
-        let missing: Vec<_> = spec.jobs().iter().filter(|job| !dir_of(job).is_dir()).collect();
+        let missing: Vec<_> =
+            spec.jobs().iter().filter(|job| !job_dir(&self.dirs, spec, job).is_dir()).collect();
         let (Some(archive), false) = (&spec.rendered_templates_archive, missing.is_empty()) else {
             return Ok(());
         };
@@ -74,7 +78,7 @@ impl Agent {
         archive::unpack(file, "the rendered templates archive", &unpacked)?;
         for job in missing {
             let source = unpacked.join(&job.name);
-            let target = dir_of(job);
+            let target = job_dir(&self.dirs, spec, job);
             if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {
                 return Err(Error::invalid(format!(
                     "Installing job bundle: the rendered templates archive has no directory '{}'",
@@ -90,30 +94,22 @@ impl Agent {
         Ok(())
     }
 
-    fn enable_job(&self, spec: &Spec, job: &Template) -> Result<()> {
+    /// Makes a job current. `links` is the directory of [`packages::link_all`].
+    fn enable_job(&self, spec: &Spec, job: &Template, links: &Path) -> Result<()> {
         for dir in self.dirs.of_job(&job.name) {
             if !dir.exists() {
                 dirs::make_dir(&dir, 0o770)?;
                 self.dirs.give_to_vcap(&dir);
             }
         }
-        let dir = self.dirs.data_jobs().join(&job.name).join(spec.job_bundle(job));
+        let dir = job_dir(&self.dirs, spec, job);
         dirs::replace_link(&dir, &self.dirs.jobs().join(&job.name))?;
-        // Each job has links to the packages in its own directory as well.
+        // Each job finds the packages in its own directory as well.
         let own = dir.join("packages");
-        dirs::make_dir(&own, 0o750)?;
-        self.dirs.give_to_vcap(&own);
-        for package in spec.packages.values() {
-            let target = self.dirs.data_packages().join(&package.name).join(package.bundle());
-            dirs::replace_link(&target, &own.join(&package.name))?;
+        if fs::symlink_metadata(&own).is_ok_and(|meta| meta.is_dir()) {
+            dirs::remove_tree(&own)?;
         }
-        for entry in packages::list(&own) {
-            if !spec.packages.values().any(|package| entry.file_name() == package.name.as_str()) {
-                fs::remove_file(entry.path())
-                    .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
-            }
-        }
-        Ok(())
+        dirs::replace_link(links, &own)
     }
 
     fn write_instance(&self, spec: &Spec) -> Result<()> {
@@ -132,7 +128,7 @@ impl Agent {
         let spec = self.spec.get();
         let mut files = Vec::new();
         for job in spec.jobs() {
-            let dir = self.dirs.data_jobs().join(&job.name).join(spec.job_bundle(job));
+            let dir = job_dir(&self.dirs, &spec, job);
             let mut of_job: Vec<_> = packages::list(&dir)
                 .into_iter()
                 .filter(|entry| {
@@ -154,27 +150,22 @@ impl Agent {
     }
 }
 
+/// Returns the directory of a job with the templates of this spec.
+fn job_dir(dirs: &Dirs, spec: &Spec, job: &Template) -> PathBuf {
+    dirs.data_jobs().join(&job.name).join(spec.job_bundle(job))
+}
+
 /// Removes links and builds of jobs that are not in the spec.
 fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
+    let names: HashSet<&OsStr> = spec.jobs().iter().map(|job| OsStr::new(&job.name)).collect();
     for entry in packages::list(&dirs.jobs()) {
-        if !spec.jobs().iter().any(|job| entry.file_name() == job.name.as_str()) {
+        if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
                 .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
         }
     }
-    for job in packages::list(&dirs.data_jobs()) {
-        for build in packages::list(&job.path()) {
-            let wanted = spec.jobs().iter().any(|kept| {
-                job.file_name() == kept.name.as_str() && build.file_name() == spec.job_bundle(kept).as_str()
-            });
-            if !wanted {
-                dirs::remove_tree(&build.path())?;
-            }
-        }
-        // Fails if the directory is not empty, which is fine.
-        let _ = fs::remove_dir(job.path());
-    }
-    Ok(())
+    let builds: HashSet<PathBuf> = spec.jobs().iter().map(|job| job_dir(dirs, spec, job)).collect();
+    packages::keep_only_builds(&dirs.data_jobs(), &builds)
 }
 
 /// Sets mode 0750 for directories and files in `bin`, 0640 for all other files, and the group `vcap`.

@@ -1,7 +1,8 @@
 //! Compiled packages on the VM: each build is installed in `data/packages/<name>/<build>`, and the link
 //! `packages/<name>` selects the current one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,21 +10,30 @@ use parking_lot::{Condvar, Mutex};
 
 use super::archive;
 use super::blobs::{Blobs, scratch};
+use super::digest;
 use super::dirs::{self, Dirs};
 use super::spec::Package;
 use base::error::ResultExt;
 use base::{Error, Result};
 
+/// The directory for [`link_all`] in `data/packages`. No package can have this name.
+const LINKS: &str = ".links";
+
+/// Returns the directory of this build of a package.
+fn build_dir(dirs: &Dirs, package: &Package) -> PathBuf {
+    dirs.data_packages().join(&package.name).join(package.bundle())
+}
+
 /// Unpacks a package unless this build is installed. Returns its directory.
 pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<PathBuf> {
     package.check()?;
-    let parent = dirs.data_packages().join(&package.name);
-    let target = parent.join(package.bundle());
+    let target = build_dir(dirs, package);
     if target.is_dir() {
         return Ok(target);
     }
     let file =
         blobs.open(&package.blobstore_id, &package.sha1).context(|| "Fetching package blob".to_owned())?;
+    let parent = dirs.data_packages().join(&package.name);
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
     // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
@@ -41,26 +51,60 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
     }
 }
 
-/// Removes links and builds that belong to no package in `keep`.
-pub(super) fn keep_only(dirs: &Dirs, keep: &[&Package]) -> Result<()> {
+/// Returns the directory of [`link_all`] for these packages. Its name depends on all their builds.
+fn links_dir(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> PathBuf {
+    let builds: Vec<String> =
+        packages.values().map(|package| format!("{} {}\n", package.name, package.bundle())).collect();
+    dirs.data_packages().join(LINKS).join(digest::sha1_hex(&builds.concat()))
+}
+
+/// Creates a directory with a link to each of these packages, unless it exists. Returns its path. All jobs
+/// share it: if each had its own links, their number would be that of the jobs times that of the packages.
+pub(super) fn link_all(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Result<PathBuf> {
+    let target = links_dir(dirs, packages);
+    if target.is_dir() {
+        return Ok(target);
+    }
+    let parent = dirs.data_packages().join(LINKS);
+    dirs::make_dir(&parent, 0o755)?;
+    dirs.give_to_vcap(&parent);
+    // As for a package, the rename makes it appear as a whole.
+    let temporary = scratch(&parent)?;
+    let fresh = temporary.path().join("links");
+    dirs::make_dir(&fresh, 0o750)?;
+    dirs.give_to_vcap(&fresh);
+    for package in packages.values() {
+        dirs::replace_link(&build_dir(dirs, package), &fresh.join(&package.name))?;
+    }
+    fs::rename(&fresh, &target).map_err(|e| Error::io(format!("renaming to '{}'", target.display()), e))?;
+    Ok(target)
+}
+
+/// Removes links and builds that belong to none of these packages.
+pub(super) fn keep_only(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Result<()> {
+    let names: HashSet<&OsStr> = packages.values().map(|package| OsStr::new(&package.name)).collect();
     for entry in list(&dirs.packages()) {
-        let name = entry.file_name();
-        if !keep.iter().any(|package| name == package.name.as_str()) {
+        if !names.contains(&*entry.file_name()) {
             fs::remove_file(entry.path())
                 .map_err(|e| Error::io(format!("removing '{}'", entry.path().display()), e))?;
         }
     }
-    for package in list(&dirs.data_packages()) {
-        for build in list(&package.path()) {
-            let wanted = keep.iter().any(|kept| {
-                package.file_name() == kept.name.as_str() && build.file_name() == kept.bundle().as_str()
-            });
-            if !wanted {
+    let mut builds: HashSet<PathBuf> = packages.values().map(|package| build_dir(dirs, package)).collect();
+    builds.insert(links_dir(dirs, packages));
+    keep_only_builds(&dirs.data_packages(), &builds)
+}
+
+/// Removes everything in the directories of `parent` that is not in `builds`, and the directories that are
+/// empty then.
+pub(super) fn keep_only_builds(parent: &Path, builds: &HashSet<PathBuf>) -> Result<()> {
+    for named in list(parent) {
+        for build in list(&named.path()) {
+            if !builds.contains(&build.path()) {
                 dirs::remove_tree(&build.path())?;
             }
         }
         // Fails if the directory is not empty, which is fine.
-        let _ = fs::remove_dir(package.path());
+        let _ = fs::remove_dir(named.path());
     }
     Ok(())
 }

@@ -84,6 +84,38 @@ fn packages_are_compiled_with_dependencies_and_applied() {
 }
 
 #[test]
+fn jobs_share_the_links_to_packages() {
+    let world = AgentVm::new();
+    let base = &world.base();
+    let (blob, digest) = world.upload(&tarball(&[("file", "content")]));
+    let apply = |jobs: usize, packages: usize, version: &str| {
+        let names: Vec<String> = (0..jobs).map(|number| format!("job{number}")).collect();
+        // The rendered file is in the way of the job's packages.
+        let jobs: Vec<_> = names.iter().map(|name| (name.as_str(), &[("packages/x", "")][..])).collect();
+        let package = |number| {
+            let name = format!("p{number}");
+            (name.clone(), json!({"name": name, "version": version, "sha1": digest, "blobstore_id": blob}))
+        };
+        let packages: serde_json::Map<_, _> = (0..packages).map(package).collect();
+        assert_eq!(world.apply(&jobs, packages.into()), Ok(json!("applied")));
+        walkdir::WalkDir::new(base)
+            .into_iter()
+            .filter(|entry| entry.as_ref().unwrap().path_is_symlink())
+            .count()
+    };
+    let without = apply(0, 0, "1");
+    // One link to each job and one in it, and two links to each package.
+    assert_eq!(apply(3, 5, "1") - without, 2 * 3 + 2 * 5);
+    assert_eq!(apply(6, 10, "1") - without, 2 * 6 + 2 * 10);
+    assert_eq!(apply(6, 9, "2") - without, 2 * 6 + 2 * 9);
+    for job in 0..6 {
+        let own = base.join(format!("jobs/job{job}/packages"));
+        assert_eq!(std::fs::read_to_string(own.join("p8/file")).unwrap(), "content");
+        assert_eq!(std::fs::read_dir(own).unwrap().count(), 9);
+    }
+}
+
+#[test]
 fn apply_without_jobs_sets_networks() {
     let world = AgentVm::new();
     let spec = |networks| {
