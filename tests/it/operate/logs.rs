@@ -3,12 +3,15 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{Running, document, run};
 use crate::support::hello::Hello;
+use crate::support::peak_kib;
 use crate::support::process::{WaitForEnd, prepare};
 use crate::support::proxy::Exchange;
 
@@ -16,6 +19,20 @@ use crate::support::proxy::Exchange;
 const MEMORY: u64 = 64 << 10;
 /// The size of a long line, which exceeds the memory limit.
 const LINE: usize = 68 << 20;
+
+/// The size of the log of the test that runs only on request.
+const LARGEST: u64 = 3 << 30;
+
+/// Returns the command `logs` with the memory limit.
+fn limited_logs(hello: &Hello, more: &[&str]) -> Command {
+    let command = hello.command("logs", more);
+    let mut shell = prepare("sh");
+    hello.world.enter(&mut shell);
+    let script = format!("ulimit -d {MEMORY}; exec \"$0\" \"$@\"");
+    shell.args(["-c", &script]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
 
 /// Adds a line to a log on the VM.
 fn append(hello: &Hello, name: &str, line: &str) {
@@ -97,17 +114,49 @@ fn line_of_any_length_takes_little_memory() {
     let words = "some w%6frds aGVsbG8gd29ybGQ= ".repeat(1 << 16);
     (0..LINE / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
     writeln!(file, "end").unwrap();
-    let command = hello.command("logs", &["--job", "hello", "--num", "1"]);
-    let mut shell = prepare("sh");
-    hello.world.enter(&mut shell);
-    let script = format!("ulimit -d {MEMORY}; exec \"$0\" \"$@\"");
-    shell.args(["-c", &script]).arg(command.get_program()).args(command.get_args());
-    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let (printed, errors) = (hello.world.path("printed"), hello.world.path("errors"));
-    shell.stdout(File::create(&printed).unwrap()).stderr(File::create(&errors).unwrap());
-    let ended = shell.spawn().unwrap().end();
+    let mut command = limited_logs(&hello, &["--job", "hello", "--num", "1"]);
+    command.stdout(File::create(&printed).unwrap()).stderr(File::create(&errors).unwrap());
+    let ended = command.spawn().unwrap().end();
     assert!(ended.success(), "{}", fs::read_to_string(&errors).unwrap());
     assert!(fs::metadata(&printed).unwrap().len() > LINE as u64 / 10 * 9);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "packs and prints logs of 3 GiB, for many minutes"]
+fn log_of_three_gigabytes_takes_little_memory() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let found = hello.find("work/cloud", "hello.stdout.log");
+    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    // One line of zeros, which takes no space on the disk of the VM.
+    file.set_len(LARGEST).unwrap();
+    writeln!(file, "\nthe end").unwrap();
+    let log = ["--job", "hello", "--filter", "hello/hello.stdout.log"];
+    for more in [&["--num", "2"][..], &[], &["--out", "saved.tgz"], &["--follow"]] {
+        let printed = hello.world.path("printed");
+        let mut command = limited_logs(&hello, &[&log, more].concat());
+        command.stdout(File::create(&printed).unwrap());
+        let started = Instant::now();
+        let mut child = command.spawn().unwrap();
+        let (mut highest, mut follows) = (0, more.contains(&"--follow"));
+        let ended = loop {
+            highest = peak_kib(child.id()).unwrap_or(highest);
+            if let Some(ended) = child.try_wait().unwrap() {
+                break ended;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let has_end = || fs::read_to_string(&printed).unwrap().contains("the end");
+            if follows && has_end() {
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+                follows = false;
+            }
+        };
+        eprintln!("logs {}: {highest} KiB, {} s", more.join(" "), started.elapsed().as_secs());
+        assert!(ended.success() && highest <= MEMORY, "{more:?}: {ended}, {highest} KiB");
+    }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
