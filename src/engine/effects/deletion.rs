@@ -5,7 +5,8 @@
 //! such method, a "not found" in an earlier run and its own error type for that in this run.
 //!
 //! No proof is a denial by a CPI whose properties have changed since: it probably looks in another account or
-//! region, where `delete_disk` of an unknown disk may succeed.
+//! region, where `delete_disk` of an unknown disk may succeed. For stemcells and snapshots, which no CPI can
+//! be asked about, a "not found" of such a CPI keeps the record, and its success comes with a warning.
 //!
 //! With several CPIs, if the CPI on record does not find a disk, a snapshot or an orphaned VM, every other
 //! CPI is asked in turn.
@@ -59,10 +60,11 @@ pub(crate) fn delete(
     let arguments = vec![json!(resource.cid())];
     let error = match executor.attempt(resource.cpi(), &deleting, purpose, &deletion.effect, arguments)? {
         Ok(_) => {
-            if what == ResourceKind::Stemcell && !changed.is_empty() {
+            let cannot_be_asked_about = matches!(what, ResourceKind::Stemcell | ResourceKind::Snapshot);
+            if cannot_be_asked_about && !changed.is_empty() {
                 stage.reporter().warn(format!(
-                    "these properties of {} have changed since {resource} was uploaded: {}. If the CPI looks \
-                     in another account or region now, look in the IaaS for the stemcell in the old one",
+                    "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
+                     in another account or region now, look in the IaaS for the {what} in the old one",
                     cpi_label(resource.cpi()),
                     changed.join(", ")
                 ));
@@ -85,6 +87,10 @@ pub(crate) fn delete(
             deletion.record_gone(executor)?;
             deleting.skip("it does not exist any more");
             Ok(None)
+        }
+        Presence::Unknown(_) if not_found.is_some() && !changed.is_empty() => {
+            deletion.mark(executor, &error, false)?;
+            Ok(Some(deletion.wrong_place_error(executor, &changed)))
         }
         Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(executor) => {
             deletion.record_gone(executor)?;

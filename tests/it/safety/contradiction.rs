@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
 use crate::support::process::WaitForEnd;
@@ -201,10 +201,52 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     }
     assert_eq!(hello.state()["disks"][0]["cid"], disk);
     // The CPI cannot be asked whether a stemcell exists.
-    let warning = format!("have changed since stemcell '{stemcell}' was uploaded: cloud/region");
+    let warning = format!("have changed since stemcell '{stemcell}' was created: cloud/region");
     assert!(run.stderr.contains(&warning), "{}", run.stderr);
 
     hello.ops("region.yml", &region("eu"));
+    hello.answer_truly();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
+    let mut hello = Hello::new();
+    let region = |value: &str| {
+        format!("- {{type: replace, path: /cloud_provider/properties?/cloud?/region?, value: {value}}}\n")
+    };
+    hello.ops("region.yml", &region("eu"));
+    hello.create(&[]).success();
+    hello.world.finish(hello.command("take-snapshot", &[])).success();
+    let recorded = |state: &Value| {
+        let of = |list: &Value| list[0]["cid"].as_str().unwrap_or_default().to_owned();
+        [of(&state["stemcells"]), of(&state["monopile"]["snapshots"])]
+    };
+    let [stemcell, snapshot] = recorded(&hello.state());
+
+    hello.ops("region.yml", &region("us"));
+    hello.answer("delete_stemcell", "instead", &Hello::error("Bosh::Clouds::StemcellNotFound", "no image"));
+    hello.answer("delete_snapshot", "instead", &Hello::error("Bosh::Clouds::DiskNotFound", "no snapshot"));
+    // A second "not found" is no proof either.
+    for _ in 0..2 {
+        let run = hello.delete(&[]).exits_with(1);
+        for text in [
+            &format!("says that snapshot '{snapshot}' does not exist; it stays on record"),
+            &format!("still on record: snapshot '{snapshot}', stemcell '{stemcell}'"),
+            "these of its properties have changed since the snapshot was created: cloud/region",
+            &format!("if it is gone, drop its record: `monopile state forget --snapshot {snapshot} --state "),
+        ] {
+            assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+        }
+        assert_eq!(recorded(&hello.state()), [stemcell.clone(), snapshot.clone()]);
+    }
+
+    // The failures in the other region do not count in the right one.
+    hello.ops("region.yml", &region("eu"));
+    let run = hello.delete(&[]).success();
+    assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
+    assert_eq!(recorded(&hello.state()), [stemcell, snapshot]);
     hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
