@@ -31,6 +31,7 @@ impl InterpolateArgs {
             all_found: self.var_errs,
             all_used: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
+            warns_of_unused: false,
         };
         let inputs = self.manifest.inputs();
         let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);

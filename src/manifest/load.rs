@@ -15,6 +15,7 @@ use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources
 use super::vars_store::{VarsStore, expiry, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
+use base::error::did_you_mean;
 use base::events::Reporter;
 use base::redact::Redactor;
 use base::secret::Secret;
@@ -141,6 +142,8 @@ pub struct LoadOptions {
     pub all_used: bool,
     /// `--path`: interpolate only the value at this ops path.
     pub path: Option<String>,
+    /// Warn of a variable on the command line that is not used.
+    pub warns_of_unused: bool,
 }
 
 /// Loads a manifest; every variable must have a value. Declared variables without a value are generated if
@@ -158,7 +161,7 @@ pub fn load_checked(
     redactor: &Redactor,
     check: &dyn Fn(&[VariableValue]) -> Result<()>,
 ) -> Result<LoadedManifest> {
-    let options = LoadOptions { all_found: true, ..LoadOptions::default() };
+    let options = LoadOptions { all_found: true, warns_of_unused: true, ..LoadOptions::default() };
     load_and_check(inputs, &options, redactor, check)
 }
 
@@ -185,7 +188,7 @@ fn load_and_check(
     partial.register_secrets(redactor);
     outcome?;
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
-    let PartialInputs { values, generated, previous_mbus, .. } = partial;
+    let PartialInputs { values, generated, unused, previous_mbus, .. } = partial;
     if let Some(path) = wanted {
         root = ops::find(&root, &path)?.into_owned();
     }
@@ -200,7 +203,7 @@ fn load_and_check(
         cloud_config,
         redactor: redactor.clone(),
         notes,
-        warnings: expiry::warnings(all, now, EXPIRY_WARNING),
+        warnings: unused.into_iter().chain(expiry::warnings(all, now, EXPIRY_WARNING)).collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
         stored_certificates,
@@ -240,6 +243,8 @@ struct PartialInputs {
     cpi_config: Option<Node>,
     cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
+    /// Warnings about variables on the command line that nothing uses.
+    unused: Vec<String>,
     values: Vec<VariableValue>,
     /// The names of the variables whose values were generated.
     generated: Vec<String>,
@@ -257,6 +262,7 @@ impl Default for PartialInputs {
             cpi_config: None,
             cloud_config: None,
             notes: Vec::new(),
+            unused: Vec::new(),
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),
@@ -299,7 +305,10 @@ impl PartialInputs {
             resolver.interpolate(self.cpi_config.insert(read_config(path, CPI_CONFIG)?))?;
         }
         if let Some(path) = &inputs.cloud_config {
-            let (config, notes) = CloudConfig::reduce(read_config(path, CLOUD_CONFIG)?, &self.root);
+            let config = read_config(path, CLOUD_CONFIG)?;
+            // Other environments may use the parts that this one does not.
+            resolver.mark_used(&config);
+            let (config, notes) = CloudConfig::reduce(config, &self.root);
             self.notes.extend(notes);
             resolver.interpolate(&mut self.cloud_config.insert(config).node)?;
         }
@@ -311,6 +320,9 @@ impl PartialInputs {
         };
         let missing = missing.map(beside);
         let unused = options.all_used.then(|| unused_error(&self.sources, &resolver)).flatten();
+        if options.warns_of_unused {
+            self.unused = unused_warnings(inputs, &resolver);
+        }
         match (missing, unused) {
             (None, None) => {}
             (Some(error), None) | (None, Some(error)) => return Err(error),
@@ -407,8 +419,11 @@ pub(super) fn print_value(value: &Node) -> String {
 
 /// Parses a path in the language of ops files. `argument` names it in errors.
 pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
-    text.parse()
-        .map_err(|error| Error::usage(format!("{argument} '{text}' is not a path")).with_source(error))
+    text.parse::<ops::Path>().map_err(|error| {
+        let has_slash = !matches!(error, ops::ParseError::NoSlash);
+        let error = Error::usage(format!("{argument} '{text}' is not a path")).with_source(error);
+        if has_slash { error } else { error.with_hint(format!("write '/{text}'")) }
+    })
 }
 
 /// Returns the declarations of manifests, for commands that inspect a vars store.
@@ -537,6 +552,25 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
             names.join(", ")
         ))),
     }
+}
+
+/// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
+/// misspelled. Files, programs and the environment may have variables of other manifests.
+fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
+    let with_flag =
+        |flag: &'static str| move |pair: &String| Some((flag, pair.split_once('=')?.0.to_owned()));
+    let given = inputs.vars.iter().filter_map(with_flag("--var"));
+    let given = given.chain(inputs.var_files.iter().filter_map(with_flag("--var-file")));
+    // A name with dots sets a part of a variable.
+    let variable = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+    given
+        .map(|(flag, name)| (flag, variable(&name)))
+        .filter(|(_, name)| !resolver.is_used(name))
+        .map(|(flag, name)| {
+            let meant = did_you_mean(&name, resolver.used_names());
+            format!("variable '{name}' ({flag}) is not used: the manifest has no (({name})){meant}")
+        })
+        .collect()
 }
 
 #[cfg(test)]

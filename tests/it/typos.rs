@@ -1,5 +1,5 @@
-//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties and keys, and a command
-//! that only reads.
+//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties, keys and variables, and a
+//! command that only reads.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -29,6 +29,26 @@ fn warns_about_undeclared_properties() {
     hello.ops("group.yml", &format!("- {{type: replace, path: {group}, value: {{sedrvice: {{a: 1}}}}}}\n"));
     let in_group = "instance group 'hello' sets the property 'sedrvice', which no job declares";
     warns(hello.world.finish(hello.command("plan", &[])), &[said, in_group]);
+}
+
+#[test]
+fn warns_about_variables_on_the_command_line_that_nothing_uses() {
+    let hello = Hello::new();
+    let not_used =
+        |name: &str, flag: &str| format!("variable '{name}' ({flag}) is not used: the manifest has");
+    hello.world.write("text", "secret");
+    hello.world.write("others.yml", "shared_by_all_environments: 1\n");
+    let slips = ["-v", "prot=8580", "-v", "zzz.part=1", "--var-file", "xyzzy=text", "-l", "others.yml"];
+    let run = hello.world.finish(hello.command("plan", &slips)).success();
+    let meant = format!("{} no ((prot)); did you mean 'port'?", not_used("prot", "--var"));
+    for text in [meant, not_used("zzz", "--var"), not_used("xyzzy", "--var-file")] {
+        assert!(run.stderr.contains(&text), "{text}: {}", run.stderr);
+    }
+    assert_eq!(run.stderr.matches("is not used").count(), 3, "{}", run.stderr);
+    // Variables that only a part of the cloud config for other environments uses are not misspelled.
+    hello.world.write("cloud.yml", "vm_types: [{name: unused, cloud_properties: {size: ((size))}}]\n");
+    let run = hello.world.finish(hello.command("plan", &["--cloud-config", "cloud.yml", "-v", "size=1"]));
+    assert!(!run.success().stderr.contains("is not used"));
 }
 
 #[test]

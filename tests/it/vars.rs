@@ -352,8 +352,28 @@ fn get_prints_one_value() {
     assert!(get("/leaf").success().stdout.contains("private_key: |"));
     let missing = get("/shrot").exits_with(3);
     assert!(missing.stderr.contains("shrot") && missing.stderr.contains("short"), "{}", missing.stderr);
-    get("short").exits_with(2);
     world.run(["vars", "get", "nowhere.yml", "/short"]).exits_with(3);
+}
+
+#[test]
+fn slips_in_the_words_of_vars_are_explained() {
+    let world = generated();
+    for (words, code, hint) in [
+        (&["get", "s.yml", "short"][..], 2, "`monopile vars get s.yml /short`"),
+        (&["get", "s.yml", "leaf.ca"], 2, "`monopile vars get s.yml /leaf/ca`"),
+        (&["get", "short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
+        (&["get", "/short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
+        (&["rotate", "short", "s.yml"], 3, "the vars store comes first: `monopile vars rotate s.yml short`"),
+        (&["rotate", "s.yml", "/short"], 3, "did you mean 'short'?"),
+        (&["get", "s.yml"], 2, "two words are needed: `monopile vars get s.yml OP-PATH`"),
+        (&["rotate", "s.yml"], 2, "two words are needed: `monopile vars rotate s.yml NAME`"),
+        (&["get", "/short"], 2, "an env file .monopile.yml, here or in a directory above, can name it"),
+    ] {
+        let run = world.run(["vars"].iter().chain(words)).exits_with(code);
+        assert!(run.stderr.contains(hint), "{words:?}: {}", run.stderr);
+    }
+    let run = world.run(["int", "s.yml", "--path", "short"]).exits_with(2);
+    assert!(run.stderr.contains("write '/short'"), "{}", run.stderr);
 }
 
 #[test]

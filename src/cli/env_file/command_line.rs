@@ -15,7 +15,7 @@ use super::{EnvFile, read, trust};
 use crate::cli::hint_commands::EnvironmentWords;
 use crate::cli::{Cli, paths};
 use crate::ui;
-use base::text::{and_listed, capitalized, clean_line};
+use base::text::{and_listed, capitalized, clean_line, shell_word};
 use base::{Error, ErrorKind, Result};
 
 /// The parsed arguments of this process.
@@ -72,7 +72,10 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     let Some(file) = file else {
-        let strict = strict().map_err(|error| with_env_file_hint(error, &remarks));
+        let strict = strict().map_err(|error| match lone_store(&path, matches) {
+            Some(hint) => with_hint(error, hint),
+            None => with_env_file_hint(error, &remarks),
+        });
         return Ok(CommandLine::Understood(strict?, words, remarks));
     };
     let words = match file.manifest() {
@@ -188,7 +191,7 @@ fn applicable(
 
 /// Adds a hint about env files to the error for a missing manifest or vars store, or the warning about an
 /// ignored env file, which explains the error better.
-fn with_env_file_hint(mut error: clap::Error, remarks: &[Remark]) -> clap::Error {
+fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
     if let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
         && let [only] = missing.as_slice()
         && ["<MANIFEST>", "<MANIFEST|STATE>", "<STORE>"].contains(&only.as_str())
@@ -197,8 +200,26 @@ fn with_env_file_hint(mut error: clap::Error, remarks: &[Remark]) -> clap::Error
             [Remark::Warning(text), ..] => clean_line(text),
             _ => "an env file .monopile.yml, here or in a directory above, can name it".to_owned(),
         };
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+        return with_hint(error, hint);
     }
+    error
+}
+
+/// Returns the hint for `vars get STORE` and `vars rotate STORE`, where the only word counts as the second.
+fn lone_store(path: &[String], matches: &ArgMatches) -> Option<String> {
+    let command = path.join(" ");
+    let (id, placeholder) = match command.as_str() {
+        "vars get" => ("path", "OP-PATH"),
+        "vars rotate" => ("name", "NAME"),
+        _ => return None,
+    };
+    let word = matches.try_get_one::<String>(id).ok()??;
+    let is_store = !is_given(matches, "store") && paths::exists(word);
+    is_store.then(|| format!("two words are needed: `monopile {command} {} {placeholder}`", shell_word(word)))
+}
+
+fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     error
 }
 

@@ -386,6 +386,16 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
+    /// Marks the variables to which a document refers as used.
+    pub fn mark_used(&mut self, node: &Node) {
+        mark_used(node, &mut self.used);
+    }
+
+    /// Returns the names of the variables that were requested.
+    pub fn used_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.used.iter().map(String::as_str)
+    }
+
     /// Returns true if this variable was requested.
     pub fn is_used(&self, name: &str) -> bool {
         self.used.contains(name)

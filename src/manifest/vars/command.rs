@@ -15,6 +15,7 @@ use base::encoding::rfc3339;
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::files::input;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// A subcommand of `monopile vars`.
@@ -56,6 +57,27 @@ impl VarsRequest {
             VarsRequest::Get { .. } | VarsRequest::Finish { .. } => false,
         }
     }
+
+    /// Returns the name of a command that takes a word after the vars store, with that word.
+    fn word(&self) -> Option<(&'static str, &str)> {
+        match self {
+            VarsRequest::Get { path } => Some(("get", path.as_str())),
+            VarsRequest::Rotate { name, .. } | VarsRequest::Finish { name } => {
+                Some(("rotate", name.as_str()))
+            }
+            VarsRequest::Check { .. } => None,
+        }
+    }
+}
+
+/// Returns the path of a value that was named like a variable, or like a reference to a part of one.
+fn op_path_of(store: &VarsStore, name: &str) -> String {
+    match name.split_once('.') {
+        Some((variable, _)) if store.get(name).is_none() && store.get(variable).is_some() => {
+            format!("/{}", name.replace('.', "/"))
+        }
+        _ => format!("/{name}"),
+    }
 }
 
 /// Lists the variables of a vars store, without secrets.
@@ -89,12 +111,36 @@ pub fn run(
     request: &VarsRequest,
     reporter: &Reporter,
 ) -> Result<String> {
-    let mut store = open(path, encryption)?;
+    let mut store = open(path, encryption).map_err(|error| match request.word() {
+        Some((command, word)) if !path.exists() && Path::new(word).is_file() => {
+            let name = path.to_string_lossy();
+            let name = if command == "get" {
+                format!("/{}", name.trim_start_matches('/'))
+            } else {
+                name.into_owned()
+            };
+            error.with_hint(format!(
+                "the vars store comes first: `monopile vars {command} {} {}`",
+                shell_word(word),
+                shell_word(&name)
+            ))
+        }
+        _ => error,
+    })?;
     let now = OffsetDateTime::now_utc();
     match request {
-        VarsRequest::Get { path } => {
+        VarsRequest::Get { path: op_path } => {
+            if !op_path.is_empty() && !op_path.starts_with('/') {
+                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'")).with_hint(
+                    format!(
+                        "`monopile vars get {} {}`",
+                        shell_word(&path.to_string_lossy()),
+                        shell_word(&op_path_of(&store, op_path))
+                    ),
+                ));
+            }
             let root = store.root();
-            let value = ops::find(&root, &load::parse_path("OP-PATH", path)?)?;
+            let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)?;
             Ok(load::print_value(&value))
         }
         VarsRequest::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
