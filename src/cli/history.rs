@@ -13,7 +13,7 @@ use super::table::{Layout, Table};
 use super::{StateLocationArgs, paths, reference};
 use crate::ui;
 use base::Result;
-use engine::history::{self, RecordedPlan, RecordedRun, RunOutcome};
+use engine::history::{self, RecordedRun, RunOutcome};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct HistoryArgs {
@@ -69,21 +69,23 @@ fn no_runs_text(state: Option<&Path>) -> String {
 
 /// Formats runs as a table, optionally with the state.
 fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String {
-    let mut header = vec!["Started", "Command", "Took", "Result", "Details"];
+    let mut header = vec!["Started", "Command", "Took", "Result", "Plan", "Details"];
     if with_state {
         header.insert(1, "State");
     }
     let mut table = Table::new(header);
     for run in runs {
         let record = &run.record;
-        let plan = record.plan.as_ref().map(planned);
-        let details: Vec<String> = plan.into_iter().chain(end_summary(run)).collect();
+        let details = end_summary(run).unwrap_or_default();
+        // The result of a run without steps repeats its plan.
+        let plan = record.plan.as_ref().filter(|plan| !details.starts_with(&plan.headline));
         let mut row = vec![
             record.started.clone(),
             record.command.clone(),
             took(run),
             outcome_label(run),
-            details.join("\n"),
+            plan.map(|plan| plan.headline.clone()).unwrap_or_default(),
+            details,
         ];
         if with_state {
             row.insert(1, paths::shorten_home(&record.state));
@@ -103,7 +105,7 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
         lines.push(head.join("  "));
         lines.extend(with_state.then(|| format!("  State: {}", paths::shorten_home(&record.state))));
         if let Some(plan) = &record.plan {
-            lines.push(format!("  {}", planned(plan)));
+            lines.push(format!("  Plan: {}", base::text::clean(&plan.headline)));
             let steps = plan.steps.iter().enumerate();
             lines
                 .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
@@ -119,10 +121,6 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
         lines.push(String::new());
     }
     lines.join("\n")
-}
-
-fn planned(plan: &RecordedPlan) -> String {
-    format!("Plan: {}", base::text::clean(&plan.headline))
 }
 
 fn duration(milliseconds: u64) -> String {
@@ -161,10 +159,17 @@ pub(super) fn outcome_label(run: &RecordedRun) -> String {
 fn end_summary(run: &RecordedRun) -> Option<String> {
     match (&run.record.end, run.result) {
         (Some(end), _) => {
-            let first = end.summary.lines().next().filter(|line| !line.is_empty());
-            // The log has its end in the following lines.
-            let first = first.map(|line| line.strip_suffix(": the end of its log:").unwrap_or(line));
-            first.map(|line| base::text::clean(line).into_owned())
+            let mut lines = end.summary.lines().filter(|line| !line.is_empty());
+            let first = lines.next();
+            // The following lines are the end of a log.
+            let first = first.map(|line| match line.rsplit_once(": the end of ") {
+                Some((summary, log)) if log.ends_with(':') => summary,
+                _ => line,
+            });
+            // An error that announces a list has its first item in the next line.
+            let second = first.filter(|line| line.ends_with(':')).and(lines.next());
+            let shown = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");
+            (!shown.is_empty()).then(|| base::text::clean(&shown).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", run.record.pid)),
         (None, _) => Some("killed before its end; run the same command again to continue".to_owned()),

@@ -42,15 +42,6 @@ struct RunProgress {
 }
 
 impl RunProgress {
-    /// Marks the current step as failed after a stage at this depth has failed.
-    fn note_failure(&mut self, depth: usize) {
-        if depth > 0
-            && let Some(step) = self.steps.last_mut()
-        {
-            step.done = false;
-        }
-    }
-
     /// Returns the place after the recorded stages below `parent`, which other stages may have followed.
     fn end_of(&self, parent: Option<StageId>) -> usize {
         let above = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
@@ -60,14 +51,15 @@ impl RunProgress {
         above + 1 + below
     }
 
-    /// Marks the current step if its VM or disk did not exist any more.
-    fn note_skip(&mut self, reason: &str) {
-        let removes =
-            |step: &&mut StartedStep| ["Delete ", "Stop "].iter().any(|verb| step.what.starts_with(verb));
-        if reason.contains("does not exist any more")
-            && let Some(step) = self.steps.last_mut().filter(removes)
-        {
-            step.was_gone = true;
+    /// Records the outcome of a stage at this depth for the current step, which was skipped if its last stage
+    /// was.
+    fn note_outcome(&mut self, depth: usize, outcome: &Outcome) {
+        let Some(step) = self.steps.last_mut().filter(|_| depth > 0) else { return };
+        match outcome {
+            Outcome::Failed => (step.done, step.skipped) = (false, None),
+            Outcome::Skipped { reason } if depth == 1 => step.skipped = Some(reason.clone()),
+            Outcome::Done if depth == 1 => step.skipped = None,
+            Outcome::Skipped { .. } | Outcome::Done => {}
         }
     }
 }
@@ -125,14 +117,18 @@ impl RunRecord {
         progress.recorded.iter().filter(|(id, _)| !is_open(id)).map(|(_, stage)| stage.clone()).collect()
     }
 
-    /// Reports the steps and stages so far. `failed` marks the last step as failed.
+    /// Reports the steps and stages so far. `failed` marks the last step as failed, unless a step has failed
+    /// already.
     pub(super) fn report(&self, failed: bool) -> Option<RunReport> {
         let stages = self.ended();
         let progress = self.progress();
         let state = Some(progress.state.clone()?);
         let mut steps = progress.steps.clone();
-        if let Some(last) = steps.last_mut().filter(|_| failed) {
-            last.done = false;
+        if failed
+            && steps.iter().all(|step| step.done)
+            && let Some(last) = steps.last_mut()
+        {
+            (last.done, last.skipped) = (false, None);
         }
         let steps_left = progress.planned.saturating_sub(steps.len());
         Some(RunReport { steps, steps_left, stages, state })
@@ -185,11 +181,7 @@ impl RunRecord {
             Event::StageFinished { id, outcome, elapsed } => {
                 let Some(at) = progress.open.iter().position(|(open, _)| open == id) else { return };
                 let (_, depth) = progress.open.swap_remove(at);
-                match outcome {
-                    Outcome::Failed => progress.note_failure(depth),
-                    Outcome::Skipped { reason } => progress.note_skip(reason),
-                    Outcome::Done => {}
-                }
+                progress.note_outcome(depth, outcome);
                 if let Some((_, recorded)) = progress.recorded.iter_mut().find(|(stage, _)| stage == id) {
                     (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
                 }
@@ -200,7 +192,7 @@ impl RunRecord {
                     what: what.clone(),
                     reason: reason.clone(),
                     done: true,
-                    was_gone: false,
+                    skipped: None,
                 });
             }
             _ => {}
@@ -226,5 +218,51 @@ impl Sink for RecordingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
         self.record.note(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::events::Reporter;
+
+    struct Discard;
+
+    impl Sink for Discard {
+        fn emit(&self, _: &Event) {}
+    }
+
+    #[test]
+    fn skipped_and_failed_steps_are_told_from_others() {
+        let record = RunRecord::new(Redactor::default());
+        record.progress().state = Some("/env/state.json".to_owned());
+        let reporter =
+            Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
+        let begin = |number: usize, what: &str| {
+            let (what, reason) = (what.to_owned(), String::new());
+            reporter.emit(Event::StepStarted { number, count: 4, step: "delete", what, reason });
+        };
+        let deleting = reporter.stage("Deleting");
+        begin(1, "Stop the jobs on VM vm-1");
+        deleting.reporter().stage("Waiting for the agent").skip("its agent cannot be used");
+        begin(2, "Stop the jobs on VM vm-2");
+        deleting.reporter().stage("Draining").skip("gave up");
+        let stopping = deleting.reporter().stage("Stopping");
+        stopping.reporter().stage("Unmounting").skip("nothing is mounted");
+        stopping.finish();
+        begin(3, "Delete disk disk-1");
+        drop(deleting.reporter().stage("Deleting disk disk-1"));
+        begin(4, "Delete stemcell s-1");
+        deleting.reporter().stage("Deleting stemcell s-1").finish();
+        drop(deleting);
+        let told = |failed: bool| -> Vec<(bool, Option<String>)> {
+            let report = record.report(failed).unwrap();
+            report.steps.into_iter().map(|step| (step.done, step.skipped)).collect()
+        };
+        let skipped = Some("its agent cannot be used".to_owned());
+        let expected = [(true, skipped), (true, None), (false, None), (true, None)];
+        assert_eq!(told(true), expected);
+        begin(5, "Delete VM vm-1");
+        assert_eq!(told(true)[4], (true, None), "an earlier step failed");
     }
 }

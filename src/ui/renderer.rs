@@ -166,7 +166,7 @@ fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
         what: hide(&step.what),
         reason: hide(&step.reason),
         done: step.done,
-        was_gone: step.was_gone,
+        skipped: step.skipped.as_ref().map(hide),
     };
     let stage = |stage: &FinishedStage| FinishedStage { name: hide(&stage.name), ..stage.clone() };
     RunReport {
@@ -218,7 +218,7 @@ mod tests {
                         what: secret(),
                         reason: secret(),
                         done: true,
-                        was_gone: false,
+                        skipped: Some(secret()),
                     }],
                     stages: vec![FinishedStage {
                         name: secret(),

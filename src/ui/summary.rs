@@ -57,32 +57,35 @@ fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line>
 }
 
 /// The verbs of steps, with their past tense.
-const VERBS: [(&str, &str); 12] = [
+const VERBS: [(&str, &str); 15] = [
     ("Attach ", "Attached "),
+    ("Change ", "Changed "),
     ("Copy ", "Copied "),
     ("Create ", "Created "),
     ("Delete ", "Deleted "),
     ("Deploy ", "Deployed "),
     ("Detach ", "Detached "),
+    ("Grow ", "Grew "),
     ("Set ", "Set "),
     ("Start ", "Started "),
     ("Stop ", "Stopped "),
     ("Switch ", "Switched "),
+    ("Take ", "Took "),
     ("Update ", "Updated "),
     ("Upload ", "Uploaded "),
 ];
 
 /// Describes a step, in the past tense if it is done.
 fn step_text(step: &StartedStep) -> String {
-    if step.done && step.was_gone {
-        let resource =
-            step.what.strip_prefix("Delete ").or_else(|| step.what.strip_prefix("Stop the jobs on "));
-        return format!("{} was already gone", resource.unwrap_or(&step.what));
+    // The other way of a step that has two is a step of its own.
+    let what = step.what.split(" if the CPI can, otherwise ").next().unwrap_or_default();
+    if let Some(reason) = &step.skipped {
+        return format!("{what} (skipped: {reason})");
     }
-    let verb = VERBS.iter().find_map(|(verb, past)| Some((*past, step.what.strip_prefix(verb)?)));
+    let verb = VERBS.iter().find_map(|(verb, past)| Some((*past, what.strip_prefix(verb)?)));
     match verb.filter(|_| step.done) {
         Some((past, rest)) => format!("{past}{rest}").replace(" and start ", " and started "),
-        None => step.what.clone(),
+        None => what.to_owned(),
     }
 }
 
@@ -138,7 +141,7 @@ mod tests {
             what: what.into(),
             reason: reason.into(),
             done,
-            was_gone: false,
+            skipped: None,
         };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
             name: name.into(),
@@ -159,7 +162,12 @@ mod tests {
         let report = RunReport {
             steps: vec![
                 step("Stop the jobs on VM vm-1", "--recreate", true),
-                StartedStep { was_gone: true, ..step("Delete VM vm-1", "--recreate", true) },
+                step("Take a snapshot of disk disk-1", "--snapshot", true),
+                StartedStep {
+                    skipped: Some("it does not exist any more".into()),
+                    ..step("Delete VM vm-1", "--recreate", true)
+                },
+                step("Grow disk disk-1 to 9 MiB in place if the CPI can, otherwise copy it", "size", true),
                 step("Create the VM of 'hello/0'", "there is no VM", false),
             ],
             steps_left: 2,
@@ -170,8 +178,10 @@ mod tests {
         insta::assert_snapshot!(shown.join("\n"), @r"
         What was done
           1. Stopped the jobs on VM vm-1
-          2. VM vm-1 was already gone
-          3. Create the VM of 'hello/0' FAILED
+          2. Took a snapshot of disk disk-1
+          3. Delete VM vm-1 (skipped: it does not exist any more)
+          4. Grew disk disk-1 to 9 MiB in place
+          5. Create the VM of 'hello/0' FAILED
           2 more steps were not started
         How long it took
                 3.0 s  Validating
@@ -191,8 +201,8 @@ mod tests {
                  20 s    20 other stages
         ");
         let interrupted = lines(&report, 130, false);
-        assert_eq!(interrupted[3].0.whole(false), "  3. Create the VM of 'hello/0' INTERRUPTED");
-        assert_eq!(interrupted.len(), 5, "durations are shown only in full");
+        assert_eq!(interrupted[5].0.whole(false), "  5. Create the VM of 'hello/0' INTERRUPTED");
+        assert_eq!(interrupted.len(), 7, "durations are shown only in full");
         assert!(lines(&report, 0, false).is_empty(), "success is one line");
     }
 

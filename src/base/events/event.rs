@@ -162,11 +162,11 @@ pub struct StartedStep {
     pub what: String,
     /// The reason for the step.
     pub reason: String,
-    /// True if the step succeeded.
+    /// False if the step failed.
     pub done: bool,
-    /// True if there was nothing to do, because the resource did not exist any more.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub was_gone: bool,
+    /// The reason why the step was skipped, a clause such as "it does not exist any more".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
 }
 
 /// A stage that ended.

@@ -191,8 +191,7 @@ impl<'a> DeployRun<'a> {
                 // A CPI may return the CID of an old stemcell again, after the plan decided to delete that
                 // stemcell.
                 Step::Delete(resource) if in_use(executor.state(), resource) => {
-                    let (what, handle) = (resource.kind(), resource.handle());
-                    tracing::info!(%what, %handle, "kept, because it is in use");
+                    deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 other => {
                     if let Some(error) = self.teardown.step(other, why, executor, &agent, &deploying)? {
