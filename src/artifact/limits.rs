@@ -13,6 +13,10 @@ pub const SETUP_TIMEOUT: Duration = Duration::from_secs(90);
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a download in which no byte moves. A slow download that makes progress has no timeout.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout of asking the release feed, from the connection to the end of the answer.
+pub const FEED_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum size of the answer of a release feed, in bytes. That of GitHub has 2 KiB for each file.
+pub const MAX_FEED_BYTES: u64 = 1 << 20;
 /// The maximum size of a YAML document of a stemcell or release, in bytes. The largest `release.MF` in
 /// cf-deployment has 300 KiB.
 pub const MAX_DOCUMENT_BYTES: u64 = 8 << 20;

@@ -44,12 +44,25 @@ impl<A: FromArgMatches> FromArgMatches for LazyArgs<A> {
     }
 }
 
+/// The version, with the commit and its date if the build knows them, and the target.
+macro_rules! version_text {
+    () => {
+        concat!(env!("CARGO_PKG_VERSION"), " (", env!("MONOPILE_BUILD"), ")")
+    };
+}
+
+/// The version that clap prints.
+pub(super) const VERSION: &str = version_text!();
+
+/// The output of `--version`.
+pub(super) const VERSION_LINE: &str = concat!("monopile ", version_text!(), "\n");
+
 /// Returns the answer to a command line that asks only for the version. Programs use it to detect monopile,
 /// so it must be fast.
 pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
     let [_, word] = words else { return None };
     let asks_for_version = ["-v", "-V", "--version"].iter().any(|flag| word == flag);
-    asks_for_version.then_some(concat!("monopile ", env!("CARGO_PKG_VERSION"), "\n"))
+    asks_for_version.then_some(VERSION_LINE)
 }
 
 /// Returns the grammar with all commands described.

@@ -45,7 +45,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("CPI and bare metal", &["cpi", "baremetal"]),
-    (SETUP, &["example", "trust", "completion"]),
+    (SETUP, &["example", "trust", "completion", "version"]),
 ];
 
 /// The group that also lists `help`.
@@ -55,7 +55,7 @@ const SETUP: &str = "Setup";
 const INDENT: usize = 26;
 
 /// Examples of each command, without the name of the program.
-const EXAMPLES: [(&str, Examples); 46] = [
+const EXAMPLES: [(&str, Examples); 47] = [
     (
         "create-env",
         &[
@@ -157,6 +157,7 @@ const EXAMPLES: [(&str, Examples); 46] = [
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
     ("example", &["example", "example hello"]),
     ("completion", &["completion bash"]),
+    ("version", &["version", "version --check"]),
 ];
 
 /// The help of arguments that several commands share, where it differs: command, id of the argument, text.

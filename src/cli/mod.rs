@@ -70,6 +70,7 @@ mod table;
 mod trust;
 mod vars;
 mod vars_exec_args;
+mod version;
 mod vm_args;
 mod workdir_args;
 
@@ -110,7 +111,7 @@ pub use stopping_args::StoppingArgs;
     name = "monopile",
     bin_name = "monopile",
     disable_version_flag = true,
-    version,
+    version = grammar::VERSION,
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 110,
@@ -372,6 +373,11 @@ enum Command {
     Example(LazyArgs<example::ExampleArgs>),
     /// Print the completion script of a shell
     Completion(LazyArgs<completion::CompletionArgs>),
+    /// Print the version, or ask for a newer release
+    ///
+    /// With --check, makes one request to the release feed and prints the newest release; changes nothing.
+    /// No other command asks the feed.
+    Version(LazyArgs<version::VersionArgs>),
 }
 
 impl Command {
@@ -417,6 +423,7 @@ impl Command {
             Command::Baremetal(args) => args.0.run(session),
             Command::Example(args) => args.0.run(session),
             Command::Completion(args) => args.0.run(),
+            Command::Version(args) => args.0.run(session),
         }
     }
 
@@ -516,7 +523,8 @@ impl Command {
             | Command::Trust(_)
             | Command::Cache(_)
             | Command::Baremetal(_)
-            | Command::Completion(_) => true,
+            | Command::Completion(_)
+            | Command::Version(_) => true,
         }
     }
 

@@ -31,10 +31,14 @@ fn without_a_command_help_is_shown_as_an_error() {
 }
 
 #[test]
-fn version_flags_and_command_agree() {
+fn version_flags_name_version_and_target() {
+    let version = regex::escape(env!("CARGO_PKG_VERSION"));
+    // A release build also names its commit and the date of that.
+    let commit = r"[0-9a-f]{9}(\+changes)? \d{4}-\d\d-\d\d, ";
+    let pattern = format!(r"^monopile {version} \(({commit})?{}-[a-z0-9_-]+\)\n$", std::env::consts::ARCH);
     for flag in ["-v", "-V", "--version"] {
         let run = World::new().run([flag]).success();
-        assert_eq!(run.stdout, format!("monopile {}\n", env!("CARGO_PKG_VERSION")));
+        assert!(regex::Regex::new(&pattern).unwrap().is_match(&run.stdout), "{flag}: {}", run.stdout);
     }
 }
 

@@ -16,6 +16,9 @@ const DOCUMENT: &str = "docs/architecture.md";
 /// The page with the requirements and their tests.
 const REQUIREMENTS: &str = "docs/conformance.md";
 
+/// The files of a crate that are no modules.
+const ROOTS: [&str; 3] = ["build", "lib", "main"];
+
 /// A crate, as its files describe it.
 #[derive(Default)]
 struct Member {
@@ -198,8 +201,7 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
         if last != "mod.rs" {
             from.push(last.trim_end_matches(".rs").to_owned());
         }
-        let Some(module) = from.first().filter(|module| *module != "lib" && *module != "main").cloned()
-        else {
+        let Some(module) = from.first().filter(|module| !ROOTS.contains(&module.as_str())).cloned() else {
             continue;
         };
         let text = code(text);
@@ -238,7 +240,7 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
             first.trim_end_matches(".rs").to_owned()
         };
         let existing: BTreeSet<String> =
-            member.files.keys().map(declared).filter(|name| name != "lib" && name != "main").collect();
+            member.files.keys().map(declared).filter(|name| !ROOTS.contains(&name.as_str())).collect();
         for module in existing.iter().filter(|module| order(module).is_none()) {
             wrong.push(format!("the table lacks the module '{module}' of the crate '{}'", member.name));
         }

@@ -350,7 +350,7 @@ impl Download<'_> {
 }
 
 /// Shortens URLs in an error text, because they may contain passwords and signatures.
-fn without_secrets(text: &str) -> String {
+pub(super) fn without_secrets(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("http") {
         Some(at) if word[at..].contains("://") => format!("{}{}", &word[..at], HttpUrl::new(&word[at..])),
         _ => word.to_owned(),

@@ -5,6 +5,7 @@
 //! is used only if it has the expected digest.
 
 mod connection;
+mod document;
 mod download;
 mod proxy;
 mod relay;
@@ -31,6 +32,7 @@ use proxy::Proxies;
 use rustls::ClientConfig;
 
 pub use connection::ProxyFailure;
+pub use document::fetch_document;
 pub use relay::relay;
 
 /// Creates an HTTP client for many small requests, without redirects. Also returns the passwords of its

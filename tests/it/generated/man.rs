@@ -24,7 +24,8 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     // The notes get their own sections in place of EXTRA. clap_mangen leaves out the description of an option
     // that `-h` does not show.
     let bare = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
-    let bare = bare.mut_args(|arg| arg.hide_short_help(false));
+    // The version of the program also names the target of this build.
+    let bare = bare.mut_args(|arg| arg.hide_short_help(false)).version(env!("CARGO_PKG_VERSION"));
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
     let mut text = Vec::new();

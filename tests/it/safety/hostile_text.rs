@@ -134,6 +134,7 @@ const COMMANDS: &[&[&str]] = &[
     &["cache", "prune"],
     &["example", HOSTILE],
     &["completion", HOSTILE],
+    &["version"],
     &["baremetal", "node", "list", "--os-endpoint", HOSTILE],
     &["cpi", "list", "bosh.yml"],
 ];

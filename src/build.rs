@@ -1,0 +1,53 @@
+//! Build script: tells the program which commit and target it was built from, for `--version`.
+#![expect(clippy::disallowed_methods, reason = "cargo gives a build script its values in variables")]
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    println!("cargo::rerun-if-changed=src/build.rs");
+    // A development build names no commit, because each new commit would link all tests again.
+    let commit = if variable("PROFILE") == "debug" { None } else { commit() };
+    let commit = commit.map(|commit| format!("{commit}, ")).unwrap_or_default();
+    println!("cargo::rustc-env=MONOPILE_BUILD={commit}{}", variable("TARGET"));
+}
+
+/// Returns the commit of the checkout with its date, or nothing outside a checkout, as in a source archive.
+fn commit() -> Option<String> {
+    // The sources may be below the checkout of another project.
+    if !Path::new(".git").exists() {
+        return None;
+    }
+    let sources = ["src", "completions", "examples", "Cargo.toml", "Cargo.lock", ".cargo"];
+    let head = git(&["log", "-1", "--format=%H %cs", "--no-show-signature"])?;
+    let (hash, date) = head.split_once(' ')?;
+    let changes = git(&[&["status", "--porcelain", "--untracked-files=no", "--"], &sources[..]].concat())?;
+    for source in sources {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    for name in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    let mark = if changes.is_empty() { "" } else { "+changes" };
+    Some(format!("{}{mark} {date}", hash.get(..9)?))
+}
+
+/// Returns the output of git, or nothing if it fails or is not installed.
+fn git(arguments: &[&str]) -> Option<String> {
+    let directory = std::env::current_dir().ok()?;
+    let output = Command::new("git")
+        .args(["--no-optional-locks", "-c"])
+        // Git would refuse the checkout of another user.
+        .arg(format!("safe.directory={}", directory.display()))
+        .args(arguments)
+        // Variables that git sets in its hooks.
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

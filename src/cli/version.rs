@@ -1,0 +1,137 @@
+//! `monopile version`: prints the version and, with `--check`, the newest release.
+
+use clap::{Args, ValueHint};
+use serde::Deserialize;
+
+use super::finish::CommandResult;
+use super::grammar;
+use super::paths;
+use super::session::Session;
+use artifact::limits::{FEED_TIMEOUT, MAX_FEED_BYTES};
+use base::{Error, Result, text};
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct VersionArgs {
+    /// Ask a release feed for the newest release [default URL: that of the repository of this build]
+    ///
+    /// The feed answers like "latest release" of GitHub: JSON with `tag_name`, such as v1.2.3, and
+    /// `html_url`. A mirror can serve it as a file.
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "",
+          value_hint = ValueHint::Url)]
+    check: Option<String>,
+}
+
+/// The answer of a release feed.
+#[derive(Deserialize)]
+struct Release {
+    tag_name: String,
+    html_url: Option<String>,
+}
+
+/// A version, ordered. A pre-release comes before its release.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    numbers: [u64; 3],
+    is_final: bool,
+}
+
+impl Version {
+    /// Reads `1.2.3`, `v1.2.3` or `1.2.3-rc.1`.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split_once('+').map_or(text, |(version, _)| version);
+        let (numbers, is_final) = text.split_once('-').map_or((text, true), |(numbers, _)| (numbers, false));
+        let numbers: Vec<u64> = numbers.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        Some(Version { numbers: numbers.try_into().ok()?, is_final })
+    }
+}
+
+impl VersionArgs {
+    pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        let version = env!("CARGO_PKG_VERSION");
+        let Some(feed) = self.check else {
+            return match session.globals.json() {
+                true => CommandResult::json(&serde_json::json!({ "version": version })),
+                false => Ok(CommandResult::Output(grammar::VERSION_LINE.into())),
+            };
+        };
+        let feed =
+            Some(feed).filter(|feed| !feed.is_empty()).or_else(|| feed_of(env!("CARGO_PKG_REPOSITORY")));
+        let feed = feed.ok_or_else(|| {
+            Error::usage("this build knows no release feed: its Cargo.toml names no repository on GitHub")
+                .with_hint("name a feed: `monopile version --check=URL`")
+        })?;
+        let answer = artifact::fetch_document(&feed, FEED_TIMEOUT, MAX_FEED_BYTES, &paths::env_vars());
+        let (tag, newest, url) = read(&answer?).map_err(|why| {
+            Error::environment("the answer of the release feed cannot be used")
+                .with_source(why)
+                .with_hint("name another feed: `monopile version --check=URL`")
+        })?;
+        let is_newer = Version::parse(version).is_none_or(|own| own < newest);
+        if session.globals.json() {
+            return CommandResult::json(&serde_json::json!({
+                "version": version,
+                "newest": tag,
+                "newer": is_newer,
+                "url": url,
+            }));
+        }
+        let at = url.map(|url| format!(": {url}")).unwrap_or_default();
+        let text = match is_newer {
+            true => format!("monopile {tag} is available{at}\nThis is {version}.\n"),
+            false => format!("monopile {version} is the newest release.\n"),
+        };
+        Ok(CommandResult::Output(text.into_bytes()))
+    }
+}
+
+/// Returns the version of the answer as text and in parts, and the address of its page.
+fn read(answer: &[u8]) -> Result<(String, Version, Option<String>), String> {
+    let release: Release = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+    let tag = release.tag_name;
+    let version = Version::parse(&tag)
+        .ok_or_else(|| format!("the tag '{}' is no version such as v1.2.3", text::clean_line(&tag)))?;
+    let shown = text::clean_line(tag.strip_prefix('v').unwrap_or(&tag));
+    let url = release.html_url.filter(|url| url.starts_with("https://"));
+    Ok((shown, version, url.map(|url| text::clean_line(&url))))
+}
+
+/// Returns the release feed of a repository on GitHub.
+fn feed_of(repository: &str) -> Option<String> {
+    let path = repository.strip_prefix("https://github.com/")?.trim_end_matches('/');
+    let path = path.strip_suffix(".git").unwrap_or(path);
+    let (owner, name) = path.split_once('/')?;
+    let is_whole = !owner.is_empty() && !name.is_empty() && !name.contains('/');
+    is_whole.then(|| format!("https://api.github.com/repos/{owner}/{name}/releases/latest"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered() {
+        let ordered = ["0.1.0", "v0.2.0-rc.1", "0.2.0", "v0.10.0+build", "1.0.0"];
+        for pair in ordered.windows(2) {
+            assert!(Version::parse(pair[0]).unwrap() < Version::parse(pair[1]).unwrap(), "{pair:?}");
+        }
+        assert_eq!(Version::parse("v1.2.3"), Version::parse("1.2.3"));
+        for wrong in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3"] {
+            assert_eq!(Version::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn feed_is_that_of_the_repository() {
+        let feed = Some("https://api.github.com/repos/o/n/releases/latest".to_owned());
+        for repository in ["https://github.com/o/n", "https://github.com/o/n/", "https://github.com/o/n.git"]
+        {
+            assert_eq!(feed_of(repository), feed, "{repository}");
+        }
+        for other in
+            ["", "https://git.example.org/o/n", "https://github.com/o", "https://github.com/o/n/tree/x"]
+        {
+            assert_eq!(feed_of(other), None, "{other}");
+        }
+    }
+}
