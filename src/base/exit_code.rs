@@ -1,5 +1,5 @@
-//! The exit codes of the program. [`TABLE`] is the source of the tables in `--help`, the man pages and the
-//! reference.
+//! The exit codes of the program. [`TABLE`] has their general meanings; `cli::scope` derives those of
+//! each command, for `--help`, the man pages and the reference.
 
 /// The command succeeded.
 pub const SUCCESS: u8 = 0;

@@ -6,17 +6,17 @@ use std::fmt::Write as _;
 use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args as _, Command};
+use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
 use super::env_file;
 use super::globals::Globals;
-use super::reference::{self, ExitCodes};
+use super::scope::{self, CodeMeaning};
 use crate::ui;
 use base::exit_code;
 
 /// The commands in the order and groups of `--help`.
-const GROUPS: [(&str, &[&str]); 9] = [
+pub const GROUPS: [(&str, &[&str]); 9] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
     ("Deploy", &["stop-env", "start-env", "restart", "recreate"]),
     ("Inspect", &["history", "ssh", "scp"]),
@@ -184,88 +184,6 @@ const OWN_TEXTS: [(&str, &str, &str); 9] = [
 /// The help of `--cpi-timeout` for commands whose calls change nothing: no later run waits for such a call.
 const READING_CPI_TIMEOUT: &str = "Stop waiting for a CPI call after this time [default: no limit]";
 
-/// The arguments that have no effect on a command. They are accepted, and hidden.
-const WITHOUT_EFFECT: [(&str, &[&str]); 8] = [
-    (
-        "plan",
-        &["boot_timeout", "cpi_timeout", "drain_timeout", "forget_open_calls", "skip_drain", "wait_for_lock"],
-    ),
-    ("status", LOCK),
-    ("history", LOCK),
-    ("logs", LOCK),
-    ("ssh", LOCK),
-    ("scp", LOCK),
-    ("state show", LOCK),
-    ("cpi list", LOCK),
-];
-
-/// The argument of commands that take the lock of the state.
-const LOCK: &[&str] = &["wait_for_lock"];
-
-/// The commands without an environment.
-const ALONE: &[&str] = &[
-    "cache",
-    "completion",
-    "cpi replay",
-    "example",
-    "inspect-local-release",
-    "inspect-local-stemcell",
-    "render-template",
-    "repack-stemcell",
-    "sha1ify-release",
-    "sha2ify-release",
-    "trust",
-];
-
-/// The commands that download and compile nothing, besides those in [`ALONE`].
-const WITHOUT_ARTIFACTS: &[&str] = &[
-    "attach-disk",
-    "baremetal",
-    "history",
-    "interpolate",
-    "logs",
-    "restart",
-    "scp",
-    "ssh",
-    "start-env",
-    "state backup",
-    "state forget",
-    "state show",
-    "stop-env",
-    "vars",
-];
-
-/// The commands that keep nothing in the cache directory.
-const WITHOUT_CACHE: &[&str] = &[
-    "baremetal",
-    "completion",
-    "cpi replay",
-    "example",
-    "history",
-    "interpolate",
-    "render-template",
-    "trust",
-    "vars",
-];
-
-/// Returns true if the global option with this id has an effect on the command, or on one below it.
-fn has_effect(id: &str, command: &Command, path: &str) -> bool {
-    if command.has_subcommands() {
-        let below = |command: &Command| has_effect(id, command, &format!("{path} {}", command.get_name()));
-        return command.get_subcommands().any(below);
-    }
-    let is_below = |group: &str| path.strip_prefix(group).is_some_and(|rest| rest.starts_with(' '));
-    let is_in = |paths: &[&str]| paths.iter().any(|known| path == *known || is_below(known));
-    match id {
-        "sha2" => is_in(&["create-env", "recreate", "cloud-check"]),
-        "parallel" => !is_in(ALONE) && !is_in(WITHOUT_ARTIFACTS),
-        "cache_dir" => !is_in(WITHOUT_CACHE),
-        "non_interactive" => !is_in(ALONE),
-        "encrypt_to" | "identity" | "redact" => !is_in(ALONE) && !is_in(&["baremetal"]),
-        _ => true,
-    }
-}
-
 /// Groups of options, by the ids of their arguments.
 const HEADINGS: [(&str, &[&str]); 5] = [
     (
@@ -335,7 +253,7 @@ pub(super) fn template(grammar: &Command) -> String {
 
 /// Returns the end of `monopile -h`.
 pub(super) fn short_overview() -> String {
-    format!("{}; `monopile help` lists exit codes.", first_steps())
+    format!("{}; `monopile help` lists exit codes.\n\n{DOCUMENTATION}", first_steps())
 }
 
 /// Returns the first commands to try. The last sentence has no full stop.
@@ -355,15 +273,21 @@ fn first_steps() -> String {
 
 /// Returns the end of `monopile --help`.
 pub(super) fn overview() -> String {
-    format!("{}\n\n{}.\n\n{DURATIONS}", exit_codes(&exit_code::TABLE), first_steps())
+    let exit_codes = exit_codes(&exit_code::TABLE);
+    format!("{exit_codes}\n\n{}.\n\n{DURATIONS}\n\n{DOCUMENTATION}", first_steps())
 }
+
+/// The places of the documents.
+const DOCUMENTATION: &str = "\
+Documentation: docs/index.md of the repository, which the Debian package installs
+in /usr/share/doc/monopile; `man monopile`, `man monopile-create-env`, …";
 
 /// The units of durations, for the help of commands that take one.
 pub const DURATIONS: &str =
     "A DURATION is a number with a unit, such as 500ms, 90s or 1h30m; a plain number is seconds.";
 
-/// The end of the exit codes of a command.
-const ALL_EXIT_CODES: &str = "`monopile help` lists all exit codes.";
+/// The end of the help that `-h` prints for a command.
+const MORE_WITH_HELP: &str = "`--help` adds details, rare options, global options and exit codes.";
 
 /// Formats indented lines below a heading.
 fn section(title: &str, lines: &[String]) -> String {
@@ -380,10 +304,12 @@ type Examples = &'static [&'static str];
 pub struct HelpNotes {
     /// Sentences that belong to no option.
     pub remarks: Option<String>,
-    /// The exit codes that have a special meaning for this command.
-    pub exit_codes: ExitCodes,
+    /// A sentence that names the options of the command that have no effect on it.
+    pub without_effect: Option<String>,
+    /// The exit codes that the command can end with.
+    pub exit_codes: Vec<CodeMeaning>,
     /// Command lines, without the name of the program.
-    pub examples: Examples,
+    examples: Examples,
 }
 
 impl CommandExt for HelpNotes {}
@@ -391,21 +317,27 @@ impl CommandExt for HelpNotes {}
 impl HelpNotes {
     /// Returns the text for `-h`, which has only remarks and examples.
     fn short(&self) -> String {
-        [self.remarks.clone(), self.shown_examples()].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
-    }
-
-    /// Returns the text for `--help`. `runs` is true for a command, and false for a group of commands.
-    fn long(&self, durations: bool, runs: bool) -> String {
-        let durations = durations.then(|| DURATIONS.to_owned());
-        let exit_codes = Some(self.exit_codes).filter(|codes| !codes.is_empty()).map(exit_codes);
-        let all_exit_codes = runs.then(|| ALL_EXIT_CODES.to_owned());
-        let parts = [self.remarks.clone(), durations, exit_codes, all_exit_codes, self.shown_examples()];
+        let more = (!self.exit_codes.is_empty()).then(|| MORE_WITH_HELP.to_owned());
+        let parts = [self.remarks.clone(), self.shown_examples(), more];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
+    /// Returns the text for `--help`.
+    fn long(&self, durations: bool) -> String {
+        let durations = durations.then(|| DURATIONS.to_owned());
+        let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_codes(&self.exit_codes));
+        let parts =
+            [self.without_effect.clone(), self.remarks.clone(), durations, exit_codes, self.shown_examples()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Returns the example command lines. A long one continues on further lines.
+    pub fn examples(&self) -> Vec<String> {
+        self.examples.iter().map(|line| folded(&format!("monopile {line}"))).collect()
+    }
+
     fn shown_examples(&self) -> Option<String> {
-        let lines: Vec<String> =
-            self.examples.iter().map(|line| folded(&format!("monopile {line}"))).collect();
+        let lines: Vec<String> = self.examples().iter().map(|line| line.replace('\n', "\n  ")).collect();
         let title = if lines.len() == 1 { "Example" } else { "Examples" };
         (!lines.is_empty()).then(|| section(title, &lines))
     }
@@ -419,8 +351,8 @@ fn folded(line: &str) -> String {
     let mut width = folded.len();
     for part in parts {
         if width + 2 + part.len() > WIDTH {
-            folded.push_str(" \\\n     ");
-            width = 5;
+            folded.push_str(" \\\n   ");
+            width = 3;
         }
         folded.push_str(" -");
         folded.push_str(part);
@@ -451,35 +383,54 @@ fn examples(path: &str) -> Examples {
 /// Adds notes to the help of the command at `path` and of those below it.
 pub(super) fn with_notes(command: Command, path: &str) -> Command {
     let globals = Globals::augment_args(Command::default());
-    with_notes_below(command, path, globals.get_arguments().collect())
+    // Of the short help, only that of the program lists them.
+    let globals: Vec<Arg> = globals.get_arguments().map(|arg| arg.clone().hide_short_help(true)).collect();
+    match path {
+        "baremetal" => with_notes_below(with_connection_at_leaves(command), path, &globals),
+        _ => with_notes_below(command, path, &globals),
+    }
 }
 
-/// Does the work of [`with_notes`]. Of the global options `shown`, hides those without effect.
-fn with_notes_below(command: Command, path: &str, shown: Vec<&Arg>) -> Command {
-    let (shown, hidden): (Vec<&Arg>, Vec<&Arg>) =
-        shown.into_iter().partition(|arg| has_effect(arg.get_id().as_str(), &command, path));
-    let command = named(command, path).args(hidden.into_iter().map(|arg| arg.clone().hide(true)));
+/// Does the work of [`with_notes`], with the global options.
+fn with_notes_below(command: Command, path: &str, globals: &[Arg]) -> Command {
+    let command = named(command, path);
+    let own: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
+    let (command, without_effect) = without_effect(command.args(globals), path, &own);
     let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
-        exit_codes: reference::exit_codes(path),
+        without_effect,
+        exit_codes: scope::exit_codes(&command, path),
         examples: examples(path),
     };
     let is_duration = |name: &clap::builder::Str| name.as_str() == "DURATION";
     let takes_duration = command
         .get_arguments()
         .any(|arg| !arg.is_hide_set() && arg.get_value_names().unwrap_or_default().iter().any(is_duration));
-    let command = match notes.long(takes_duration, !command.has_subcommands()) {
+    let command = match notes.long(takes_duration) {
         text if text.is_empty() => command,
         text => command.after_help(notes.short()).after_long_help(text).add(notes),
     };
     let command = command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
-        with_notes_below(command, &path, shown.clone())
+        with_notes_below(command, &path, globals)
     });
-    match path {
-        "baremetal" => with_connection_at_leaves(command),
-        _ => with_sources(command),
-    }
+    with_sources(command)
+}
+
+/// Hides the options that have no effect on the command. Returns the sentence that names those of `own`.
+fn without_effect(command: Command, path: &str, own: &[Id]) -> (Command, Option<String>) {
+    let is_shown_in_vain =
+        |arg: &&Arg| !arg.is_hide_set() && !scope::has_effect(arg.get_id().as_str(), &command, path);
+    let hidden: Vec<Arg> = command.get_arguments().filter(is_shown_in_vain).cloned().collect();
+    let is_own = |arg: &&Arg| own.contains(arg.get_id());
+    let flags = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
+    let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
+    let sentence = (!flags.is_empty()).then(|| {
+        format!("Accepted without effect, so that the options of create-env work here: {}.", flags.join(", "))
+    });
+    let command =
+        hidden.iter().fold(command, |command, hidden| command.mut_arg(hidden.get_id(), |arg| arg.hide(true)));
+    (command, sentence)
 }
 
 /// Describes the other sources of the manifest or the vars store of a command: standard input and an env
@@ -517,8 +468,8 @@ fn with_connection_at_leaves(command: Command) -> Command {
     add(command, &options).mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg })
 }
 
-/// Groups options, hides those without effect, and names the kind of resource that a command is about:
-/// several commands share their arguments.
+/// Groups options, and names the kind of resource that a command is about: several commands share their
+/// arguments.
 fn named(command: Command, path: &str) -> Command {
     // clap's attribute for the heading of a flattened group would also apply to the arguments after the
     // group.
@@ -529,15 +480,13 @@ fn named(command: Command, path: &str) -> Command {
             _ => arg,
         }
     });
-    let command = command.mut_args(|arg| {
+    command.mut_args(|arg| {
         let is_own = |(name, id, _): &&(&str, &str, &str)| *name == path && arg.get_id() == id;
         match OWN_TEXTS.iter().find(is_own) {
             Some((.., text)) => arg.help(*text).long_help(*text),
             None => arg,
         }
-    });
-    let hidden = WITHOUT_EFFECT.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, ids)| *ids);
-    hidden.iter().fold(command, |command, id| command.mut_arg(id, |arg| arg.hide(true)))
+    })
 }
 
 /// Replaces `monopile help COMMAND` with `monopile COMMAND --help`.
@@ -627,7 +576,7 @@ mod tests {
     fn long_examples_are_folded_at_options() {
         assert_eq!(folded("monopile plan a.yml -o b.yml"), "monopile plan a.yml -o b.yml");
         let long = format!("monopile plan {}.yml --vars-store creds.yml -o b.yml", "a".repeat(50));
-        let expected = long.replace(" --vars", " \\\n      --vars");
+        let expected = long.replace(" --vars", " \\\n    --vars");
         assert_eq!(folded(&long), expected);
     }
 
@@ -682,35 +631,6 @@ mod tests {
             .get_subcommands()
             .filter(|below| !below.is_hide_set() && below.get_name() != "unset")
             .for_each(|below| collect(below, texts));
-    }
-
-    /// The help of a command has the global options that it uses.
-    #[test]
-    fn global_options_without_effect_are_accepted_and_hidden() {
-        for (command, option, is_shown) in [
-            ("create-env", "--sha2", true),
-            ("plan", "--sha2", false),
-            ("plan", "--parallel", true),
-            ("interpolate", "--parallel", false),
-            ("interpolate", "--identity", true),
-            ("cpi", "--identity", true),
-            ("cpi check", "--identity", true),
-            ("cpi replay", "--identity", false),
-            ("cache", "--cache-dir", true),
-            ("cache list", "--cache-dir", true),
-            ("cache list", "--redact", false),
-            ("baremetal node list", "--cache-dir", false),
-            ("baremetal node list", "--non-interactive", true),
-            ("completion", "--non-interactive", false),
-            ("completion", "--json", true),
-        ] {
-            let words = format!("monopile {command} --help");
-            let help = grammar::whole().try_get_matches_from(words.split(' ')).unwrap_err().to_string();
-            assert_eq!(help.contains(option), is_shown, "{words}: {option}");
-        }
-        let words = "monopile completion bash --sha2 -n --parallel 3 --identity key.txt";
-        let matches = grammar::whole().try_get_matches_from(words.split(' ')).unwrap();
-        assert_eq!(matches.get_one::<u16>("parallel"), Some(&3));
     }
 
     #[test]

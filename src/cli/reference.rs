@@ -1,5 +1,5 @@
-//! Exit codes of single commands, environment variables and files. The program uses them, and the man pages
-//! and `docs/reference.md` list them.
+//! Environment variables and files. The program uses them, and the man pages and `docs/reference.md` list
+//! them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,63 +8,6 @@ use super::env_file::FILE_NAME;
 use super::paths;
 use base::{Error, Result};
 use engine::state::COMPANION_FILES;
-
-/// Exit codes with their meanings.
-pub type ExitCodes = &'static [(&'static str, &'static str)];
-
-/// The exit codes with a special meaning, by command.
-const EXIT_CODES: [(&[&str], ExitCodes); 9] = [
-    (
-        &["create-env"],
-        &[
-            ("0", "the environment is as the manifest says"),
-            ("1", "CPI, VM or jobs failed, an untracked VM answers, or the outcome of a call is unknown"),
-            ("3", "an input is invalid, or credentials are missing"),
-            ("4", "another run holds the state"),
-            ("5", "the agent cannot be reached"),
-        ],
-    ),
-    (
-        &["plan"],
-        &[
-            ("0", "the plan is made"),
-            ("1", "create-env would fail: an untracked VM answers, for example"),
-            ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
-            ("7", "the plan is made and has changes (--detailed-exitcode)"),
-        ],
-    ),
-    (
-        &["status"],
-        &[
-            ("0", "no problem found"),
-            ("1", "the jobs do not run, or no VM is on record"),
-            ("3", "there is no state, or an input is invalid"),
-            ("5", "the agent does not answer, or the agent of another VM answers"),
-            (
-                "6",
-                "the VM or its disk does not exist, the disk is not mounted, or another disk is mounted that \
-                 is not on record",
-            ),
-        ],
-    ),
-    (&["cloud-check", "state verify"], &[("0", "no problem is left"), ("6", "problems are left")]),
-    (&["cpi list", "cpis"], &[("0", "all CPIs answer"), ("1", "a CPI does not answer")]),
-    (&["cpi info", "cpi call"], &[("0", "the call succeeded"), ("1", "the call failed")]),
-    (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
-    (&["vars check"], &[("0", "no problem found"), ("3", "problems found")]),
-    (
-        &["ssh", "scp"],
-        &[
-            ("255", "ssh failed"),
-            ("others", "the exit code of the command on the VM, of scp, or of monopile"),
-        ],
-    ),
-];
-
-/// Returns the exit codes that have a special meaning for this command.
-pub(super) fn exit_codes(command: &str) -> ExitCodes {
-    EXIT_CODES.iter().find(|(names, _)| names.contains(&command)).map_or(&[], |(_, codes)| codes)
-}
 
 /// An environment variable that the program reads, other than the variables of flags.
 #[derive(Debug)]
@@ -205,6 +148,12 @@ pub fn state_files() -> Vec<(String, &'static str)> {
     std::iter::once(state).chain(beside).collect()
 }
 
+/// Returns the name and the description of the default vars store.
+pub fn vars_store() -> (String, &'static str) {
+    let content = "The generated variables of NAME.yml, beside the state, unless --vars-store is given";
+    ("NAME-vars.yml".to_owned(), content)
+}
+
 /// Returns the name and the description of an env file.
 pub fn env_file() -> (String, &'static str) {
     (FILE_NAME.to_owned(), "Defaults for flags and variables, here or in a directory above")
@@ -224,18 +173,6 @@ pub fn directories() -> Vec<(String, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::exit_code;
-
-    #[test]
-    fn exit_codes_of_commands_exist_in_the_program() {
-        let known: Vec<&str> = exit_code::TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).collect();
-        for (commands, codes) in EXIT_CODES {
-            for (code, _) in codes {
-                let foreign = commands.contains(&"ssh");
-                assert!(foreign || known.contains(code), "{commands:?}: {code}");
-            }
-        }
-    }
 
     #[test]
     fn each_variable_is_listed_once() {

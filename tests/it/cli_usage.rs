@@ -142,7 +142,7 @@ fn commands_without_a_lock_do_not_offer_to_wait_for_it() {
     {
         let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = World::new().run(&words).success().stdout;
-        assert_eq!(help.contains("--wait-for-lock"), offers, "{command}");
+        assert_eq!(help.contains("--wait-for-lock <"), offers, "{command}");
     }
     let run = World::new().run(["status", "absent.yml", "--wait-for-lock", "1s"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use monopile::cli::{DURATIONS, HelpNotes, reference};
 
@@ -76,21 +76,17 @@ fn sections(command: &Command) -> Roff {
         arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION"))
     };
     let durations = (is_main || arguments(command).any(is_duration)).then(|| DURATIONS.to_owned());
-    let remarks = notes.and_then(|notes| notes.remarks.clone());
-    let remarks: Vec<String> = remarks.into_iter().chain(durations).collect();
+    let remarks = notes.into_iter().flat_map(|notes| [notes.without_effect.clone(), notes.remarks.clone()]);
+    let remarks: Vec<String> = remarks.flatten().chain(durations).collect();
     if !remarks.is_empty() {
         page.control("SH", ["NOTES"]);
         paragraphs(&mut page, &remarks.join("\n\n"));
     }
-    let examples = notes.map_or(&[][..], |notes| notes.examples);
+    let examples = notes.map(HelpNotes::examples).unwrap_or_default();
     if !examples.is_empty() {
         page.control("SH", ["EXAMPLES"]);
-    }
-    for (index, example) in examples.iter().enumerate() {
-        if index > 0 {
-            page.control("br", []);
-        }
-        page.text([bold(format!("monopile {example}"))]);
+        let lines = examples.iter().flat_map(|example| example.lines());
+        unfilled(&mut page, lines.map(bold));
     }
     if !is_main {
         page.control("SH", ["SEE ALSO"]);
@@ -112,15 +108,30 @@ fn section(page: &mut Roff, title: &str, rows: &[(String, String)]) {
     }
 }
 
+/// Adds lines that must not be joined or broken, such as commands.
+fn unfilled(page: &mut Roff, lines: impl Iterator<Item = Inline>) {
+    page.control("nf", []);
+    for line in lines {
+        page.text([line]);
+    }
+    page.control("fi", []);
+}
+
+/// Adds paragraphs. Indented lines stay lines of their own.
 fn paragraphs(page: &mut Roff, text: &str) {
-    for line in text.lines() {
-        match line.trim() {
-            "" => page.control("PP", []),
-            _ if line.starts_with("  ") => {
-                page.control("br", []).text([roman(line.trim_start_matches("  "))])
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.starts_with("  ") {
+            let mut block = vec![line];
+            while let Some(next) = lines.next_if(|next| next.starts_with("  ")) {
+                block.push(next);
             }
-            line => page.text([roman(line)]),
-        };
+            unfilled(page, block.into_iter().map(roman));
+        } else if line.is_empty() {
+            page.control("PP", []);
+        } else {
+            page.text([roman(line)]);
+        }
     }
 }
 
@@ -132,24 +143,11 @@ fn has(command: &Command, flag: &str) -> bool {
     arguments(command).any(|arg| arg.get_long() == Some(flag))
 }
 
-/// Returns the exit codes of a command: its own, and those of the program that apply to its arguments.
+/// Returns the exit codes of a command. For the main page, returns those of the program.
 fn exit_status(command: &Command, all: bool) -> Vec<(String, String)> {
-    let own = command.get::<HelpNotes>().map_or(&[][..], |notes| notes.exit_codes);
-    let applies = |code: &str| match code {
-        "4" | "130, 143" => has(command, "wait-for-lock"),
-        "5" => has(command, "insecure-agent"),
-        // These codes appear only for commands whose notes name them.
-        "6" | "7" => false,
-        _ => true,
-    };
-    let is_own = |code: &str| own.iter().any(|(known, _)| *known == code);
-    let general = base::exit_code::TABLE.into_iter().filter(|(code, _)| all || applies(code));
-    let mut codes: Vec<(&str, &str)> = general.filter(|(code, _)| !is_own(code)).collect();
-    codes.extend(own);
-    // Rows are sorted by their first number. Words come last.
-    let number = |code: &str| code.split(',').next().and_then(|code| code.parse().ok()).unwrap_or(u16::MAX);
-    codes.sort_by_key(|(code, _)| number(code));
-    codes.into_iter().map(|(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
+    let own = || command.get::<HelpNotes>().map(|notes| notes.exit_codes.clone()).unwrap_or_default();
+    let codes = if all { base::exit_code::TABLE.to_vec() } else { own() };
+    codes.iter().map(|(code, meaning)| ((*code).to_owned(), (*meaning).to_owned())).collect()
 }
 
 /// Returns the variables of the flags of a command. For the main page, returns all other variables too.
@@ -164,11 +162,12 @@ fn environment(command: &Command, all: bool) -> Vec<(String, String)> {
     of_flags.chain(others.filter(|_| all)).collect()
 }
 
-/// Returns the files of the environment and the env file, if a command uses them. For the main page, returns
-/// all files.
+/// Returns the files of the environment, if a command uses them. For the main page, returns all files.
 fn files(command: &Command, all: bool) -> Vec<(String, String)> {
     let state = reference::state_files().into_iter().filter(|_| all || has(command, "state"));
+    let vars_store = Some(reference::vars_store()).filter(|_| all || has(command, "vars-store"));
     let env_file = Some(reference::env_file()).filter(|_| all || has(command, "env-file"));
     let directories = reference::directories().into_iter().filter(|_| all);
-    state.chain(env_file).chain(directories).map(|(path, content)| (path, content.to_owned())).collect()
+    let files = state.chain(vars_store).chain(env_file).chain(directories);
+    files.map(|(path, content)| (path, content.to_owned())).collect()
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::updating;
-use monopile::cli::{DURATIONS, HelpNotes, reference};
+use monopile::cli::{CodeMeaning, DURATIONS, GROUPS, HelpNotes, reference};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -62,11 +62,7 @@ fn reference_is_up_to_date() {
     let commands = commands(&grammar);
     let mut text =
         String::from("# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n");
-    let links = commands.iter().map(|command| {
-        let name = name(command);
-        format!("[{}](#{})", name.trim_start_matches("monopile "), anchor(name))
-    });
-    writeln!(text, "{}", links.collect::<Vec<_>>().join(",\n")).unwrap();
+    index(&mut text, &commands);
     text.push_str(
         "\n## Global options\n\n`monopile --version`, or `-v` without a command, shows the version. ",
     );
@@ -92,6 +88,24 @@ fn reference_is_up_to_date() {
     assert!(kept == text, "docs/reference.md is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
 }
 
+/// Adds links to the parts of the page, and to the commands in the groups of `monopile --help`.
+fn index(text: &mut String, commands: &[&Command]) {
+    text.push_str("For all commands: ");
+    let parts = ["Global options", "Exit codes", "Environment variables", "Files"];
+    let links: Vec<String> = parts.iter().map(|part| format!("[{part}](#{})", anchor(part))).collect();
+    writeln!(text, "{}.\n\n| group | commands |\n|---|---|", links.join(", ")).unwrap();
+    for (group, names) in GROUPS {
+        let mut links = Vec::new();
+        for command in commands {
+            let path = name(command).trim_start_matches("monopile ");
+            if names.iter().any(|name| path.split(' ').next() == Some(*name)) {
+                links.push(format!("[`{path}`](#{})", anchor(name(command))));
+            }
+        }
+        writeln!(text, "| {group} | {} |", links.join(", ")).unwrap();
+    }
+}
+
 /// Adds the environment variables and files of the program.
 fn variables_and_files(text: &mut String, grammar: &Command) {
     let mut rows = BTreeMap::new();
@@ -102,7 +116,7 @@ fn variables_and_files(text: &mut String, grammar: &Command) {
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
     text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
     text.push_str("[its objects](shared-state.md#objects).\n\n| path | content |\n|---|---|\n");
-    let files = reference::state_files().into_iter().chain([reference::env_file()]);
+    let files = reference::state_files().into_iter().chain([reference::vars_store(), reference::env_file()]);
     for (path, content) in files.chain(reference::directories()) {
         writeln!(text, "| `{path}` | {content} |").unwrap();
     }
@@ -221,6 +235,9 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
 
 /// Adds remarks, exit codes and examples.
 fn after(text: &mut String, notes: &HelpNotes) {
+    if let Some(sentence) = &notes.without_effect {
+        writeln!(text, "\n{sentence}").unwrap();
+    }
     if let Some(remarks) = &notes.remarks {
         // Indented lines are code.
         let (remark, code) = remarks.split_once("\n\n  ").unwrap_or((remarks, ""));
@@ -229,14 +246,15 @@ fn after(text: &mut String, notes: &HelpNotes) {
             writeln!(text, "\n```text\n{}\n```", code.replace("\n  ", "\n")).unwrap();
         }
     }
-    if !notes.exit_codes.is_empty() {
-        text.push_str("\nExit codes:\n\n");
-        notes.exit_codes.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
-    }
-    if !notes.examples.is_empty() {
-        text.push_str("\n```text\n");
-        notes.examples.iter().for_each(|line| writeln!(text, "monopile {line}").unwrap());
-        text.push_str("```\n");
+    let (general, own): (Vec<CodeMeaning>, Vec<CodeMeaning>) =
+        notes.exit_codes.iter().partition(|code| base::exit_code::TABLE.contains(code));
+    text.push_str("\nExit codes:\n\n");
+    own.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
+    let general: Vec<&str> = general.iter().map(|(code, _)| *code).collect();
+    writeln!(text, "- {}: [as for all commands](#exit-codes)", general.join(", ")).unwrap();
+    let examples = notes.examples();
+    if !examples.is_empty() {
+        writeln!(text, "\n```text\n{}\n```", examples.join("\n")).unwrap();
     }
 }
 
