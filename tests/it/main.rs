@@ -57,6 +57,7 @@ mod pipelines;
 mod plan;
 mod prose;
 mod registry;
+mod releases;
 mod render;
 mod safety;
 mod secrets;

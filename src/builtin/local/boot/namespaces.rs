@@ -111,5 +111,10 @@ fn missing_user_namespaces(errno: Errno) -> String {
     } else {
         causes.join(", ")
     };
-    format!("this user cannot create user namespaces ({errno}): {why}; change that, or run monopile as root")
+    let remedy = if geteuid().is_root() {
+        "start the container with the right to create them, for example by `--privileged`"
+    } else {
+        "change that, or run monopile as root"
+    };
+    format!("this user cannot create user namespaces ({errno}): {why}; {remedy}")
 }
