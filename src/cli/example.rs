@@ -114,10 +114,10 @@ const EXAMPLES: [Example; 7] = [
     },
     Example {
         name: "pipelines",
-        description: "Pipelines for Concourse and GitHub Actions that keep the state safe",
+        description: "Pipelines for Concourse, GitHub Actions and GitLab that keep the state safe",
         uses: None,
         next: "read pipelines/concourse.yml",
-        files: files!("pipelines": "concourse.yml", "github-actions.yml"),
+        files: files!("pipelines": "concourse.yml", "github-actions.yml", "gitlab-ci.yml"),
     },
     Example {
         name: "cpi",

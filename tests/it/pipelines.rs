@@ -1,5 +1,6 @@
-//! Runs the commands of the pipelines in `examples/pipelines` on the hello environment instead of the
-//! director's. As in the CI system, each run has its own directory, which is deleted afterwards.
+//! Runs the commands of the pipelines in `examples/pipelines`, and the scripts of the GitHub Action and of
+//! the Concourse task in `packaging`, on the hello environment instead of the director's. As in the CI
+//! system, each run has its own directory, which is deleted afterwards.
 
 use crate::support::process::{WaitForEnd, lines, next, prepare};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
+use crate::support::http::{Server, answer};
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
 use crate::support::{MONOPILE, Run};
 
@@ -233,4 +235,233 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
                   state/state.json --vars-store state/creds.yml";
     ci.shell(delete, "build-4").success();
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
+    let pipeline = pipeline("gitlab-ci.yml");
+    let job = &pipeline["deploy"];
+    assert_eq!(job["resource_group"], "director");
+    assert_eq!(job["interruptible"], false);
+    let ci = Ci::new("main");
+    let begin = |directory: &str| {
+        let file = format!("{directory}/examples/director/.monopile.yml");
+        ci.hello.world.write(file, ci.hello.env_file("state.json", "creds.yml"));
+    };
+    // The runner gives the lines to a shell, which ends at the first failure.
+    let section = |name: &str, directory: &str, repository: &Path| {
+        let lines = job[name].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+        let mut command = ci.command("sh", directory);
+        command.arg("-ec").arg(lines.collect::<Vec<_>>().join("\n")).env("STATE_REPOSITORY", repository);
+        ci.hello.world.finish(command)
+    };
+    let run = |name: &str, directory: &str| section(name, directory, &ci.repository);
+
+    // The run is killed after the CPI has created the VM, before that is on record.
+    begin("build-1");
+    ci.hello.script(Script::at(3, Interruption::After));
+    assert_ne!(run("script", "build-1").code, 0);
+    ci.hello.script(Script::with_info(InfoAnswer::Local));
+    run("after_script", "build-1").success();
+    ci.remove("build-1");
+
+    begin("build-2");
+    run("script", "build-2").success();
+    let kept = ci.hello.world.path("build-2/state/state.json");
+    std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
+    assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
+    run("after_script", "build-2").success();
+    ci.remove("build-2");
+    let listed = ci.shell("git -C remote.git ls-tree --name-only main", ".").stdout;
+    assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
+
+    // A state that cannot be fetched is not replaced.
+    let head = ci.head("main");
+    begin("build-3");
+    let missing = ci.hello.world.path("missing.git");
+    assert_ne!(section("script", "build-3", &missing).code, 0);
+    section("after_script", "build-3", &missing).success();
+    assert_eq!(ci.head("main"), head);
+    ci.remove("build-3");
+
+    begin("build-4");
+    let delete = "git clone -q -b main ../remote.git state && monopile delete-env -n --env-file \
+                  examples/director/.monopile.yml --state state/state.json --vars-store state/creds.yml";
+    ci.shell(delete, "build-4").success();
+    assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
+}
+
+/// The GitHub Action of `packaging/github-action`.
+impl Ci {
+    /// Builds the command of one of its scripts, with the variables of a runner.
+    fn action(&self, script: &str, variables: &[(&str, &str)]) -> Command {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/github-action").join(script);
+        let mut command = self.command(path.to_str().unwrap(), "work");
+        let runner = self.hello.world.path("runner");
+        std::fs::create_dir_all(&runner).unwrap();
+        command.env("RUNNER_TEMP", &runner);
+        for name in ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH"] {
+            command.env(name, runner.join(name));
+        }
+        command.envs(variables.iter().copied());
+        command
+    }
+
+    fn acts(&self, script: &str, variables: &[(&str, &str)]) -> Run {
+        self.hello.world.finish(self.action(script, variables))
+    }
+}
+
+#[test]
+fn github_action_plans_and_deploys() {
+    let ci = Ci::new("state");
+    ci.hello.world.write("work/.monopile.yml", ci.hello.env_file("state.json", "creds.yml"));
+    let run = |command: &str, arguments: &str| {
+        let inputs = [("INPUT_COMMAND", command), ("INPUT_ENV_FILE", ".monopile.yml")];
+        ci.acts("run", &[&inputs[..], &[("INPUT_ARGUMENTS", arguments)]].concat())
+    };
+    let output = || ci.hello.world.read("runner/GITHUB_OUTPUT");
+    let plan = ci.hello.world.path("runner/monopile.plan");
+
+    let refused = run("plan", "").exits_with(3);
+    assert!(refused.stdout.contains("the plan was not saved"), "{refused:?}");
+    let interpolate = ["interpolate", "--env-file", "work/.monopile.yml"];
+    ci.hello.world.run(interpolate).success();
+    run("plan", "").success();
+    assert_eq!(output(), format!("changes=true\nplan={}\n", plan.display()));
+    let summary = ci.hello.world.read("runner/GITHUB_STEP_SUMMARY");
+    assert!(summary.starts_with("```\n") && summary.contains("Create the VM of 'hello/0'"), "{summary}");
+    assert_eq!(ci.hello.cloud().len(), 0, "a plan created something");
+
+    run("create-env", "").success();
+    std::fs::remove_file(ci.hello.world.path("runner/GITHUB_OUTPUT")).unwrap();
+    run("plan", "").success();
+    assert!(output().starts_with("changes=false\n"), "{}", output());
+    let wrong = run("plan", "--no-such-flag\n").exits_with(2);
+    assert!(wrong.stdout.contains("--no-such-flag"), "{wrong:?}");
+    run("delete-env", "").success();
+    run("status", "").exits_with(2);
+    run("install", "").success();
+    assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
+}
+
+/// Text that a shell would run.
+const HOSTILE: &str = "--var=a=$(touch pwned)\n--var=b=`touch pwned`; touch pwned\n\n--var=c=' \" * ~\n";
+
+#[test]
+fn inputs_reach_no_shell() {
+    let ci = Ci::new("state");
+    let bin = ci.hello.world.root().join("bin/monopile");
+    std::fs::remove_file(&bin).unwrap();
+    std::fs::write(&bin, "#!/bin/sh\nprintf '%s\\n' \"$@\" >arguments\n").unwrap();
+    ci.shell("chmod +x ../bin/monopile && mkdir -p work", ".").success();
+    let file = "$(touch pwned).yml";
+    let given = || {
+        assert!(!ci.hello.world.exists("work/pwned"));
+        ci.hello.world.read("work/arguments")
+    };
+    let lines = HOSTILE.replace("\n\n", "\n");
+
+    let inputs = [("INPUT_COMMAND", "create-env"), ("INPUT_ENV_FILE", file), ("INPUT_ARGUMENTS", HOSTILE)];
+    ci.acts("run", &inputs).success();
+    assert_eq!(given(), format!("create-env\n--env-file\n{file}\n--non-interactive\n{lines}"));
+    ci.acts("run", &[("INPUT_COMMAND", "plan; touch pwned"), ("INPUT_ENV_FILE", file)]).exits_with(2);
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/concourse/create-env.yml");
+    let task: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let run = |command: &str| {
+        let mut prepared = ci.command(task["run"]["path"].as_str().unwrap(), "work");
+        prepared.args(task["run"]["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()));
+        prepared.envs([("COMMAND", command), ("ENV_FILE", file), ("ARGUMENTS", HOSTILE)]);
+        ci.hello.world.finish(prepared)
+    };
+    run("create-env").success();
+    let files = "--cache-dir\ncache\n--state\nstate/state.json\n--vars-store\nstate/creds.yml\n";
+    let expected = format!("create-env\n--env-file\ncode/{file}\n--non-interactive\n{files}{lines}");
+    assert_eq!(given(), expected);
+    run("create-env; touch pwned").exits_with(2);
+    given();
+    // Every variable of the task is one that it uses.
+    let names: Vec<&String> = task["params"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["COMMAND", "ENV_FILE", "ARGUMENTS", "TMPDIR"]);
+
+    // An action passes its inputs as variables: no expression is part of a script.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/github-action/action.yml");
+    let action: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let scripts = action["runs"]["steps"].as_array().unwrap().iter().filter_map(|step| step["run"].as_str());
+    assert_eq!(scripts.filter(|script| !script.contains("${{")).count(), 3);
+}
+
+#[test]
+fn github_action_comments_on_the_pull_request() {
+    let ci = Ci::new("state");
+    ci.shell("mkdir -p work runner", ".").success();
+    ci.hello.world.write("runner/monopile-plan.txt", "1. Create the VM\n````\n");
+    ci.hello.world.write("runner/event.json", r#"{"pull_request": {"number": 7}}"#);
+    let event = ci.hello.world.path("runner/event.json").display().to_string();
+    let comment = |server: &Server| {
+        let api = format!("http://127.0.0.1:{}", server.port());
+        ci.acts(
+            "comment",
+            &[
+                ("INPUT_ENV_FILE", "a --> b.yml"),
+                ("INPUT_WORKING_DIRECTORY", "."),
+                ("GITHUB_TOKEN", "t0ken"),
+                ("GITHUB_API_URL", &api),
+                ("GITHUB_SERVER_URL", "https://git.test"),
+                ("GITHUB_REPOSITORY", "o/r"),
+                ("GITHUB_RUN_ID", "5"),
+                ("GITHUB_EVENT_PATH", &event),
+            ],
+        )
+    };
+
+    let server = Server::start(|_, _| answer("200 OK", &[], b"[]"));
+    comment(&server).success();
+    let requests = server.requests();
+    let lines: Vec<&str> = requests.iter().map(|request| request.line.as_str()).collect();
+    let list = "GET /repos/o/r/issues/7/comments?per_page=100&page=1 HTTP/1.1";
+    assert_eq!(lines, [list, "POST /repos/o/r/issues/7/comments HTTP/1.1"]);
+    assert!(requests.iter().all(|request| request.header("authorization") == Some("Bearer t0ken")));
+    let body: Value = serde_json::from_slice(&requests[1].body).unwrap();
+    let body = body["body"].as_str().unwrap().to_owned();
+    let marker = body.lines().next().unwrap().to_owned();
+    assert!(marker.ends_with("b.yml -->") && marker.matches("-->").count() == 1, "{marker}");
+    // The fence is longer than the one in the plan.
+    assert!(body.contains("\n`````text\n1. Create the VM\n````\n"), "{body}");
+    assert!(body.ends_with("[The run](https://git.test/o/r/actions/runs/5)"), "{body}");
+
+    // The next run updates its comment, and no other.
+    let comments = serde_json::json!([{"id": 3, "body": "Looks good"}, {"id": 4, "body": body}]).to_string();
+    let server = Server::start(move |_, _| answer("200 OK", &[], comments.as_bytes()));
+    comment(&server).success();
+    assert_eq!(server.requests()[1].line, "PATCH /repos/o/r/issues/comments/4 HTTP/1.1");
+
+    let server = Server::start(|_, _| answer("403 Forbidden", &[], br#"{"message": "no permission"}"#));
+    let refused = comment(&server);
+    assert_ne!(refused.code, 0);
+    assert!(format!("{refused:?}").contains("403"), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("t0ken"), "{refused:?}");
+
+    ci.hello.world.write("runner/event.json", "{}");
+    let push = comment(&server).exits_with(1);
+    assert!(push.stdout.contains("has no number of a pull request"), "{push:?}");
+}
+
+#[test]
+fn github_action_installs_the_named_release() {
+    let ci = Ci::new("state");
+    ci.shell("mkdir -p work && rm ../bin/monopile", ".").success();
+    let missing = ci.acts("install", &[]).exits_with(1);
+    assert!(missing.stdout.contains("name the address of its files by the input 'from'"), "{missing:?}");
+
+    // install.sh verifies; its own tests show that.
+    let server = Server::start(|_, _| answer("404 Not Found", &[], b""));
+    let host = format!("http://127.0.0.1:{}", server.port());
+    let tag = [("GITHUB_ACTION_REPOSITORY", "o/r"), ("GITHUB_ACTION_REF", "v1.2.3")];
+    let inputs = [&tag[..], &[("GITHUB_SERVER_URL", &*host), ("INPUT_KEY", "ssh-ed25519 AAAA")]].concat();
+    let run = ci.acts("install", &inputs).exits_with(1);
+    assert!(run.stderr.contains("does not exist (404)"), "{run:?}");
+    assert_eq!(server.requests()[0].path(), "/o/r/releases/download/v1.2.3/SHA256SUMS");
+    assert!(!ci.hello.world.exists("runner/GITHUB_PATH"));
 }
