@@ -1,8 +1,10 @@
 //! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes, ids and the order of
-//! steps differ from run to run. A picture is stale if anything else differs.
+//! steps differ from run to run. A picture is stale if anything else differs, or if it shows another VM than
+//! the other pictures: they tell the story of one environment, and are drawn together.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -154,6 +156,12 @@ fn masked(svg: &str) -> String {
     steps.join("✓")
 }
 
+/// Returns the CIDs of the VMs in a picture.
+fn vms(svg: &str) -> Vec<String> {
+    let cid = Regex::new("vm-[0-9a-f]{8}-[0-9a-f-]{27}").unwrap();
+    cid.find_iter(svg).map(|found| found.as_str().to_owned()).collect()
+}
+
 #[test]
 fn pictures_are_up_to_date() {
     let studio = PictureRecorder { world: World::new(), network: Network::new() };
@@ -176,20 +184,24 @@ fn pictures_are_up_to_date() {
     world.enter(&mut delete);
     assert!(delete.outcome().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
+    let path = |name: &str| directory().join(format!("{name}.svg"));
     let mut stale = Vec::new();
-    for (name, svg) in drawn {
+    for (name, svg) in &drawn {
         assert!(svg.len() > 1000, "{svg}");
-        let path = directory().join(format!("{name}.svg"));
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        if masked(&kept) == masked(&svg) {
-            continue;
+        let kept = std::fs::read_to_string(path(name)).unwrap_or_default();
+        if masked(&kept) != masked(svg) {
+            stale.push(format!("{name}:\n{}\n{}", masked(&kept), masked(svg)));
         }
-        if updating() {
-            std::fs::create_dir_all(directory()).unwrap();
-            std::fs::write(&path, &svg).unwrap();
-        } else {
-            stale.push(format!("{name}:\n{}\n{}", masked(&kept), masked(&svg)));
-        }
+    }
+    let kept = drawn.iter().filter_map(|(name, _)| std::fs::read_to_string(path(name)).ok());
+    let vms: BTreeSet<String> = kept.flat_map(|svg| vms(&svg)).collect();
+    if vms.len() != 1 {
+        stale.push(format!("the pictures show several VMs: {vms:?}"));
+    }
+    if updating() && !stale.is_empty() {
+        std::fs::create_dir_all(directory()).unwrap();
+        drawn.iter().for_each(|(name, svg)| std::fs::write(path(name), svg).unwrap());
+        return;
     }
     assert!(
         stale.is_empty(),
