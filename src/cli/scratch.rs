@@ -81,7 +81,7 @@ impl Drop for Scratch {
         }
         if self.stays {
             self.directory.disable_cleanup(true);
-        } else if let Err(error) = files::remove_tree(self.directory.path()) {
+        } else if let Err(error) = remove(self.directory.path()) {
             // Packaging scripts may leave files that this user cannot remove.
             tracing::warn!(path = %self.directory.path().display(), %error, "removing the scratch directory \
                 failed");
@@ -96,12 +96,21 @@ fn sweep(base: &Path) {
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \
                 killed");
-            if let Err(error) = files::remove_tree(&entry.path()) {
+            if let Err(error) = remove(&entry.path()) {
                 tracing::warn!(path = %entry.path().display(), %error, "removing the scratch directory \
                     failed");
             }
         }
     }
+}
+
+/// Removes a scratch directory, its lock last. If the run is killed meanwhile, a later run removes the rest.
+fn remove(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)?.flatten().filter(|entry| entry.file_name() != LOCK) {
+        // What cannot be removed alone is reported below.
+        let _ = files::remove_tree(&entry.path());
+    }
+    files::remove_tree(directory)
 }
 
 fn is_abandoned(directory: &Path) -> bool {
