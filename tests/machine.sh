@@ -148,6 +148,19 @@ start_machine() {
     first=${first% }
 }
 
+# Sets $toolchain to the directory of this machine's Rust toolchain.
+find_toolchain() {
+    toolchain=$(rustc --print sysroot) || unable "no Rust toolchain: 'rustc' does not run"
+    [[ $toolchain != /usr && -x $toolchain/bin/cargo ]] ||
+        unable "the Rust toolchain '$toolchain' is not in a directory of its own"
+}
+
+# Starts the machine with the toolchain, and with other directories of this machine.
+start_toolchain() {
+    start_machine "$toolchain" "$@"
+    environment+=("PATH=$toolchain/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
 stop_machine() {
     [[ -n $machine ]] || return 0
     kill -KILL "$first" 2>/dev/null || kill -KILL "$machine" 2>/dev/null || true
