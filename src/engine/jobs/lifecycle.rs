@@ -183,13 +183,14 @@ impl Jobs<'_> {
                 stage.log_line(line.clone());
                 shown = line;
             }
+            let waited = started.elapsed();
+            if waited >= watch.end {
+                return Err(self.never_ran(job_state, &seen, watch.end));
+            }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
-            if !failing.is_empty() && !has_warned && started.elapsed() >= patience {
+            if !failing.is_empty() && !has_warned && waited >= patience {
                 has_warned = true;
                 stage.reporter().warn(self.keeps_failing(&failing, &seen, watch.end));
-            }
-            if started.elapsed() >= watch.end {
-                return Err(self.never_ran(job_state, &seen, watch.end));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);

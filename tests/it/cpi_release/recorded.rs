@@ -186,7 +186,7 @@ fn conversation_with_jobs_that_never_run() {
     stage
         .env
         .hello
-        .ops("update.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-1500}}\n");
+        .ops("update.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-4000}}\n");
     stage.env.hello.world.write(
         "hello/release/jobs/hello/templates/ctl.erb",
         "#!/bin/bash\necho the key does not open >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
