@@ -30,7 +30,26 @@ impl LedgerKind {
             // `update_disk` may replace the disk.
             Method::CreateDisk | Method::UpdateDisk => Some(LedgerKind::Disk),
             Method::SnapshotDisk => Some(LedgerKind::Snapshot),
-            _ => None,
+            Method::Info
+            | Method::DeleteStemcell
+            | Method::DeleteVm
+            | Method::HasVm
+            | Method::RebootVm
+            | Method::SetVmMetadata
+            | Method::CalculateVmCloudProperties
+            | Method::DeleteDisk
+            | Method::ResizeDisk
+            | Method::HasDisk
+            | Method::AttachDisk
+            | Method::DetachDisk
+            | Method::SetDiskMetadata
+            | Method::GetDisks
+            | Method::DeleteSnapshot
+            | Method::CreateNetwork
+            | Method::DeleteNetwork
+            | Method::ConfigureNetworks
+            | Method::CurrentVmId
+            | Method::Ping => None,
         }
     }
 

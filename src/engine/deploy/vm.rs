@@ -115,6 +115,7 @@ pub(super) fn create(
         ssh_host_key: None,
         property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared.vm_properties)),
         ready: false,
+        unknown: Map::new(),
     };
     // The CPI does not know disks of other CPIs.
     let near = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);

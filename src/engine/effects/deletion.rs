@@ -4,7 +4,7 @@
 //! is one of these: the CPI deleted it, `has_vm` or `has_disk` denies that it exists, or, if the CPI has no
 //! such method, a "not found" in an earlier run and its own error type for that in this run.
 //!
-//! No proof is a denial by a CPI whose properties have changed since: it probably looks in another account or
+//! A denial by a CPI whose properties have changed since is no proof: it probably looks in another account or
 //! region, where `delete_disk` of an unknown disk may succeed. For stemcells and snapshots, which no CPI can
 //! be asked about, a "not found" of such a CPI keeps the record, and its success comes with a warning.
 //!
@@ -13,7 +13,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::contradiction::probable_cause;
 use super::effect::Effect;
@@ -225,13 +225,13 @@ impl Deletion<'_> {
     }
 
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let said = executor.run_context().redactor.clean_and_redact(&error.to_string());
+        let message = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
             None => base::encoding::now(),
         };
-        let resource = self.resource.clone();
-        executor.commit(Change::DeletionFailed(Undeleted { resource, message: said, since, not_found }))
+        let (resource, unknown) = (self.resource.clone(), Map::new());
+        executor.commit(Change::DeletionFailed(Undeleted { resource, message, since, not_found, unknown }))
     }
 }
 

@@ -127,19 +127,29 @@ impl Effect {
     }
 
     /// Returns true for a call that creates something, which would be untracked if the answer were lost.
-    /// Other effects are about recorded resources and can be repeated. `update_disk` may replace the disk.
+    /// Other effects are about recorded resources and can be repeated.
     pub(crate) fn creates(&self) -> bool {
-        matches!(
-            self,
-            Effect::CreateStemcell { .. }
-                | Effect::CreateVm { .. }
-                | Effect::CreateDisk { .. }
-                | Effect::UpdateDisk { .. }
-                | Effect::SnapshotDisk { .. }
-        )
+        self.created_kind().is_some()
     }
 
-    /// Describes what an unanswered call may have created.
+    /// Returns the kind of resource that a creating call creates. `update_disk` may replace the disk.
+    fn created_kind(&self) -> Option<ResourceKind> {
+        match self {
+            Effect::CreateStemcell { .. } => Some(ResourceKind::Stemcell),
+            Effect::CreateVm { .. } => Some(ResourceKind::Vm),
+            Effect::CreateDisk { .. } | Effect::UpdateDisk { .. } => Some(ResourceKind::Disk),
+            Effect::SnapshotDisk { .. } => Some(ResourceKind::Snapshot),
+            Effect::AttachDisk { .. }
+            | Effect::DetachDisk { .. }
+            | Effect::ResizeDisk { .. }
+            | Effect::DeleteVm(_)
+            | Effect::DeleteDisk(_)
+            | Effect::DeleteSnapshot(_)
+            | Effect::DeleteStemcell(_) => None,
+        }
+    }
+
+    /// Describes what an unanswered call may have created, changed or deleted.
     fn description(&self) -> String {
         match self {
             Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
@@ -149,7 +159,13 @@ impl Effect {
                 format!("a disk of {size} MiB that replaces disk '{}'", disk.cid)
             }
             Effect::SnapshotDisk { record } => format!("a snapshot of disk '{}'", record.disk),
-            other => format!("the resource of `{}`", other.method()),
+            Effect::AttachDisk { .. }
+            | Effect::DetachDisk { .. }
+            | Effect::ResizeDisk { .. }
+            | Effect::DeleteVm(_)
+            | Effect::DeleteDisk(_)
+            | Effect::DeleteSnapshot(_)
+            | Effect::DeleteStemcell(_) => format!("the resource of `{}`", self.method()),
         }
     }
 
@@ -164,7 +180,10 @@ impl Effect {
             | Effect::DeleteDisk(disk) => format!("disk {disk}"),
             Effect::DeleteSnapshot(snapshot) => format!("snapshot {snapshot}"),
             Effect::DeleteStemcell(stemcell) => format!("stemcell {stemcell}"),
-            creating => creating.how_to_find(),
+            Effect::CreateStemcell { .. }
+            | Effect::CreateVm { .. }
+            | Effect::CreateDisk { .. }
+            | Effect::SnapshotDisk { .. } => self.how_to_find(),
         }
     }
 
@@ -178,12 +197,10 @@ impl Effect {
     /// nothing.
     pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
-        let (kind, agent_id) = match self {
-            Effect::CreateVm { record } => (ResourceKind::Vm, Some(record.agent_id.clone())),
-            Effect::CreateDisk { .. } | Effect::UpdateDisk { .. } => (ResourceKind::Disk, None),
-            Effect::CreateStemcell { .. } => (ResourceKind::Stemcell, None),
-            Effect::SnapshotDisk { .. } => (ResourceKind::Snapshot, None),
-            _ => return None,
+        let kind = self.created_kind()?;
+        let agent_id = match self {
+            Effect::CreateVm { record } => Some(record.agent_id.clone()),
+            _ => None,
         };
         Some(Suspect {
             kind,
@@ -193,6 +210,7 @@ impl Effect {
             description: self.description(),
             cpi_message: hide(message),
             failed_at: base::encoding::now(),
+            unknown: Map::new(),
         })
     }
 
@@ -247,7 +265,14 @@ impl Effect {
             Effect::DeleteDisk(handle) => vec![Change::DiskDeleted(handle.clone())],
             Effect::DeleteStemcell(handle) => vec![Change::StemcellDeleted(handle.clone())],
             Effect::DeleteSnapshot(handle) => vec![Change::SnapshotDeleted(handle.clone())],
-            _ => Vec::new(),
+            Effect::CreateStemcell { .. }
+            | Effect::CreateVm { .. }
+            | Effect::CreateDisk { .. }
+            | Effect::AttachDisk { .. }
+            | Effect::DetachDisk { .. }
+            | Effect::ResizeDisk { .. }
+            | Effect::UpdateDisk { .. }
+            | Effect::SnapshotDisk { .. } => Vec::new(),
         }
     }
 }

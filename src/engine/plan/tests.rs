@@ -81,6 +81,7 @@ fn deployed() -> State {
         instance: "bosh/0".into(),
         property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
         ready: true,
+        unknown: Map::new(),
     };
     let release = ReleaseRecord {
         id: "r".into(),
@@ -340,6 +341,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         message: "not found".into(),
         since: String::new(),
         not_found: true,
+        unknown: Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
     let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
@@ -357,6 +359,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         ssh_host_key: None,
         property_digests: None,
         ready: false,
+        unknown: Map::new(),
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let manifest_sha = SHA.to_owned();
@@ -388,6 +391,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             ssh_host_key: None,
             property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
             ready: false,
+            unknown: Map::new(),
         }))
     };
     for change in [

@@ -18,7 +18,7 @@ use manifest::{Deployment, Inputs};
 /// The request of `state import`.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--vm`: the VM's CID.
     pub vm: Option<VmCid>,
@@ -123,6 +123,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
                 ssh_host_key: None,
                 property_digests: None,
                 ready: false,
+                unknown: Map::new(),
             })
         });
         apply(&mut state, Change::VmAdopted { handle, vm })?;

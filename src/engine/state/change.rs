@@ -330,6 +330,7 @@ impl State {
                         message: reason,
                         since: began_at,
                         not_found: false,
+                        unknown: Map::new(),
                     });
                 }
             }
@@ -345,8 +346,9 @@ impl State {
                     }
                     self.forget_vm();
                 }
+                let unknown = self.undeleted(resource).map(|mark| mark.unknown.clone()).unwrap_or_default();
                 self.unmark(resource);
-                self.monopile.undeleted.push(undeleted);
+                self.monopile.undeleted.push(Undeleted { unknown, ..undeleted });
             }
             Change::CreationFailed(suspect) => {
                 if !self.monopile.suspects.iter().any(|known| known.request_id == suspect.request_id) {
@@ -442,6 +444,7 @@ impl Change {
 }
 
 impl State {
+    /// Forgets what was deployed, so that the next create-env deploys.
     fn clear_deployment(&mut self) {
         self.current_manifest_sha.clear();
         self.current_release_ids.clear();
@@ -501,6 +504,7 @@ impl State {
         Ok(renamed)
     }
 
+    /// Gives the resources of a CPI to the CPI with the new name. Fails if two would have the same handle.
     fn rename_cpi(&mut self, from: Option<&str>, to: &str) -> Result<(), Rejected> {
         for resource in self.resources().filter(|resource| resource.cpi() == from) {
             let same = resource.at_cpi(Some(to));

@@ -14,6 +14,7 @@ fn vm(cid: &str) -> Change {
         ssh_host_key: None,
         property_digests: None,
         ready: false,
+        unknown: serde_json::Map::new(),
     }))
 }
 
@@ -60,6 +61,7 @@ fn suspects_stay_until_they_are_forgotten() {
         description: "a VM".into(),
         cpi_message: "no".into(),
         failed_at: "2026-01-01T00:00:00Z".into(),
+        unknown: serde_json::Map::new(),
     });
     state.apply(failed.clone()).unwrap();
     state.apply(failed).unwrap();
@@ -119,8 +121,13 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
 }
 
 fn undeleted(resource: Resource, not_found: bool) -> Change {
-    let (said, since) = ("no".to_owned(), "2026-01-01T00:00:00Z".to_owned());
-    Change::DeletionFailed(Undeleted { resource, message: said, since, not_found })
+    Change::DeletionFailed(Undeleted {
+        resource,
+        message: "no".to_owned(),
+        since: "2026-01-01T00:00:00Z".to_owned(),
+        not_found,
+        unknown: serde_json::Map::new(),
+    })
 }
 
 fn recorded(state: &State) -> Option<&str> {
@@ -297,6 +304,7 @@ fn same_cid_of_two_cpis_is_two_resources() {
         message: String::new(),
         since: String::new(),
         not_found: true,
+        unknown: serde_json::Map::new(),
     };
     state.apply(Change::DeletionFailed(mark)).unwrap();
     assert!(state.undeleted(&Resource::Disk(handle("same"))).is_none());
@@ -418,7 +426,10 @@ fn old_states_are_rewritten_byte_for_byte() {
                 },
                 "a": {}
             },
-            "instance": "bosh/0"
+            "instance": "bosh/0",
+            "later": {
+                "cid": "x"
+            }
         },
         "bare_vm": {
             "cid": "vm-9",
@@ -445,7 +456,10 @@ fn old_states_are_rewritten_byte_for_byte() {
                 "cpi": "a",
                 "said": "no",
                 "since": "2026-01-01T00:00:00Z",
-                "not_found": false
+                "not_found": false,
+                "later": [
+                    1
+                ]
             }
         ],
         "suspects": [
@@ -455,7 +469,8 @@ fn old_states_are_rewritten_byte_for_byte() {
                 "agent_id": "other",
                 "looks_like": "a VM",
                 "said": "no",
-                "since": "2026-01-01T00:00:00Z"
+                "since": "2026-01-01T00:00:00Z",
+                "later": true
             }
         ]
     },
@@ -464,6 +479,18 @@ fn old_states_are_rewritten_byte_for_byte() {
 "#;
     let state = State::parse(text.as_bytes()).unwrap();
     assert_eq!(String::from_utf8(state.to_bytes().unwrap()).unwrap(), text);
+
+    // A change of one record leaves the keys of the others, and a second failure those of the same resource.
+    let mut changed = state.clone();
+    let disk = Resource::Disk(Handle::new("disk-8".parse().unwrap(), Some("a")));
+    changed.apply(undeleted(disk.clone(), true)).unwrap();
+    changed.apply(Change::VmReady).unwrap();
+    changed.apply(Change::Forgotten(Resource::Disk(handle("disk-7")))).unwrap();
+    let changed = State::parse(&changed.to_bytes().unwrap()).unwrap();
+    assert_eq!(changed.undeleted(&disk).unwrap().unknown["later"], serde_json::json!([1]));
+    assert_eq!(changed.vm().unwrap().unknown["later"]["cid"], "x");
+    assert_eq!(changed.monopile.suspects[0].unknown["later"], true);
+
     let none = State { director_id: "d".into(), ..State::default() };
     let written = String::from_utf8(none.to_bytes().unwrap()).unwrap();
     assert!(written.contains("\"current_vm_cid\": \"\","), "{written}");

@@ -228,7 +228,7 @@ pub struct MonopileSection {
     /// Optional methods that a CPI reported as not implemented.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent_methods: Vec<AbsentMethod>,
-    /// The places of the resources, one per CPI.
+    /// The locations of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "places")]
     pub locations: Vec<CpiLocation>,
@@ -299,6 +299,9 @@ pub struct Undeleted {
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
     pub not_found: bool,
+    /// Keys of newer versions, kept as they are.
+    #[serde(flatten, deserialize_with = "keys_beside_resource")]
+    pub unknown: Map<String, Value>,
 }
 
 /// A resource that a creating call may have created before the CPI answered with an error. Its CID is
@@ -325,6 +328,9 @@ pub struct Suspect {
     /// The time of the call, RFC 3339 UTC.
     #[serde(rename = "since")]
     pub failed_at: String,
+    /// Keys of newer versions, kept as they are.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 /// An optional method that a CPI reported as not implemented.
@@ -371,6 +377,9 @@ pub struct VmRecord<C = VmCid> {
     /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
+    /// Keys of newer versions, kept as they are.
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
 }
 
 impl DiskRecord<Unnamed> {
@@ -450,9 +459,21 @@ impl VmRecord<Unnamed> {
             ssh_host_key,
             property_digests,
             ready,
-            ..
+            unknown,
+            networks: _,
         } = self;
-        VmRecord { cid, agent_id, contract, networks, cpi, instance, ssh_host_key, property_digests, ready }
+        VmRecord {
+            cid,
+            agent_id,
+            contract,
+            networks,
+            cpi,
+            instance,
+            ssh_host_key,
+            property_digests,
+            ready,
+            unknown,
+        }
     }
 }
 
@@ -633,7 +654,7 @@ impl State {
         self.monopile.agent_task.as_ref().filter(|task| Some(&task.vm) == self.vm_cid())
     }
 
-    /// Returns the place of the resources of a CPI, if it is on record.
+    /// Returns the location of the resources of a CPI, if it is on record.
     pub fn location(&self, cpi: Option<&str>) -> Option<&CpiLocation> {
         self.monopile.locations.iter().find(|location| location.cpi.as_deref() == cpi)
     }
@@ -783,6 +804,17 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads the keys of a failed deletion that belong neither to it nor to its resource. A flattened enum leaves
+/// its keys in the map.
+fn keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    let mut keys = Map::deserialize(deserializer)?;
+    keys.retain(|key, _| !["what", "cid", "cpi"].contains(&key.as_str()));
+    Ok(keys)
 }
 
 /// Describes the first error in a state file, without the words of the JSON library.

@@ -394,6 +394,7 @@ mod tests {
             ssh_host_key: None,
             property_digests: None,
             ready: false,
+            unknown: serde_json::Map::new(),
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
         store.journal().call(&intent.request_id).settle().unwrap();

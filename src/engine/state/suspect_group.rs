@@ -99,6 +99,7 @@ mod tests {
             description: description.to_owned(),
             cpi_message: "no quota".to_owned(),
             failed_at: format!("at {id}"),
+            unknown: serde_json::Map::new(),
         }
     }
 
