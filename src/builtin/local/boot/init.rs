@@ -39,6 +39,7 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 /// The time that the VM's processes have to end at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Builds the VM's file system, starts the agent, and supervises it until the VM is shut down.
 pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
     let (settings, path) =
@@ -188,12 +189,12 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             }
             agent = None;
             let uptime = started.elapsed();
-            pause = if uptime >= STABLE_PERIOD {
-                FIRST_RESTART_PAUSE
+            let wait = if uptime >= STABLE_PERIOD {
+                pause = FIRST_RESTART_PAUSE;
+                Duration::ZERO
             } else {
-                (pause * 2).min(MAX_RESTART_PAUSE)
+                next_restart_pause(&mut pause)
             };
-            let wait = if uptime >= STABLE_PERIOD { Duration::ZERO } else { pause };
             log(format_args!(
                 "the agent ended after {} ms, restarting it in {} ms",
                 uptime.as_millis(),
@@ -210,12 +211,17 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
                 Ok(pid) => (agent, due) = (Some(pid), None),
                 Err(error) => {
                     log(format_args!("starting the agent failed: {error}"));
-                    pause = (pause * 2).min(MAX_RESTART_PAUSE);
-                    due = Some(Instant::now() + pause);
+                    due = Some(Instant::now() + next_restart_pause(&mut pause));
                 }
             }
         }
     }
+}
+
+/// Returns the pause before this restart, and doubles the one before the next.
+fn next_restart_pause(pause: &mut Duration) -> Duration {
+    let doubled = (*pause * 2).min(MAX_RESTART_PAUSE);
+    std::mem::replace(pause, doubled)
 }
 
 /// Ends the agent first, so that it restarts no jobs, and then all other processes. The kernel kills the
@@ -274,4 +280,17 @@ fn reap() -> io::Result<Reaped> {
 fn log(line: std::fmt::Arguments) {
     // A full disk must not end the VM.
     let _ = writeln!(io::stderr(), "init: {line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restart_pauses_double_up_to_the_limit() {
+        let mut pause = FIRST_RESTART_PAUSE;
+        let pauses: Vec<Duration> = (0..8).map(|_| next_restart_pause(&mut pause)).collect();
+        assert_eq!(pauses[..3], [100, 200, 400].map(Duration::from_millis));
+        assert_eq!(pauses[6..], [MAX_RESTART_PAUSE; 2]);
+    }
 }
