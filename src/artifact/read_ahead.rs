@@ -49,6 +49,7 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
     }
 }
 
+/// Reads and hashes the input until its end, and sends it in buffers.
 fn read_on(
     input: &mut impl Read,
     hasher: &mut Hasher,

@@ -165,7 +165,7 @@ impl Client {
         if answer.status != 401 {
             return Ok(answer);
         }
-        // The token has expired. The server checks it before anything else, so the request is safe to repeat.
+        // The server checks the token before anything else, so the request is safe to repeat.
         let token = keystone::request_token(&self.http, keystone, Some(&self.base))?;
         *self.token.lock() = Some(token.text);
         self.send_once(method, path, body)

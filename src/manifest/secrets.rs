@@ -1,5 +1,5 @@
-//! Decides which values of a manifest are secret, and adds them to the redactor. Only
-//! [`Secret::new`](base::secret::Secret::new) and downloads add theirs as well.
+//! Decides which values of a manifest are secret, and adds them to the redactor. The only other places that
+//! add secrets are [`Secret::new`](base::secret::Secret::new) and downloads.
 //!
 //! Always secret are:
 //! - values under keys and of variables that are named like secrets ([`NameClass`]), except paths of keys,
@@ -15,8 +15,9 @@
 //!   named like a secret;
 //! - is the path of a key.
 //!
-//! Other numbers are not secret, and booleans never are. Addresses, ranges and ports are secret only if the
-//! operator declares them secret, because errors would be useless without them.
+//! A number is secret only if it is named like a secret or declared secret; a boolean never is. Addresses,
+//! ranges and ports are secret only if the operator declares them secret, because errors would be useless
+//! without them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -196,8 +196,10 @@ impl<'a> Decoder<'a> {
     /// up to [`MAX_ALIAS_BYTES`]. Up to 400,000 nodes, 99 percent may come from aliases; the limit falls to
     /// 10 percent at 4,000,000.
     fn count(&mut self, id: NodeId) -> Result<(), Error> {
-        const LOW: f64 = 400_000.0;
-        const HIGH: f64 = 4_000_000.0;
+        /// The number of nodes above which the limit falls.
+        const STRICTER_FROM_NODES: f64 = 400_000.0;
+        /// The number of nodes from which the limit is lowest.
+        const STRICTEST_FROM_NODES: f64 = 4_000_000.0;
         self.decoded += 1;
         if self.alias_depth == 0 {
             return Ok(());
@@ -208,7 +210,8 @@ impl<'a> Decoder<'a> {
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
         let (decoded, from_aliases) = (self.decoded as f64, self.from_aliases as f64);
-        let allowed = 0.99 - 0.89 * ((decoded.clamp(LOW, HIGH) - LOW) / (HIGH - LOW));
+        let excess = decoded.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
+        let allowed = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
         let is_small = self.decoded <= FREE_NODES || self.from_aliases <= FREE_ALIAS_NODES;
         let too_many = !is_small && from_aliases / decoded > allowed;
         if too_many || self.alias_bytes > MAX_ALIAS_BYTES {

@@ -230,7 +230,6 @@ fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
 
 /// Indents a line of a quoted scalar, whose leading spaces do not count, deeper than every open block.
 /// Returns the text and the added columns; `None` if it is deep enough.
-///
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
     let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
     let start = before.rfind(['\n', '\r']).map_or(0, |at| at + 1);

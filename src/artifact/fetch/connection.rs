@@ -341,7 +341,7 @@ impl ProxyRequestWriter {
 
 impl fmt::Debug for ProxyConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BufferedConnection")
+        f.write_str("ProxyConnection")
     }
 }
 

@@ -108,7 +108,7 @@ impl<'t> DecodedView<'t> {
         Some(DecodedView { bytes: Cow::Owned(bytes), origin: Origin::Spans(spans) })
     }
 
-    /// Calls `found` with every text of at least `shortest` bytes in base64.
+    /// Decodes base64, and calls `found` with each decoded text of at least `shortest` bytes.
     pub(super) fn texts(&self, shortest: usize, mut found: impl FnMut(&DecodedView<'_>)) {
         let mut at = 0;
         while at < self.bytes.len() {
@@ -171,7 +171,7 @@ impl<'t> DecodedView<'t> {
         self.run(start..end)
     }
 
-    /// Returns the end of the run at a position, and the number of its characters.
+    /// Returns the end of the run that begins at `start`, and its number of base64 characters.
     fn run_from(&self, start: usize) -> (usize, usize) {
         let (mut at, mut count) = (start, 0);
         while let Some(byte) = self.bytes.get(at) {
@@ -294,7 +294,7 @@ pub(super) fn is_escape(byte: u8) -> bool {
     matches!(byte, b'\\' | b'%' | b'&')
 }
 
-/// The meaning of an escape.
+/// The text that an escape stands for.
 enum Piece {
     Nothing,
     Byte(u8),
@@ -321,6 +321,7 @@ fn backslash(text: &[u8]) -> (usize, Piece) {
         [b'n', ..] => letter('\n'),
         [b't', ..] => letter('\t'),
         [b'r', ..] => letter('\r'),
+        // `compact` drops every control character, so one stands for all.
         [b'b' | b'f' | b'v' | b'a' | b'e' | b'E', ..] => letter('\x1b'),
         [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
             let octal = after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
@@ -348,7 +349,7 @@ fn numbered(text: &[u8]) -> Option<(usize, char)> {
             if !(0xd800..0xdc00).contains(&unit) {
                 return Some((5, char::from_u32(unit)?));
             }
-            // The second half of a pair is an escape of its own.
+            // The low surrogate is an escape of its own.
             let rest = text.get(5..)?;
             let run = rest.iter().take_while(|byte| **byte == b'\\').count();
             let low = rest.get(run..)?.strip_prefix(b"u").and_then(|rest| hex(rest.get(..4)?))?;

@@ -26,8 +26,11 @@ pub(super) struct IronicCall<'a, 'l> {
     pub config: CallConfig,
     /// True if contract v2 applies, see [`Request::parts`].
     pub v2: bool,
+    /// The time that the deployment of a node may take.
     pub deploy_timeout: Duration,
+    /// The time that a node may take to power on or off.
     pub power_timeout: Duration,
+    /// The time during which the call waits for an Ironic that is not reachable.
     pub outage_retry_period: Duration,
     log: &'a mut Log<'l>,
 }

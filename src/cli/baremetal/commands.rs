@@ -13,14 +13,18 @@ use base::Result;
 pub(in crate::cli) struct Row {
     /// The words of the command after `baremetal`.
     pub path: &'static str,
+    /// The summary in the help.
     about: &'static str,
     /// More paragraphs of the help, or an empty text.
     more: &'static str,
     examples: &'static [&'static str],
+    /// The kind of resource.
     pub(super) of: &'static Resource,
+    /// The arguments, in the order of the help.
     pub(super) args: &'static [Part],
     /// The target of a change of the provision state, and the state that it ends in.
     pub(super) transition: Option<(&'static str, &'static str)>,
+    /// The function that makes the requests and returns the output.
     pub(super) run: fn(&Call) -> Result<CommandResult>,
 }
 

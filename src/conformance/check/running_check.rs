@@ -50,6 +50,7 @@ pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
 pub(super) enum Response {
     /// A result of any shape.
     Result(Value),
+    /// The error that the CPI answered with.
     Refused(CpiErrorAnswer),
     /// No usable answer. The problems of the check describe the reason.
     Unusable,
@@ -140,7 +141,7 @@ impl RunningCheck<'_, '_> {
         Ok(Response::Unusable)
     }
 
-    /// Builds the request of a call, and records a creating call in the leftover log.
+    /// Builds the request of a call, and records a creating call in the ledger.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.cpi.request(method.name(), arguments, self.run.versions);
         if LedgerKind::made_by(method).is_some() {

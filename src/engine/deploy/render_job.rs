@@ -26,7 +26,7 @@ pub struct JobFile {
 /// The request of `render`.
 #[derive(Debug, Clone)]
 pub struct RenderJobRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// The name of a job of the instance group or of the CPI.
     pub job: String,

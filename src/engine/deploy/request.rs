@@ -36,7 +36,7 @@ pub(super) const OLD_AGENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The request of `create-env`.
 #[derive(Debug, Clone)]
 pub struct CreateEnvRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--recreate`: replace the VM even if nothing changed.
     pub recreate: bool,
@@ -65,7 +65,7 @@ pub struct CreateEnvRequest {
 /// The request of `delete-env`.
 #[derive(Debug, Clone)]
 pub struct DeleteEnvRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// True if resources may be deleted. False if the operator was not asked, because the state recorded no
     /// resources or could not be read.
@@ -87,7 +87,7 @@ pub struct DeleteEnvRequest {
 /// The request of `stop-env`, `start-env` and `restart`, which act on the jobs of a running VM.
 #[derive(Debug, Clone)]
 pub struct JobsRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,

@@ -210,7 +210,7 @@ impl<'a> DeployRun<'a> {
         Ok(())
     }
 
-    /// Deploys the jobs to a new VM and records the manifest as deployed. The remaining steps only clean up.
+    /// Deploys the jobs to a new VM and records the manifest as deployed.
     fn deploy_jobs(&mut self, executor: &mut Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
         let networks = self.instance(agent).resolve_networks(executor.state())?;
         let rendered = self.take_rendered(executor.state(), &networks, stage)?;
@@ -255,6 +255,7 @@ impl<'a> DeployRun<'a> {
         }
     }
 
+    /// Returns the templates rendered earlier, or renders them now.
     fn take_rendered(
         &mut self,
         state: &State,

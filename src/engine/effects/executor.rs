@@ -261,6 +261,7 @@ fn announce_and_make(
                 }
             }
         }
+        // `PREPARATIONS` always contains `PrepareAnswer`; this satisfies the compiler.
         let answer_file = answer_file.unwrap_or_else(|| open.create_answer_file());
         let mut result =
             run_announced_call(connection, &request, &open, answer_file, stage).and_then(|answer| {
@@ -281,8 +282,8 @@ fn announce_and_make(
     }
 }
 
-/// Returns the change that records the place of a created resource, if it is not on record yet. Only a VM or
-/// the first resource of a CPI decides; other resources may be in an earlier place.
+/// Returns the change that records the location of a created resource, if it is not on record yet. Only a VM
+/// or the first resource of a CPI decides; other resources may be in an earlier location.
 fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_>) -> Result<Option<Change>> {
     let cpi = effect.cpi();
     let is_first = || !state.resources().any(|resource| resource.cpi() == cpi);
@@ -295,8 +296,8 @@ fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_
 }
 
 fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut Store> {
-    // After a panic in another thread, the store is still consistent, because a change is written before it
-    // is applied.
+    // This lock is not poisoned by a panic in another thread. The store is still consistent then: a change
+    // is applied to a copy, which replaces the state only once it is written.
     store.lock()
 }
 

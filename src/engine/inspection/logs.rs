@@ -43,7 +43,7 @@ pub enum LogKind {
 /// The request of `logs`.
 #[derive(Debug, Clone)]
 pub struct LogsRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,

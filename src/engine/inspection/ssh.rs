@@ -24,7 +24,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The request of `ssh` or `scp`.
 #[derive(Debug, Clone)]
 pub struct SshRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,

@@ -497,6 +497,7 @@ impl StatusCollector<'_> {
         Ok(())
     }
 
+    /// Returns the CPI's answer about a resource.
     fn there(&self, resource: &Resource) -> PresenceStatus {
         let findings = self.asked.iter().flat_map(|asked| &asked.findings);
         let mut found = findings.filter(|(known, _)| known == resource);

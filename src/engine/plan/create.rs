@@ -100,6 +100,7 @@ fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle
     plan.push(Step::UpdateVm(vm), join_reasons(reasons));
 }
 
+/// Plans a new VM, and the deletion of the one on record, if any.
 fn recreate(
     state: &State,
     desired: &Desired<'_>,

@@ -14,7 +14,7 @@ use manifest::{Inputs, LoadedManifest};
 /// The environment on which an operation works.
 #[derive(Debug, Clone)]
 pub struct TargetEnvironment {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,

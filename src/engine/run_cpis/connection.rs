@@ -39,7 +39,7 @@ pub(crate) struct CpiConnection<'a> {
     release: Option<String>,
     /// The API version of the stemcell that calls refer to.
     stemcell_api_version: u32,
-    /// The place of its resources.
+    /// The location of its resources.
     location: LocationSource,
     /// Keeps the CPI's packages in place while it is in use.
     _installed: Option<Arc<InstalledPackages>>,
@@ -157,7 +157,7 @@ impl<'a> CpiConnection<'a> {
         &self.run.paths.work
     }
 
-    /// Returns the place of its resources.
+    /// Returns the location of its resources.
     pub(crate) fn location(&self) -> Result<CurrentLocation> {
         self.location.current()
     }

@@ -23,7 +23,7 @@ use manifest::{Deployment, Inputs};
 /// A request to open the CPI of a manifest.
 #[derive(Debug, Clone)]
 pub struct OpenCpiRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the templates of its jobs.
     pub templates: Mode,

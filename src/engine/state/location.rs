@@ -1,10 +1,10 @@
-//! The place of a CPI's resources, recorded to notice a run that looks elsewhere.
+//! The location of a CPI's resources, recorded to notice a run that looks elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 use super::salted::Leaves;
 
-/// The place of one CPI's resources when they were created.
+/// The location of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpiLocation {
     /// The name of the CPI; `None` for the default CPI.
@@ -18,7 +18,7 @@ pub struct CpiLocation {
     pub properties: Option<Leaves>,
 }
 
-/// The place that a run uses for a CPI.
+/// The location that a run uses for a CPI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CurrentLocation {
     /// A directory of this machine with this id, if it has one.
@@ -37,7 +37,7 @@ impl CpiLocation {
         Some(CpiLocation { cpi: cpi.map(str::to_owned), id, properties })
     }
 
-    /// Returns true if the record describes this place.
+    /// Returns true if the record describes this location.
     pub fn matches(&self, in_use: &CurrentLocation) -> bool {
         match in_use {
             CurrentLocation::Directory(id) => self.id == *id,

@@ -233,13 +233,15 @@ impl Drop for Scratch {
     }
 }
 
+/// Counts scratch memory, and the work of filling it. It is released when the current method of Ruby returns.
 #[inline(always)]
 pub(crate) fn use_scratch(bytes: usize) -> Result<(), Exceeded> {
     hold_scratch(bytes)?;
     step_bytes(bytes)
 }
 
-/// Counts memory until the current method of Ruby returns, without the steps of filling it.
+/// Counts scratch memory without the work of filling it. It is released when the current method of Ruby
+/// returns.
 #[inline(always)]
 pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Exceeded> {
     charge(bytes)?;

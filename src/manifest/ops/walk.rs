@@ -187,7 +187,7 @@ impl<'a> Step<'a> {
         })
     }
 
-    /// Finds the item with an entry.
+    /// Finds the item of a list in which `key` has the value `value`.
     pub(super) fn find(
         self,
         key: &str,

@@ -39,7 +39,7 @@ fn second_run_names_the_holder_and_may_wait() {
         "{}",
         refused.stderr
     );
-    assert!(refused.stderr.contains("runs out in"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("expires in"), "{}", refused.stderr);
     hello.delete(&[]).exits_with(4);
 
     // The lease is renewed as long as the run lives.
@@ -95,7 +95,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
         until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
         let refused = hello.create(&[]).exits_with(4);
-        assert!(!refused.stderr.contains("has run out"), "{what}: {}", refused.stderr);
+        assert!(!refused.stderr.contains("has expired"), "{what}: {}", refused.stderr);
     };
     outlasts("the run renews it");
     let pid = Pid::from_child(&child);
@@ -145,7 +145,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
         hello.change_machine();
         hello.create(&["-n"]).exits_with(4);
         let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
-        assert!(!run.stdout.contains("run out"), "it was given back: {}", run.stdout);
+        assert!(!run.stdout.contains("expired"), "it was given back: {}", run.stdout);
         asked.join().unwrap()
     });
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -205,7 +205,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
     let output =
-        "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has run out";
+        "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has expired";
     assert!(run.stderr.contains(output), "{}", run.stderr);
     // The former holder cannot overwrite the state if it continues.
     let after = bucket.read("state.json");
@@ -250,7 +250,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     let (pid, host, user) = (child.id(), held["host"].as_str().unwrap(), held["user"].as_str().unwrap());
     let refused = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
     for part in [
-        "has run out; it is taken over",
+        "has expired; it is taken over",
         &format!("the call was made by `create-env` on {user}@{host} (pid {pid}, since "),
         &format!("if {host} is only cut off"),
         "look in the IaaS for",

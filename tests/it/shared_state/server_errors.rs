@@ -113,7 +113,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
     assert!(direct.keys().contains(&LOCK.to_owned()), "{:?}", direct.keys());
     hello.share_in(direct.clone());
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
-    assert!(run.stderr.contains("has run out"), "{}", run.stderr);
+    assert!(run.stderr.contains("has expired"), "{}", run.stderr);
     assert_ne!(direct.read("state.json"), state, "an earlier holder can write no more");
     hello.delete(&[]).success();
     assert_eq!(direct.keys(), Vec::<String>::new());

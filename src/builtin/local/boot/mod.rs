@@ -9,7 +9,7 @@
 //! existing network namespace.
 //!
 //! Both stages report on standard output, one JSON document per line ([`Report`]). Init waits for one byte on
-//! standard input before it continues (see `launch.rs`).
+//! standard input before it continues (see `local::launch`).
 
 #[cfg(target_os = "linux")]
 mod init;

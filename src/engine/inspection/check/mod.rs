@@ -32,7 +32,7 @@ pub use finding::{CheckResult, Finding, FindingStatus};
 /// The request of `cloud-check --report`.
 #[derive(Debug, Clone)]
 pub struct CheckRequest {
-    /// The manifest and what goes into it.
+    /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
     pub templates: Mode,
@@ -93,15 +93,15 @@ pub enum ProblemKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
-    /// Boot the VM again.
+    /// Boots the VM again.
     RebootVm,
-    /// Create a new VM for the deployed manifest.
+    /// Creates a new VM for the deployed manifest.
     RecreateVm,
-    /// Attach and mount the disk.
+    /// Attaches and mounts the disk.
     ReattachDisk,
-    /// Mount the disk.
+    /// Mounts the disk.
     MountDisk,
-    /// Drop the record of the disk.
+    /// Drops the record of the disk.
     DeleteDiskReference,
 }
 

@@ -196,7 +196,7 @@ fn mistakes() -> [Mistake; 9] {
             property: AS_RECORDED,
         },
         Mistake {
-            name: "a lease that lapsed is taken over without a write",
+            name: "an expired lease is taken over without a write",
             table: RuleTable { must_fence: |_| false, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,

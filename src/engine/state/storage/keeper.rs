@@ -25,15 +25,15 @@ use base::{Error, Result};
 
 /// The message of a run that ends without being killed.
 const DONE: &[u8] = b"done";
-/// The time during which it tries to reach an unreachable bucket. The lease expires long before, but a
-/// published answer saves the next run a search.
+/// The time during which the keeper tries to reach an unreachable bucket. The lease expires long before, but
+/// a published answer saves the next run a search.
 const RETRY_PERIOD: Duration = Duration::from_secs(3600);
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl BucketClient {
-    /// Retries until it succeeds or until [`RETRY_PERIOD`] is over. Retries errors such as a denied access
-    /// only for the length of the lease, within which they may pass.
+    /// Repeats `attempt` until it succeeds or until [`RETRY_PERIOD`] is over. Repeats it after errors such as
+    /// a denied access only for the length of the lease, within which they may pass.
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
@@ -81,8 +81,8 @@ impl Keeper {
     ) -> Result<Self> {
         let failed = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
-        // Its output is discarded. The end of the terminal or the removal of the directory does not affect
-        // it.
+        // The keeper's output is discarded. The end of the terminal or the removal of the directory does not
+        // affect the keeper.
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;

@@ -105,6 +105,7 @@ impl Lease {
     ) -> Result<Self> {
         let failed = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
         let mut content = LeaseContent::new(holder, client.settings.lease);
+        // Most leases are free, so the first attempt writes without reading.
         let mut looked = false;
         loop {
             let present = if looked { client.get(LOCK).map_err(failed)? } else { None };
@@ -184,7 +185,7 @@ impl Lease {
 
     /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_expire(self) {
-        self.held_lease.state().lost = Some("it is left to run out".to_owned());
+        self.held_lease.state().lost = Some("it is left to expire".to_owned());
     }
 }
 
@@ -208,7 +209,7 @@ impl Drop for Lease {
                 let ours = held_lease.state().lost.is_none() && held_lease.is_valid() && may_give_back;
                 let version = held_lease.state().version.clone();
                 if ours && let Err(error) = held_lease.client.delete(LOCK, Some(&version)) {
-                    tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
+                    tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
             }
@@ -365,7 +366,7 @@ impl HeldLease {
         self.state().lost =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
-            tracing::warn!(%error, "giving the lease back failed; it stays until it runs out");
+            tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
         }
     }
 
@@ -459,7 +460,7 @@ fn in_use_by(client: &BucketClient, object: &Object, left: Duration) -> Error {
     in_use(
         holder.as_ref(),
         format!(
-            "wait until that run ends; if it was killed, its lease '{lock}' runs out in {} seconds",
+            "wait until that run ends; if it was killed, its lease '{lock}' expires in {} seconds",
             left.as_secs()
         ),
     )
@@ -501,6 +502,6 @@ mod tests {
         assert_eq!(left(b"damaged", Some(62)), None);
         assert!(left(&content, None).is_some(), "a server without a clock");
         let endless = String::from_utf8(content.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
-        assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than anybody may have it");
+        assert_eq!(left(endless.as_bytes(), Some(0)), Some(3602), "no longer than the longest lease");
     }
 }

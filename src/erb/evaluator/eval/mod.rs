@@ -35,6 +35,7 @@ use crate::parse::ir::Name;
 
 /// A transfer of control that ends the current expression.
 pub(crate) enum Flow {
+    /// `raise`, or an error of a method: the exception.
     Raise(Rc<Object>),
     /// `break` in a block. The number is the tag of the block, by which the call with that block recognises
     /// it.
@@ -49,6 +50,7 @@ pub(crate) enum Flow {
     Return(u64, Value),
     /// `throw`: the tag and the value.
     Throw(Value, Value),
+    /// `retry` in a `rescue`.
     Retry,
     /// Ends the rendering. No `rescue` or `ensure` runs.
     Stop(Box<Stop>),
