@@ -172,15 +172,15 @@ impl Digest {
     pub fn check(&self, actual: &Digest, file: &str) -> Result<()> {
         let algorithm = self.strongest();
         let expected = self.only(algorithm);
-        let found = actual.only(algorithm);
-        if expected.is_some() && expected == found {
+        let actual_digest = actual.only(algorithm);
+        if expected.is_some() && expected == actual_digest {
             return Ok(());
         }
         let show = |digest: Option<Digest>| digest.map_or("nothing".to_owned(), |digest| digest.to_string());
         Err(Error::invalid(format!(
             "the digest of {file} does not match: expected {}, found {}",
             show(expected),
-            show(found)
+            show(actual_digest)
         ))
         .with_hint("download the file again, or correct the sha1 if it is that of another version"))
     }

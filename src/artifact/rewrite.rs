@@ -219,7 +219,7 @@ fn refuse_directory(source: &Source, what: &str) -> Result<()> {
 
 fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
     let text = serde_yaml::to_string(document)
-        .map_err(|error| Error::environment("encoding a manifest as YAML failed").with_source(error))?;
+        .map_err(|error| Error::failure("encoding a manifest as YAML failed").with_source(error))?;
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!("the manifest would be larger than {MAX_DOCUMENT_BYTES} bytes")));
     }

@@ -317,16 +317,19 @@ mod tests {
     #[test]
     fn errors_of_identities_name_the_file_and_do_not_quote_it() {
         let error = Encryption::new(vec!["age1x".into()], Vec::new()).unwrap_err();
-        let said = error.chain().join(": ");
-        assert!(said.contains("is not an age recipient") && !said.contains("age1x"), "{said}");
+        let message = error.chain().join(": ");
+        assert!(message.contains("is not an age recipient") && !message.contains("age1x"), "{message}");
         for (text, part) in [
             ("AGE-SECRET-KEY-1WRONG", "one of its lines"),
             ("# nothing\n", "empty"),
             ("age-encryption.org/v1\n", "passphrase"),
         ] {
             let error = Encryption::new(Vec::new(), vec![("key.txt".into(), text.into())]).unwrap_err();
-            let said = format!("{error:?}");
-            assert!(said.contains("'key.txt'") && said.contains(part) && !said.contains("WRONG"), "{said}");
+            let message = format!("{error:?}");
+            assert!(
+                message.contains("'key.txt'") && message.contains(part) && !message.contains("WRONG"),
+                "{message}"
+            );
         }
     }
 }

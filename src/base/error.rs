@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The environment failed: CPI, agent, VM, file system. Exit code 1.
-    Environment,
+    Failure,
     /// The command line is wrong. Exit code 2.
     Usage,
     /// The operator answered a question with no. Exit code 2.
@@ -39,7 +39,7 @@ impl ErrorKind {
     /// Returns the exit code of this kind.
     pub fn exit_code(self) -> u8 {
         match self {
-            ErrorKind::Environment => exit_code::ENVIRONMENT,
+            ErrorKind::Failure => exit_code::ENVIRONMENT,
             ErrorKind::Usage | ErrorKind::Declined => exit_code::USAGE,
             ErrorKind::InvalidInput => exit_code::INVALID_INPUT,
             ErrorKind::Locked => exit_code::LOCKED,
@@ -77,9 +77,9 @@ impl Error {
         }
     }
 
-    /// Creates an [`ErrorKind::Environment`] error (exit code 1).
-    pub fn environment(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Environment, message)
+    /// Creates an [`ErrorKind::Failure`] error (exit code 1).
+    pub fn failure(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failure, message)
     }
 
     /// Creates an [`ErrorKind::Usage`] error (exit code 2).
@@ -94,10 +94,10 @@ impl Error {
 
     /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
     ///
-    /// The kind is [`ErrorKind::Environment`] (exit code 1). If the I/O error contains an error of this type,
+    /// The kind is [`ErrorKind::Failure`] (exit code 1). If the I/O error contains an error of this type,
     /// kind, notes and hints are taken from there.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
-        let kind = error_inside(&source).map_or(ErrorKind::Environment, Error::kind);
+        let kind = error_inside(&source).map_or(ErrorKind::Failure, Error::kind);
         Self::new(kind, format!("{what} failed")).with_source(without_temporary_path(source))
     }
 
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn cause_is_found_by_its_type() {
-        let inner = Error::environment("inner").with_source(io::Error::other("broken"));
+        let inner = Error::failure("inner").with_source(io::Error::other("broken"));
         let outer = inner.context("outer");
         assert!(outer.has_cause::<io::Error>() && outer.has_cause::<Error>());
         assert!(!outer.has_cause::<fmt::Error>());
@@ -398,7 +398,7 @@ mod tests {
     fn missing_input_is_invalid() {
         let failed = |kind: io::ErrorKind| Error::input("reading 'x'", kind.into()).kind();
         assert_eq!(failed(io::ErrorKind::NotFound), ErrorKind::InvalidInput);
-        assert_eq!(failed(io::ErrorKind::StorageFull), ErrorKind::Environment);
+        assert_eq!(failed(io::ErrorKind::StorageFull), ErrorKind::Failure);
     }
 
     #[test]

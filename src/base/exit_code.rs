@@ -41,8 +41,8 @@ mod tests {
     fn table_lists_every_exit_code() {
         let listed: Vec<u8> =
             TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
-        let known =
+        let fixed_codes =
             [SUCCESS, ENVIRONMENT, USAGE, INVALID_INPUT, LOCKED, AGENT_UNREACHABLE, DRIFT, CHANGES_PENDING];
-        assert_eq!(listed, [&known[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
+        assert_eq!(listed, [&fixed_codes[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
     }
 }

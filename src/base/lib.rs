@@ -20,3 +20,6 @@ pub mod text;
 pub mod timing;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
+
+/// A JSON object.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;

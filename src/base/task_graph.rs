@@ -59,7 +59,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         for dependency in &task.dependencies {
             followers
                 .get_mut(*dependency)
-                .ok_or_else(|| Error::environment(format!("task {number} depends on a missing task")))?
+                .ok_or_else(|| Error::failure(format!("task {number} depends on a missing task")))?
                 .push(number);
         }
     }
@@ -90,7 +90,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let progress = progress.into_inner();
     match progress.problem {
         Some(problem) => Err(problem),
-        None if progress.left > 0 => Err(Error::environment("dependency cycle of tasks")),
+        None if progress.left > 0 => Err(Error::failure("dependency cycle of tasks")),
         None => Ok(()),
     }
 }
@@ -201,7 +201,7 @@ mod tests {
         let started = AtomicUsize::new(0);
         let error = run(&[task(&[], 1), task(&[0], 0), task(&[], 0)], 1, &|_| {
             started.fetch_add(1, Ordering::SeqCst);
-            Err(Error::environment("no"))
+            Err(Error::failure("no"))
         })
         .unwrap_err();
         assert_eq!((error.to_string().as_str(), started.into_inner()), ("no", 1));

@@ -39,12 +39,12 @@ pub fn and_listed<S: AsRef<str>>(names: &[S]) -> String {
 
 /// Describes why a JSON document cannot be read, without the words of the JSON library.
 pub fn json_problem(error: &serde_json::Error) -> String {
-    let (line, column, said) = (error.line(), error.column(), error.to_string());
-    let said = said.split(" at line ").next().unwrap_or_default();
+    let (line, column, message) = (error.line(), error.column(), error.to_string());
+    let message = message.split(" at line ").next().unwrap_or_default();
     match error.classify() {
         Category::Eof => format!("line {line}: it ends too early"),
         Category::Syntax => {
-            let problem = match said {
+            let problem = match message {
                 "expected ident" => "a word other than true, false and null must be in double quotes",
                 "expected value" => "a value is missing, or a text is not in double quotes",
                 "expected `:`" => "a ':' is missing after a key",
@@ -54,10 +54,10 @@ pub fn json_problem(error: &serde_json::Error) -> String {
                 "trailing characters" => "there is more text after the end",
                 "trailing comma" => "there is a ',' before a '}' or ']'",
                 "invalid escape" => "a text has a '\\' before a letter that cannot follow it",
-                said if said.starts_with("control character") => {
+                message if message.starts_with("control character") => {
                     "a text has a line break or another control character"
                 }
-                said => said,
+                message => message,
             };
             format!("line {line}, column {column}: {problem}")
         }
@@ -77,7 +77,7 @@ pub fn json_problem(error: &serde_json::Error) -> String {
                 ("floating point `", "the number `"),
                 ("unit", "nothing"),
             ];
-            let (what, expected) = said.split_once(", expected ").unwrap_or((said, ""));
+            let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
             let plainly = |text: &str| {
                 if text.starts_with("struct ") {
                     return "an object".to_owned();
@@ -90,11 +90,11 @@ pub fn json_problem(error: &serde_json::Error) -> String {
                 None if what.starts_with("invalid length ") => {
                     format!("a list where {} is needed", plainly(expected))
                 }
-                None => said.to_owned(),
+                None => message.to_owned(),
             };
             if line == 0 { what } else { format!("line {line}: {what}") }
         }
-        Category::Io => said.to_owned(),
+        Category::Io => message.to_owned(),
     }
 }
 

@@ -25,6 +25,6 @@ pub mod agent {
 
     /// Always fails, because the agent needs Linux.
     pub fn run(_settings: &Path, _base: &Path) -> Result<()> {
-        Err(Error::environment("the agent of the built-in 'local' CPI runs only on Linux"))
+        Err(Error::failure("the agent of the built-in 'local' CPI runs only on Linux"))
     }
 }

@@ -68,7 +68,7 @@ impl Client {
         }
         // serde's message may quote a value, and settings contain secrets.
         let malformed = || {
-            Error::environment(format!(
+            Error::failure(format!(
                 "the registry at {} sent settings of '{id}' that are not JSON in the form of a registry",
                 self.base
             ))
@@ -114,7 +114,7 @@ impl Client {
         let failed = |error: ureq::Error| {
             let text =
                 format!("the registry at {} cannot be reached ({method} settings of '{id}')", self.base);
-            Error::environment(text).with_source(error)
+            Error::failure(text).with_source(error)
         };
         let mut response = response.map_err(failed)?;
         let status = response.status().as_u16();
@@ -125,7 +125,7 @@ impl Client {
 
     fn refusal_error(&self, method: &str, id: &str, status: u16) -> Error {
         let why = if status == 401 { " (wrong user or password)" } else { "" };
-        Error::environment(format!(
+        Error::failure(format!(
             "the registry at {} answers {status}{why} to {method} settings of '{id}'",
             self.base
         ))

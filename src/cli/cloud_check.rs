@@ -13,8 +13,8 @@ use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
 use engine::inspection::{
-    self, CheckRequest, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem,
-    Repair, TreatedProblem,
+    self, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem, Repair,
+    ReportRequest, TreatedProblem,
 };
 use engine::run_context::RunContext;
 
@@ -120,7 +120,7 @@ fn described(repair: Repair) -> PossibleValue {
 }
 
 /// Reports everything on record with its actual status.
-pub(super) fn report(request: &CheckRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
+pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
     let checked = inspection::report(request, run)?;
     let output = match session.globals.json() {
         true => CommandResult::json(&checked.findings)?,

@@ -59,10 +59,10 @@ impl EnvironmentArgs {
     }
 
     /// Returns the inputs of the manifest and a run context. `keep_work` keeps the scratch directory.
-    pub(super) fn begin(&self, session: &Session, keep_work: bool) -> Result<(Inputs, PreparedRun)> {
+    pub(super) fn begin(&self, session: &Session, keep_scratch: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
-        let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_work)?;
+        let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_scratch)?;
         self.state.apply(&mut prepared_run.run);
         self.cpi.apply(&mut prepared_run.run);
         Ok((inputs, prepared_run))

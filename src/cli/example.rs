@@ -198,21 +198,21 @@ mod tests {
     #[test]
     fn every_example_file_is_embedded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-        let mut found = Vec::new();
+        let mut file_names = Vec::new();
         for entry in walkdir::WalkDir::new(&root).into_iter().map(std::result::Result::unwrap) {
             let name = entry.file_name().to_string_lossy();
             // A developer may have left a deployment there.
             let deployed = name.contains("-state.json") || name.ends_with("-vars.yml");
             if entry.file_type().is_file() && !deployed {
-                found.push(entry.path().strip_prefix(&root).unwrap().to_owned());
+                file_names.push(entry.path().strip_prefix(&root).unwrap().to_owned());
             }
         }
         let mut shipped: Vec<PathBuf> = EXAMPLES
             .iter()
             .flat_map(|example| example.files.iter().map(|(path, _)| Path::new(example.name).join(path)))
             .collect();
-        found.sort();
+        file_names.sort();
         shipped.sort();
-        assert_eq!(shipped, found);
+        assert_eq!(shipped, file_names);
     }
 }

@@ -39,9 +39,8 @@ impl CommandResult {
 
     /// Encodes a document as JSON output.
     pub(super) fn json(document: &impl serde::Serialize) -> Result<Self> {
-        let mut text = serde_json::to_string_pretty(document).map_err(|error| {
-            base::Error::environment("encoding the result as JSON failed").with_source(error)
-        })?;
+        let mut text = serde_json::to_string_pretty(document)
+            .map_err(|error| base::Error::failure("encoding the result as JSON failed").with_source(error))?;
         text.push('\n');
         Ok(CommandResult::Output(base::text::escape_json(&text).into_owned().into_bytes()))
     }
@@ -124,7 +123,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
 
 /// Returns the exit code for a panic that the hook has reported.
 pub(super) fn panicked() -> ExitCode {
-    ExitCode::from(ErrorKind::Environment.exit_code())
+    ExitCode::from(ErrorKind::Failure.exit_code())
 }
 
 /// Prints help, the version, or the error for an invalid command line.
@@ -147,7 +146,7 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
                 format: ui::Format::Json,
                 color: false,
                 unicode: false,
-                dumb: false,
+                is_dumb: false,
                 verbose: false,
                 stdout_reserved: false,
                 prints_stages: false,

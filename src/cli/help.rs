@@ -538,10 +538,10 @@ mod tests {
         let grammar = Cli::command();
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let shown = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-        let mut known: Vec<&str> = shown.map(Command::get_name).collect();
+        let mut command_names: Vec<&str> = shown.map(Command::get_name).collect();
         grouped.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(grouped, known);
+        command_names.sort_unstable();
+        assert_eq!(grouped, command_names);
         for command in grammar.get_subcommands() {
             let about = command.get_about().unwrap().to_string();
             let aliases = command.get_visible_aliases().collect::<Vec<_>>().join(", ");
@@ -552,14 +552,14 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example_that_parses() {
-        let mut found = Vec::new();
+        let mut command_paths = Vec::new();
         let grammar = grammar::whole();
-        leaves(&grammar, "", &mut found);
+        leaves(&grammar, "", &mut command_paths);
         let mut named: Vec<String> = EXAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
         named.extend(baremetal::ROWS.iter().map(|row| format!("baremetal {}", row.path)));
-        found.sort_unstable();
+        command_paths.sort_unstable();
         named.sort_unstable();
-        assert_eq!(named, found);
+        assert_eq!(named, command_paths);
         for name in named {
             let examples = examples(&name);
             assert!(!examples.is_empty(), "{name}");

@@ -219,9 +219,12 @@ mod tests {
         assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
         assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
         // An env file that was found names the manifest.
-        let found = EnvironmentWords::default().with_found_manifest();
-        assert_eq!(found.complete("`monopile create-env MANIFEST` again"), "`monopile create-env` again");
-        assert_eq!(found.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
+        let found_manifest = EnvironmentWords::default().with_found_manifest();
+        assert_eq!(
+            found_manifest.complete("`monopile create-env MANIFEST` again"),
+            "`monopile create-env` again"
+        );
+        assert_eq!(found_manifest.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
         let encrypted = EnvironmentWords {
             manifest: Some("m.yml".to_owned()),
             global_flags: vec![("identity", "key.txt".to_owned())],

@@ -101,8 +101,8 @@ fn level_variable() -> Option<LevelFilter> {
 /// Returns a warning if the variable for the level has an unknown value.
 pub(super) fn unknown_level() -> Option<String> {
     let level = reference::LOG_LEVEL.value()?.to_string_lossy().into_owned();
-    let known = ["", "trace", "debug", "info", "warn", "error", "none", "off"];
-    (!known.contains(&level.to_ascii_lowercase().as_str())).then(|| {
+    let known_levels = ["", "trace", "debug", "info", "warn", "error", "none", "off"];
+    (!known_levels.contains(&level.to_ascii_lowercase().as_str())).then(|| {
         format!(
             "BOSH_LOG_LEVEL is '{level}', so nothing is logged: set it to debug, info, warn, error or none"
         )

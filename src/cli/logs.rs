@@ -115,12 +115,12 @@ impl LogsArgs {
     }
 
     fn kinds(&self) -> Vec<LogKind> {
-        let wanted = [
+        let kinds = [
             (LogKind::Job, self.all_logs || !(self.agent || self.system)),
             (LogKind::Agent, self.all_logs || self.agent),
             (LogKind::System, self.all_logs || self.system),
         ];
-        wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(kind, _)| kind).collect()
+        kinds.into_iter().filter(|(_, kinds)| *kinds).map(|(kind, _)| kind).collect()
     }
 
     fn jobs(&self) -> Result<Vec<String>> {

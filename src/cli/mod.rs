@@ -136,8 +136,8 @@ pub struct Cli {
 impl Cli {
     /// Returns the error for `--json=bosh` if the bosh CLI does not have the command.
     fn json_error(&self, grammar: &mut clap::Command) -> Option<clap::Error> {
-        let wanted = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
-        wanted.then(|| {
+        let lacks_bosh_json = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
+        lacks_bosh_json.then(|| {
             if self.command.is_dry_run() {
                 return grammar.error(
                     clap::error::ErrorKind::ArgumentConflict,

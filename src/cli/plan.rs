@@ -41,7 +41,7 @@ impl PlanArgs {
         }
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
-                .map_err(|error| Error::environment("encoding the plan as JSON failed").with_source(error))?;
+                .map_err(|error| Error::failure("encoding the plan as JSON failed").with_source(error))?;
             check_directory(parent(path))?;
             write_atomically(path, format!("{text}\n").as_bytes())
                 .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;

@@ -3,19 +3,19 @@
 
 use clap::Command;
 
-use Commands::{In, NotIn};
+use CommandSet::{In, NotIn};
 use base::exit_code;
 
 /// Names of commands, and of groups of commands.
 type Names = &'static [&'static str];
 
 /// A set of commands, described by lists of names.
-enum Commands {
+enum CommandSet {
     In(&'static [Names]),
     NotIn(&'static [Names]),
 }
 
-impl Commands {
+impl CommandSet {
     /// Returns true if the set has the command at `path`.
     fn contains(&self, path: &str) -> bool {
         match self {
@@ -41,7 +41,7 @@ fn is_in(names: &[&str], path: &str) -> bool {
 }
 
 /// The commands without an environment.
-const ALONE: Names = &[
+const WITHOUT_ENVIRONMENT: Names = &[
     "cache",
     "completion",
     "cpi replay",
@@ -56,7 +56,7 @@ const ALONE: Names = &[
     "version",
 ];
 
-/// The commands that download and compile nothing, besides those in [`ALONE`].
+/// The commands that download and compile nothing, besides those in [`WITHOUT_ENVIRONMENT`].
 const WITHOUT_ARTIFACTS: Names = &[
     "attach-disk",
     "baremetal",
@@ -107,12 +107,12 @@ const WITHOUT_JSON: Names = &[
 
 /// The options that have no effect on some commands, by the ids of their arguments, with the commands on
 /// which they have one. The other commands accept them all the same.
-const EFFECTS: [(&[&str], Commands); 8] = [
+const EFFECTS: [(&[&str], CommandSet); 8] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
-    (&["non_interactive"], NotIn(&[ALONE])),
-    (&["encrypt_to", "identity", "redact"], NotIn(&[ALONE, &["baremetal"]])),
+    (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT])),
+    (&["encrypt_to", "identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
-    (&["parallel"], NotIn(&[ALONE, WITHOUT_ARTIFACTS])),
+    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS])),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),
     (&["wait_for_lock"], NotIn(&[WITHOUT_LOCK])),
     (
@@ -190,11 +190,14 @@ const OWN_EXIT_CODES: [(Names, &[CodeMeaning]); 12] = [
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
-const NARROW_MEANINGS: [(Commands, CodeMeaning); 4] = [
-    (In(&[ALONE, &["history", "interpolate", "vars"]]), ("1", "a file cannot be read or written")),
+const NARROW_MEANINGS: [(CommandSet, CodeMeaning); 4] = [
+    (
+        In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
+        ("1", "a file cannot be read or written"),
+    ),
     (In(&[&["state backup", "state forget", "state show"]]), ("1", "the state cannot be read or written")),
-    (In(&[ALONE]), ("2", "the command line is wrong")),
-    (In(&[ALONE]), ("3", "an input is invalid")),
+    (In(&[WITHOUT_ENVIRONMENT]), ("2", "the command line is wrong")),
+    (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
 ];
 
 /// The meaning of "130, 143" for commands that change no state.
@@ -252,8 +255,8 @@ mod tests {
     #[test]
     fn named_commands_and_options_exist() {
         let grammar = grammar::whole();
-        let mut found = Vec::new();
-        leaves(&grammar, "", &mut found);
+        let mut command_leaves = Vec::new();
+        leaves(&grammar, "", &mut command_leaves);
         let lists = EFFECTS.iter().map(|(_, commands)| commands);
         let lists = lists.chain(NARROW_MEANINGS.iter().map(|(commands, _)| commands));
         let mut names: Vec<&str> = lists
@@ -263,11 +266,11 @@ mod tests {
             .collect();
         names.extend(OWN_EXIT_CODES.iter().flat_map(|(names, _)| *names));
         for name in names {
-            assert!(found.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
+            assert!(command_leaves.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
         }
         for id in EFFECTS.iter().flat_map(|(ids, _)| *ids) {
             let has = |command: &Command| command.get_arguments().any(|arg| arg.get_id().as_str() == *id);
-            assert!(found.iter().any(|(_, command)| has(command)), "{id}");
+            assert!(command_leaves.iter().any(|(_, command)| has(command)), "{id}");
         }
     }
 
@@ -327,10 +330,10 @@ mod tests {
     #[test]
     fn each_command_has_its_exit_codes() {
         let grammar = grammar::whole();
-        let mut found = Vec::new();
-        leaves(&grammar, "", &mut found);
+        let mut command_leaves = Vec::new();
+        leaves(&grammar, "", &mut command_leaves);
         let of = |wanted: &str| -> String {
-            let (path, command) = found.iter().find(|(path, _)| path == wanted).unwrap();
+            let (path, command) = command_leaves.iter().find(|(path, _)| path == wanted).unwrap();
             let codes: Vec<&str> = exit_codes(command, path).into_iter().map(|(code, _)| code).collect();
             codes.join(" ")
         };
@@ -350,10 +353,13 @@ mod tests {
         ] {
             assert_eq!(of(path), codes, "{path}");
         }
-        let known: Vec<&str> = exit_code::TABLE.iter().map(|(code, _)| *code).collect();
+        let codes_of_table: Vec<&str> = exit_code::TABLE.iter().map(|(code, _)| *code).collect();
         for (names, codes) in OWN_EXIT_CODES {
             for (code, _) in codes {
-                assert!(known.contains(code) || ["255", "others"].contains(code), "{names:?}: {code}");
+                assert!(
+                    codes_of_table.contains(code) || ["255", "others"].contains(code),
+                    "{names:?}: {code}"
+                );
             }
         }
     }

@@ -74,18 +74,19 @@ mod tests {
 
     #[test]
     fn paths_with_a_leading_colon_are_on_the_vm() {
-        let there = |text: &str, path: &str| {
+        let check_remote = |text: &str, path: &str| {
             assert_eq!(parse_path(text).unwrap(), CopyPath::There(path.into()), "{text}")
         };
-        let here = |text: &str| assert_eq!(parse_path(text).unwrap(), CopyPath::Here(text.into()), "{text}");
-        there(":/tmp/x", "/tmp/x");
-        there("bosh:/tmp/x", "/tmp/x");
-        there("bosh/0:x:y", "x:y");
-        there(":", "");
-        here("x");
-        here("./a:b");
-        here("/a:b");
-        here("dir/a:b");
+        let check_local =
+            |text: &str| assert_eq!(parse_path(text).unwrap(), CopyPath::Here(text.into()), "{text}");
+        check_remote(":/tmp/x", "/tmp/x");
+        check_remote("bosh:/tmp/x", "/tmp/x");
+        check_remote("bosh/0:x:y", "x:y");
+        check_remote(":", "");
+        check_local("x");
+        check_local("./a:b");
+        check_local("/a:b");
+        check_local("dir/a:b");
         action(&["a".into(), "b".into()], false).unwrap_err();
         action(&["a".into(), ":b".into()], false).unwrap();
     }

@@ -39,7 +39,7 @@ impl Scratch {
                 .with_owner_hint(base, "TMPDIR=DIR")
         };
         create_private_directory(base).map_err(failed)?;
-        sweep(base);
+        clean_up(base);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
             // Rendered templates and the configuration of CPIs hold secrets.
@@ -77,7 +77,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(base) = self.directory.path().parent() {
             // A CPI of a killed run has ended by now, because this run waited for it.
-            sweep(base);
+            clean_up(base);
         }
         if self.stays {
             self.directory.disable_cleanup(true);
@@ -90,7 +90,7 @@ impl Drop for Scratch {
 }
 
 /// Removes the directories of killed runs. Those that cannot be removed stay.
-fn sweep(base: &Path) {
+fn clean_up(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
@@ -165,7 +165,7 @@ mod tests {
         let answer = base.path().join("answer");
         let cpi = UnlockOnDrop::from(File::create(&answer).unwrap());
         cpi.lock().unwrap();
-        scratch::claim(&in_use, &[&answer]).unwrap();
+        scratch::record_use(&in_use, &[&answer]).unwrap();
         let old = left(base.path());
         let run = Scratch::below(base.path()).unwrap();
         assert!(!old.exists());

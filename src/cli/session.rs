@@ -93,7 +93,7 @@ impl Session {
             },
             color: color && (terminal || globals.tty),
             unicode: is_utf8_locale(),
-            dumb,
+            is_dumb: dumb,
             verbose: globals.verbose > 0,
             stdout_reserved: output_mode.stdout_reserved,
             prints_stages: output_mode.prints_stages,
@@ -206,7 +206,7 @@ impl Session {
         &self,
         state: PathBuf,
         package_dir: Option<&Path>,
-        keep_work: bool,
+        keep_scratch: bool,
     ) -> Result<PreparedRun> {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
         let state = self.storage_with(&state, interrupt_check(&signals))?;
@@ -214,7 +214,7 @@ impl Session {
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
         let mut scratch = Scratch::new(&cache)?;
-        if keep_work {
+        if keep_scratch {
             scratch.keep();
             self.reporter.note(format!("Scratch directory kept: '{}'", scratch.path().display()));
         }
@@ -223,13 +223,13 @@ impl Session {
             package_dir.map(|dir| paths::absolute(&paths::expand(dir, home.as_deref()))).transpose()?;
         let paths = Paths {
             state,
-            work: scratch.path().to_owned(),
+            scratch: scratch.path().to_owned(),
             cache,
             data: reference::STATE_HOME.path()?,
             package_dir,
             executable: paths::executable()?,
         };
-        for path in [&paths.work, &paths.cache, &paths.data, &paths.executable] {
+        for path in [&paths.scratch, &paths.cache, &paths.data, &paths.executable] {
             self.exempt_path(path);
         }
         let (secret_storage, confirm_storage) = (paths.state.clone(), paths.state.clone());
@@ -250,7 +250,7 @@ impl Session {
             signals,
             env_vars: paths::env_vars(),
             parallel: usize::from(self.globals.parallel),
-            keep_work,
+            keep_scratch,
             sha2: self.globals.sha2,
             lock_timeout: Duration::ZERO,
             cpi_timeout: None,

@@ -123,18 +123,18 @@ impl StatusArgs {
         let silent = Reporter::silent();
         let run = &prepared_run.run;
         let mut screen = ui::FullScreen::open(session.globals.json());
-        while run.interrupted().is_none() {
+        while run.signal().is_none() {
             let frame = match collector.collect(&silent) {
                 Ok(status) if session.globals.json() => json_line(&status)?,
                 Ok(status) => status_text(session, &status),
-                Err(_) if run.interrupted().is_some() => break,
+                Err(_) if run.signal().is_some() => break,
                 // The state may be in the middle of a deletion, so watching continues.
                 Err(error) => match session.globals.json() {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.clean_and_redact(&error.chain().join(": "))),
                 },
             };
-            if !screen.show(frame, self.interval, &|| run.interrupted().is_some()) {
+            if !screen.show(frame, self.interval, &|| run.signal().is_some()) {
                 break;
             }
         }
@@ -152,7 +152,7 @@ pub(super) fn is_state(path: &Path) -> bool {
 fn json_line(status: &Status) -> Result<String> {
     serde_json::to_string(status)
         .map(|line| format!("{line}\n"))
-        .map_err(|error| Error::environment("encoding the status as JSON failed").with_source(error))
+        .map_err(|error| Error::failure("encoding the status as JSON failed").with_source(error))
 }
 
 fn status_text(session: &Session, status: &Status) -> String {
@@ -239,7 +239,7 @@ fn agent(status: &Status) -> String {
     match agent.answers {
         AgentAnswers::Yes => format!("answers{at}{id}"),
         AgentAnswers::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
-        AgentAnswers::No if agent.silent => format!("NO ANSWER: {problem}"),
+        AgentAnswers::No if agent.is_silent => format!("NO ANSWER: {problem}"),
         AgentAnswers::No => format!("NOT USABLE: {problem}"),
         AgentAnswers::Stranger => format!("NOT USABLE{at}: {problem}"),
         AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),

@@ -63,7 +63,7 @@ impl VersionArgs {
         })?;
         let answer = artifact::fetch_document(&feed, FEED_TIMEOUT, MAX_FEED_BYTES, &paths::env_vars());
         let (tag, newest, url) = read(&answer?).map_err(|why| {
-            Error::environment("the answer of the release feed cannot be used")
+            Error::failure("the answer of the release feed cannot be used")
                 .with_source(why)
                 .with_hint("name another feed: `monopile version --check=URL`")
         })?;

@@ -43,8 +43,8 @@ pub struct FinishedCall {
 pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
     let plain = || json!(word);
     let Ok(value) = serde_json::from_str::<Value>(word) else { return plain() };
-    let known = method.parse::<Method>().ok();
-    let kind = known.and_then(|method| method.arguments(HIGHEST_API_VERSION).nth(position));
+    let known_method = method.parse::<Method>().ok();
+    let kind = known_method.and_then(|method| method.arguments(HIGHEST_API_VERSION).nth(position));
     match kind {
         Some(argument) if !argument.kind.fits(&value) && argument.kind.fits(&plain()) => plain(),
         _ => value,

@@ -230,28 +230,28 @@ mod tests {
 
     #[test]
     fn output_streams_and_exit_status_are_separate() {
-        let seen = run("cat; echo log >&2; exit 3", b"in", LONG);
-        assert_eq!((seen.stdout.as_slice(), seen.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
-        assert_eq!((seen.ended, seen.held_open), (ProcessEnd::Exited(3), false));
+        let run_result = run("cat; echo log >&2; exit 3", b"in", LONG);
+        assert_eq!((run_result.stdout.as_slice(), run_result.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
+        assert_eq!((run_result.ended, run_result.held_open), (ProcessEnd::Exited(3), false));
         assert_eq!(run("kill -9 $$", b"", LONG).ended, ProcessEnd::Signalled(9));
     }
 
     #[test]
     fn process_may_ignore_its_input() {
-        let seen = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG);
-        assert_eq!(seen.stdout, b"x\n");
+        let run_result = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG);
+        assert_eq!(run_result.stdout, b"x\n");
     }
 
     #[test]
     fn child_that_keeps_stdout_open_is_reported() {
-        let seen = run("sleep 3 & echo x", b"", LONG);
-        assert!(seen.held_open && seen.duration < Duration::from_secs(1));
-        assert_eq!(seen.stdout, b"x\n");
+        let run_result = run("sleep 3 & echo x", b"", LONG);
+        assert!(run_result.held_open && run_result.duration < Duration::from_secs(1));
+        assert_eq!(run_result.stdout, b"x\n");
     }
 
     #[test]
     fn process_is_killed_after_its_time_limit() {
-        let seen = run("sleep 60", b"", Duration::from_millis(100));
-        assert_eq!((seen.ended, seen.held_open), (ProcessEnd::TimedOut, false));
+        let run_result = run("sleep 60", b"", Duration::from_millis(100));
+        assert_eq!((run_result.ended, run_result.held_open), (ProcessEnd::TimedOut, false));
     }
 }

@@ -43,7 +43,7 @@ impl TranscriptPlayer {
     /// Reads a transcript.
     pub fn read(path: &Path) -> Result<Self> {
         let transcript = Transcript::read(path)?;
-        let mut known = BTreeSet::new();
+        let mut known_ids = BTreeSet::new();
         for entry in &transcript.entries {
             // Only the result counts, because a log may name an agent's id.
             let answer = entry.answer();
@@ -51,19 +51,19 @@ impl TranscriptPlayer {
                 .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
                 .unwrap_or_else(|_| String::from_utf8_lossy(&answer).into_owned());
             uuids(&answer, |uuid| {
-                known.insert(uuid.to_owned());
+                known_ids.insert(uuid.to_owned());
             });
         }
         let recorded = transcript.entries.into_iter();
         let recorded = recorded
             .map(|entry| RecordedProcess {
-                key: entry.request.as_ref().map(|it| key(it, &known)),
+                key: entry.request.as_ref().map(|it| key(it, &known_ids)),
                 entry,
                 played: 0,
             })
             .collect();
         let name = path.display().to_string();
-        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known })
+        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known: known_ids })
     }
 
     /// Returns the settings of the recorded conformance run; null for other transcripts.
@@ -74,9 +74,9 @@ impl TranscriptPlayer {
     /// Returns the recorded answer to `input`.
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
-        let wanted = request.as_ref().map(|request| key(request, &self.known));
-        let fits = |recorded: &&mut RecordedProcess| match (&recorded.key, &wanted) {
-            (Some(recorded), Some(wanted)) => same(recorded, wanted),
+        let request_key = request.as_ref().map(|request| key(request, &self.known));
+        let fits = |recorded: &&mut RecordedProcess| match (&recorded.key, &request_key) {
+            (Some(recorded), Some(request_key)) => same(recorded, request_key),
             (None, None) => recorded.entry.input() == input,
             _ => false,
         };

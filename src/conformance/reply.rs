@@ -102,8 +102,8 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
         }
         Err(error) => {
             let text = String::from_utf8_lossy(stdout);
-            let found = search(&text);
-            problems.push(match &found {
+            let document = search(&text);
+            problems.push(match &document {
                 Some(_) => {
                     let beside = text.lines().find(|line| !line.trim_start().starts_with('{'));
                     let beside = beside.or_else(|| text.lines().last()).unwrap_or_default();
@@ -117,7 +117,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
                     start_of(text.trim())
                 ),
             });
-            found
+            document
         }
     }
 }
@@ -126,7 +126,7 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
 fn search(text: &str) -> Option<Map<String, Value>> {
     /// The maximum number of opening braces to try.
     const MAX_TRIES: usize = 10_000;
-    let mut found = None;
+    let mut last_document = None;
     let mut from = 0;
     for _ in 0..MAX_TRIES {
         let Some(at) = text[from..].find('{') else { break };
@@ -135,11 +135,11 @@ fn search(text: &str) -> Option<Map<String, Value>> {
         if let Some(Ok(Value::Object(document))) = documents.next() {
             from += documents.byte_offset().saturating_sub(1);
             if document.contains_key("result") || document.contains_key("error") {
-                found = Some(document);
+                last_document = Some(document);
             }
         }
     }
-    found
+    last_document
 }
 
 fn start_of(text: &str) -> String {

@@ -172,7 +172,7 @@ impl Recorder {
     /// Writes the first line of the transcript.
     pub fn begin(&self, settings: &impl Serialize) -> Result<()> {
         let settings = serde_json::to_value(settings)
-            .map_err(|error| Error::environment("encoding the settings as JSON failed").with_source(error))?;
+            .map_err(|error| Error::failure("encoding the settings as JSON failed").with_source(error))?;
         let settings = redacted::value(&self.redactor, &settings);
         self.line(&Header { transcript: FORMAT_VERSION, settings })
     }
@@ -191,7 +191,7 @@ impl Recorder {
 
     fn line(&self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).map_err(|error| {
-            Error::environment("encoding a line of the transcript as JSON failed").with_source(error)
+            Error::failure("encoding a line of the transcript as JSON failed").with_source(error)
         })?;
         text.push(b'\n');
         let mut file = self.file.lock();

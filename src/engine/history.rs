@@ -215,7 +215,7 @@ fn canonical_path(state: &Path) -> Result<PathBuf> {
 
 fn encode(record: &RecordFile) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(record)
-        .map_err(|error| Error::environment("encoding the record of a run failed").with_source(error))
+        .map_err(|error| Error::failure("encoding the record of a run failed").with_source(error))
 }
 
 /// Returns the files of records, newest first.

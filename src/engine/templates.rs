@@ -51,7 +51,7 @@ fn not_started(error: StartError) -> Error {
         StartError::Silent(_) => "try: `ruby --version`",
         StartError::TooOld { .. } => "install a newer ruby, or render with --templates native",
     };
-    let failed = Error::environment(text).with_hint(hint);
+    let failed = Error::failure(text).with_hint(hint);
     match error {
         StartError::Missing(source) => failed.with_source(source),
         _ => failed,
@@ -78,7 +78,7 @@ pub fn render_error(error: RenderError, context: &Context) -> Error {
         RenderError::Unsupported { .. } => Error::invalid(text)
             .with_hint("with Ruby installed, --templates auto or ruby renders this template with it"),
         RenderError::Interrupted { signal, .. } => interrupted(signal, text),
-        RenderError::RendererFailed { .. } => Error::environment(text)
+        RenderError::RendererFailed { .. } => Error::failure(text)
             .with_hint("run it again, or with another renderer: --templates native or ruby"),
         RenderError::Limit { .. } => Error::invalid(text)
             .with_hint("simplify the template, or with Ruby installed: --templates ruby has no such limit"),
@@ -88,10 +88,10 @@ pub fn render_error(error: RenderError, context: &Context) -> Error {
 /// Returns the property with the most similar name, or one with the same last part under another parent.
 fn nearest_property(context: &Context, name: &str) -> Option<String> {
     let names = context.property_names();
-    let known = || names.iter().map(String::as_str);
+    let candidates = || names.iter().map(String::as_str);
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let misplaced = || known().filter(|known| last(known) == last(name)).min();
-    nearest(name, known()).or_else(misplaced).map(str::to_owned)
+    let misplaced = || candidates().filter(|candidates| last(candidates) == last(name)).min();
+    nearest(name, candidates()).or_else(misplaced).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::http::{Request, Server, answer};
 use super::*;
-use crate::{AccessSettings, Collection, ListOptions, Object, Patch};
+use crate::{AccessSettings, Collection, ListOptions, Patch};
+use base::JsonObject;
 
 const VERSIONS: [(&str, &str); 2] =
     [("X-OpenStack-Ironic-API-Minimum-Version", "1.1"), ("X-OpenStack-Ironic-API-Maximum-Version", "1.58")];
@@ -75,7 +76,7 @@ fn changes_are_retried_only_while_the_node_is_locked() {
         _ => fault("409 Conflict", locked),
     });
     let client = Client { pause: Duration::from_millis(10), ..connect(settings(&server)).unwrap() };
-    let create = || client.create(Collection::Targets, Object::new());
+    let create = || client.create(Collection::Targets, JsonObject::new());
     assert_eq!(create().unwrap()["uuid"], "1");
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));
@@ -103,9 +104,9 @@ fn safe_requests_are_retried_on_server_errors() {
     client.set_outage_retry_period(Duration::from_secs(60));
     client.pause = Duration::from_millis(10);
     assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
-    assert_eq!(client.create(Collection::Targets, Object::new()).unwrap()["uuid"], "2");
+    assert_eq!(client.create(Collection::Targets, JsonObject::new()).unwrap()["uuid"], "2");
     for error in [
-        client.create(Collection::Targets, Object::new()).unwrap_err(),
+        client.create(Collection::Targets, JsonObject::new()).unwrap_err(),
         client.delete(Collection::Targets, "1").unwrap_err(),
     ] {
         assert!(error.is_transient() && error.refusal() == Some(Refusal::Other), "{error}");

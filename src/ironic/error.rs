@@ -238,7 +238,7 @@ impl From<IronicError> for Error {
         let text = error.to_string();
         let converted = match &error {
             IronicError::BadValue { .. } => Error::invalid(text),
-            _ => Error::environment(text),
+            _ => Error::failure(text),
         };
         match error.hint() {
             Some(hint) => converted.with_hint(hint),

@@ -50,8 +50,8 @@ pub(super) fn request_token(
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.to_owned(),
         None => {
-            let found = find(&answer.json(request)?, keystone)?;
-            access::http_url(&found, "endpoint", "/v1")
+            let endpoint = find(&answer.json(request)?, keystone)?;
+            access::http_url(&endpoint, "endpoint", "/v1")
                 .map_err(|_| protocol("its catalogue has an endpoint of Ironic that is not a usable URL"))?
         }
     };

@@ -7,9 +7,10 @@ use ureq::http::Method;
 
 use super::client::Client;
 use super::error::IronicError;
-use super::resource::{Collection, Object, object_path, segment};
+use super::resource::{Collection, object_path, segment};
 use super::values;
 use super::version::Microversion;
+use base::JsonObject;
 
 /// The interval between two checks of a node's state.
 const POLL_PAUSE: Duration = Duration::from_millis(500);
@@ -86,20 +87,20 @@ impl Provision {
 impl Client {
     /// Returns the UUID of a node, given by name or UUID.
     pub fn node_uuid(&self, node: &str) -> Result<String, IronicError> {
-        let found = self.get(Collection::Nodes, node, &["uuid".to_owned()])?;
-        text(&found, "uuid").map(str::to_owned).ok_or_else(|| IronicError::Protocol {
+        let node_object = self.get(Collection::Nodes, node, &["uuid".to_owned()])?;
+        text(&node_object, "uuid").map(str::to_owned).ok_or_else(|| IronicError::Protocol {
             request: format!("GET {}", object_path(Collection::Nodes, node)),
             problem: "it has no `uuid`".to_owned(),
         })
     }
 
     /// Returns Ironic's verdict on each interface of the node: name to `{"result": …, "reason": …}`.
-    pub fn validate(&self, node: &str) -> Result<Object, IronicError> {
+    pub fn validate(&self, node: &str) -> Result<JsonObject, IronicError> {
         self.get_part(node, &["validate"])
     }
 
     /// Returns a part of a node, such as `traits`, given by its path below the node.
-    pub fn get_part(&self, node: &str, part: &[&str]) -> Result<Object, IronicError> {
+    pub fn get_part(&self, node: &str, part: &[&str]) -> Result<JsonObject, IronicError> {
         self.object(&Method::GET, &below(node, part), None, NAMES)
     }
 
@@ -115,7 +116,7 @@ impl Client {
     }
 
     /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
-    pub fn power(&self, node: &str, power: Power, timeout: Duration) -> Result<Object, IronicError> {
+    pub fn power(&self, node: &str, power: Power, timeout: Duration) -> Result<JsonObject, IronicError> {
         self.put_part(node, &["states", "power"], Some(&json!({"target": power.target()})))?;
         let state = power.state();
         self.wait(node, timeout, &format!("'{state}'"), |node| {
@@ -131,7 +132,7 @@ impl Client {
 
     /// Changes the provision state and waits at most `timeout` until the node has reached it. Returns the
     /// node.
-    pub fn provision(&self, node: &str, to: Provision, timeout: Duration) -> Result<Object, IronicError> {
+    pub fn provision(&self, node: &str, to: Provision, timeout: Duration) -> Result<JsonObject, IronicError> {
         self.put_part(node, &["states", "provision"], Some(&json!({"target": to.target()})))?;
         self.wait_for_provision_state(node, to.state(), timeout)
     }
@@ -142,7 +143,7 @@ impl Client {
         node: &str,
         wanted: &str,
         timeout: Duration,
-    ) -> Result<Object, IronicError> {
+    ) -> Result<JsonObject, IronicError> {
         self.wait(node, timeout, &format!("'{wanted}'"), |node| {
             let state = text(node, "provision_state").unwrap_or_default();
             if state == wanted && text(node, "target_provision_state").is_none() {
@@ -167,18 +168,18 @@ impl Client {
         node: &str,
         timeout: Duration,
         state: &str,
-        done: impl Fn(&Object) -> Result<bool, String>,
-    ) -> Result<Object, IronicError> {
+        done: impl Fn(&JsonObject) -> Result<bool, String>,
+    ) -> Result<JsonObject, IronicError> {
         let started = Instant::now();
         let failed = |problem| IronicError::Node { node: node.to_owned(), problem };
         loop {
-            let seen = self.get(Collection::Nodes, node, &[])?;
-            if done(&seen).map_err(failed)? {
-                return Ok(seen);
+            let node_object = self.get(Collection::Nodes, node, &[])?;
+            if done(&node_object).map_err(failed)? {
+                return Ok(node_object);
             }
             if started.elapsed() >= timeout {
-                let provision = text(&seen, "provision_state").unwrap_or_default();
-                let power = text(&seen, "power_state").unwrap_or("unknown");
+                let provision = text(&node_object, "provision_state").unwrap_or_default();
+                let power = text(&node_object, "power_state").unwrap_or("unknown");
                 let seconds = timeout.as_secs();
                 return Err(failed(format!(
                     "is not {state} after {seconds} s: provision state '{provision}', power state '{power}'"
@@ -196,6 +197,6 @@ fn below(node: &str, part: &[&str]) -> String {
 }
 
 /// Returns a field if it is a string.
-pub(super) fn text<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
+pub(super) fn text<'o>(object: &'o JsonObject, key: &str) -> Option<&'o str> {
     object.get(key).and_then(Value::as_str)
 }

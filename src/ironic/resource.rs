@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use ureq::http::Method;
 
 use super::client::Client;
@@ -11,9 +11,7 @@ use super::error::IronicError;
 use super::patch::Patch;
 use super::values;
 use super::version::Microversion;
-
-/// An object of the API, such as a node or a volume target.
-pub type Object = Map<String, Value>;
+use base::JsonObject;
 
 /// The number of objects to request per page. A server may return fewer.
 const PAGE_SIZE: usize = 1000;
@@ -130,7 +128,11 @@ impl ListOptions {
 
 impl Client {
     /// Returns all objects that match the options, from as many pages as there are.
-    pub fn list(&self, collection: Collection, options: &ListOptions) -> Result<Vec<Object>, IronicError> {
+    pub fn list(
+        &self,
+        collection: Collection,
+        options: &ListOptions,
+    ) -> Result<Vec<JsonObject>, IronicError> {
         let sorts_here =
             options.sort.len() > 1 || options.sort.iter().any(|(key, _)| !collection.server_sorts_by(key));
         if !sorts_here && options.matching.is_empty() {
@@ -149,10 +151,10 @@ impl Client {
             true => request.detail = true,
             false => request.fields = options.needed_fields(),
         }
-        let mut found = self.pages(collection, &request)?;
-        found.retain(|object| options.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
+        let mut objects = self.pages(collection, &request)?;
+        objects.retain(|object| options.matching.iter().all(|(key, value)| object.get(*key) == Some(value)));
         if sorts_here {
-            found.sort_by(|one, other| {
+            objects.sort_by(|one, other| {
                 let orders = options.sort.iter().map(|(key, backwards)| {
                     let order = compare_values(one.get(key), other.get(key));
                     if *backwards { order.reverse() } else { order }
@@ -160,12 +162,12 @@ impl Client {
                 orders.fold(Ordering::Equal, Ordering::then)
             });
         }
-        found.truncate(options.limit.unwrap_or(usize::MAX));
-        Ok(found)
+        objects.truncate(options.limit.unwrap_or(usize::MAX));
+        Ok(objects)
     }
 
-    fn pages(&self, collection: Collection, options: &ListOptions) -> Result<Vec<Object>, IronicError> {
-        let mut found: Vec<Object> = Vec::new();
+    fn pages(&self, collection: Collection, options: &ListOptions) -> Result<Vec<JsonObject>, IronicError> {
+        let mut objects: Vec<JsonObject> = Vec::new();
         let mut marker = options.marker.clone();
         let path = format!("/v1/{}", collection.path());
         let problem = |problem: &str| IronicError::Protocol {
@@ -174,9 +176,9 @@ impl Client {
         };
         loop {
             let size =
-                options.limit.map_or(PAGE_SIZE, |limit| limit.saturating_sub(found.len()).min(PAGE_SIZE));
+                options.limit.map_or(PAGE_SIZE, |limit| limit.saturating_sub(objects.len()).min(PAGE_SIZE));
             if size == 0 {
-                return Ok(found);
+                return Ok(objects);
             }
             let url = format!("{path}?{}", encode(&options.query(size, marker.as_deref())));
             let mut answer = self.call(&Method::GET, &url, None, collection.needs())?;
@@ -189,14 +191,14 @@ impl Client {
                     return Err(problem("its list has an item that is not an object"));
                 };
                 values::mask(&mut object);
-                found.push(object);
+                objects.push(object);
             }
             // Only `next` shows the end, because a server may return fewer objects than requested. It may
             // also be present on the last page; then the next page is empty.
             if count == 0 || answer.get("next").is_none_or(Value::is_null) {
-                return Ok(found);
+                return Ok(objects);
             }
-            let last = found.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
+            let last = objects.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
             let last = last.ok_or_else(|| problem("its list has an object without a `uuid`"))?.to_owned();
             if marker.as_deref() == Some(last.as_str()) {
                 return Err(problem("it repeats the page before it"));
@@ -207,7 +209,12 @@ impl Client {
 
     /// Returns one object by its UUID, or by its name if the collection has names. Empty `fields` returns all
     /// fields.
-    pub fn get(&self, collection: Collection, id: &str, fields: &[String]) -> Result<Object, IronicError> {
+    pub fn get(
+        &self,
+        collection: Collection,
+        id: &str,
+        fields: &[String],
+    ) -> Result<JsonObject, IronicError> {
         let mut path = object_path(collection, id);
         if !fields.is_empty() {
             path = format!("{path}?{}", encode(&[("fields", fields.join(","))]));
@@ -216,7 +223,7 @@ impl Client {
     }
 
     /// Returns one object with all fields, or `None` if it does not exist.
-    pub fn find(&self, collection: Collection, id: &str) -> Result<Option<Object>, IronicError> {
+    pub fn find(&self, collection: Collection, id: &str) -> Result<Option<JsonObject>, IronicError> {
         match self.get(collection, id, &[]) {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_not_found() => Ok(None),
@@ -225,7 +232,7 @@ impl Client {
     }
 
     /// Creates an object and returns it as the server stored it.
-    pub fn create(&self, collection: Collection, object: Object) -> Result<Object, IronicError> {
+    pub fn create(&self, collection: Collection, object: JsonObject) -> Result<JsonObject, IronicError> {
         let body = Value::Object(object);
         values::check(&body, "")?;
         let path = format!("/v1/{}", collection.path());
@@ -233,7 +240,7 @@ impl Client {
     }
 
     /// Changes single keys of an object and returns the whole object.
-    pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<Object, IronicError> {
+    pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<JsonObject, IronicError> {
         let body = patch.document()?;
         self.object(&Method::PATCH, &object_path(collection, id), Some(&body), collection.needs())
     }
@@ -249,7 +256,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         needs: (Microversion, &'static str),
-    ) -> Result<Object, IronicError> {
+    ) -> Result<JsonObject, IronicError> {
         match self.call(method, path, body, needs)? {
             Value::Object(mut object) => {
                 values::mask(&mut object);

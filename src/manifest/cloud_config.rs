@@ -23,7 +23,7 @@ pub struct CloudConfig {
 
 impl CloudConfig {
     /// Returns a cloud config with all its entries.
-    pub(crate) fn whole(node: Node) -> Self {
+    pub(crate) fn unreduced(node: Node) -> Self {
         CloudConfig { node, others: Vec::new() }
     }
 

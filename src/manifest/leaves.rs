@@ -19,9 +19,9 @@ pub struct Leaf {
 
 /// Returns the leaves of a tree in document order.
 pub(crate) fn leaves(root: &Node) -> Vec<Leaf> {
-    let mut found = Vec::new();
-    collect(root, &mut Vec::new(), &mut found);
-    found
+    let mut leaves = Vec::new();
+    collect(root, &mut Vec::new(), &mut leaves);
+    leaves
 }
 
 fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn items_with_unique_names_are_selected_by_name() {
-        let found = of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
+        let leaves = of("networks:\n- {name: a, dns: [1.1.1.1, 8.8.8.8]}\n- {name: b, x: {}}\n- {name: b}\n");
         assert_eq!(
-            found,
+            leaves,
             [
                 pair("/networks/name=a/name", "\"a\""),
                 pair("/networks/name=a/dns/0", "\"1.1.1.1\""),
@@ -113,8 +113,8 @@ mod tests {
                 continue; // An ops path would read this as an index.
             }
             let path: Path = leaf.path.parse().unwrap();
-            let found = super::super::ops::find(&root, &path).unwrap();
-            assert_eq!(super::value_text(&found), leaf.value, "{}", leaf.path);
+            let node = super::super::ops::find(&root, &path).unwrap();
+            assert_eq!(super::value_text(&node), leaf.value, "{}", leaf.path);
         }
     }
 }

@@ -180,7 +180,7 @@ fn load_and_check(
     check: &ValuesCheck<'_>,
 ) -> Result<LoadedManifest> {
     // Arguments are checked before files are read and values are generated.
-    let wanted = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
+    let output_path = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     exempt_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
     let mut partial = PartialInputs::default();
@@ -189,7 +189,7 @@ fn load_and_check(
     outcome?;
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
     let PartialInputs { values, generated, unused, previous_mbus, .. } = partial;
-    if let Some(path) = wanted {
+    if let Some(path) = output_path {
         root = ops::find(&root, &path)?.into_owned();
     }
     let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
@@ -225,7 +225,7 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     partial.definitions = Definitions::of(&partial.root).unwrap_or_default();
     partial.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
     let cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
-    partial.cloud_config = cloud_config.map(CloudConfig::whole);
+    partial.cloud_config = cloud_config.map(CloudConfig::unreduced);
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
     partial.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
     partial.interpolate_known();
@@ -291,8 +291,8 @@ impl PartialInputs {
             }
             opened => opened?,
         };
-        let found = values(&self.definitions, &self.sources, self.store.as_ref());
-        check(&found)?;
+        let used_values = values(&self.definitions, &self.sources, self.store.as_ref());
+        check(&used_values)?;
         let created =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
@@ -333,7 +333,7 @@ impl PartialInputs {
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
         self.values = values(&self.definitions, &self.sources, self.store.as_ref());
         let is_new = |(now, before): &(&VariableValue, &VariableValue)| now.value != before.value;
-        let new = self.values.iter().zip(&found).filter(is_new);
+        let new = self.values.iter().zip(&used_values).filter(is_new);
         self.generated = new.map(|(now, _)| now.name.clone()).collect();
         if let Some(path) = created.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
@@ -363,14 +363,14 @@ impl PartialInputs {
         let variables = self.sources.iter().chain(self.store.iter().flat_map(VarsStore::iter));
         let previous =
             self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.sources.previous());
-        let known = KnownInputs {
+        let known_inputs = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
             outputs: self.sources.outputs(),
             passwords: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
         };
-        secrets::register_secrets(&known, redactor);
+        secrets::register_secrets(&known_inputs, redactor);
     }
 }
 

@@ -49,18 +49,18 @@ pub(crate) struct KnownInputs<'d> {
 
 /// Registers all secrets with the redactor by the rules of the module.
 pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
-    let mut found = SecretTexts::new(redactor);
+    let mut secret_texts = SecretTexts::new(redactor);
     for document in &known.documents {
-        declared_names(document, &mut found.visible);
-        found.walk(document, NameClass::Plain, true);
+        declared_names(document, &mut secret_texts.visible);
+        secret_texts.walk(document, NameClass::Plain, true);
     }
     for (name, value) in &known.variables {
         let own = if known.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
-        let naming = own.max(found.names.naming(name));
-        found.walk(value, naming, false);
+        let naming = own.max(secret_texts.names.naming(name));
+        secret_texts.walk(value, naming, false);
     }
-    known.outputs.iter().for_each(|value| found.walk(value, NameClass::Requested, false));
-    found.add_to_redactor(redactor);
+    known.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Requested, false));
+    secret_texts.add_to_redactor(redactor);
     known.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
     known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
@@ -78,7 +78,7 @@ pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
     }
     texts
         .iter()
-        .filter(|text| !found.visible.contains(text.trim()))
+        .filter(|text| !secret_texts.visible.contains(text.trim()))
         .for_each(|text| redactor.add_as_precaution(text));
 }
 
@@ -93,9 +93,9 @@ pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Red
 /// the redactor.
 pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
-    let mut found = SecretTexts::new(redactor);
-    found.walk(&node, NameClass::Plain, false);
-    found.add_to_redactor(redactor);
+    let mut secret_texts = SecretTexts::new(redactor);
+    secret_texts.walk(&node, NameClass::Plain, false);
+    secret_texts.add_to_redactor(redactor);
 }
 
 /// Registers the credentials in a URL with the redactor.
@@ -183,7 +183,8 @@ impl<'n> SecretTexts<'n> {
     }
 
     fn number(&mut self, number: Option<String>, naming: NameClass) {
-        self.secret.extend(number.filter(|number| naming == NameClass::Requested || !is_place(number)));
+        self.secret
+            .extend(number.filter(|number| naming == NameClass::Requested || !is_address_or_port(number)));
     }
 
     fn add(&mut self, text: &str) {
@@ -288,10 +289,10 @@ fn credentials(text: &str) -> Vec<String> {
         // The variable's value is the secret, and the user before it is a plain name.
         Some(reference) if reference.starts_with("((") => Vec::new(),
         Some(password) => {
-            let meant = percent_decode(password);
+            let decoded = percent_decode(password);
             let both = format!("{user}:{password}");
-            let both_meant = format!("{}:{meant}", percent_decode(user));
-            vec![password.to_owned(), meant, both, both_meant]
+            let both_meant = format!("{}:{decoded}", percent_decode(user));
+            vec![password.to_owned(), decoded, both, both_meant]
         }
         None if !url.scheme().contains("ssh") && url.scheme() != "sftp" && !user.is_empty() => {
             vec![user.to_owned(), percent_decode(user)]
@@ -301,7 +302,7 @@ fn credentials(text: &str) -> Vec<String> {
 }
 
 /// Returns true for addresses, ranges and ports. Errors would be useless without them.
-fn is_place(text: &str) -> bool {
+fn is_address_or_port(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
         || text.parse::<ipnet::IpNet>().is_ok()
         || text.parse::<u16>().is_ok()
@@ -310,7 +311,7 @@ fn is_place(text: &str) -> bool {
 fn is_public(text: &str) -> bool {
     const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()
-        || is_place(text)
+        || is_address_or_port(text)
         || SSH.iter().any(|kind| text.starts_with(kind))
         || pem::parse_many(text).is_ok_and(|blocks| {
             !blocks.is_empty()
@@ -342,14 +343,14 @@ mod tests {
     fn with(redactor: &Redactor, manifest: Value, variables: Value) -> Redactor {
         let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
         let urls = literal_urls(&manifest);
-        let known = KnownInputs {
+        let known_inputs = KnownInputs {
             documents: vec![&manifest],
             variables: variables.as_map().map(|map| entries(map).collect()).unwrap_or_default(),
             passwords: HashSet::from(["pin"]),
             urls: &urls,
             ..KnownInputs::default()
         };
-        register_secrets(&known, redactor);
+        register_secrets(&known_inputs, redactor);
         redactor.clone()
     }
 

@@ -239,9 +239,9 @@ impl Transport for BufferedConnection {
         // An idle connection must have nothing to read: neither its end nor bytes of an abandoned answer.
         let look = |stream: &TcpStream| {
             stream.set_nonblocking(true)?;
-            let seen = stream.peek(&mut [0]);
+            let peeked = stream.peek(&mut [0]);
             stream.set_nonblocking(false)?;
-            seen
+            peeked
         };
         look(&self.stream).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -286,11 +286,11 @@ mod tests {
     fn signal_ends_the_wait_for_a_silent_server() {
         let (_listener, url) = silent();
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
+        let stop_flag = Arc::clone(&stop);
         let client = client(
             ureq::Agent::config_builder().build(),
             None,
-            Arc::new(move || seen.load(Ordering::SeqCst).then_some(2)),
+            Arc::new(move || stop_flag.load(Ordering::SeqCst).then_some(2)),
         );
         let waiting = std::thread::spawn(move || client.get(&url).call().unwrap_err());
         std::thread::sleep(Duration::from_millis(300));

@@ -189,22 +189,24 @@ mod tests {
         stranger.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let stranger = Issuer::new(stranger, KeyPair::generate().unwrap());
 
-        let known = issued(&authority, HOST, 2020);
+        let known_certificate = issued(&authority, HOST, 2020);
         let of_other_host = issued(&authority, "192.0.2.2", 2020);
         let of_stranger = issued(&stranger, HOST, 2020);
         let mut roots = RootCertStore::empty();
         roots.add(root).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-        let verifier =
-            Verifier { usual, known: vec![known.clone(), of_other_host.clone(), of_stranger.clone()] };
+        let verifier = Verifier {
+            usual,
+            known: vec![known_certificate.clone(), of_other_host.clone(), of_stranger.clone()],
+        };
         let accepts = |certificate: &CertificateDer<'_>| {
             let host = ServerName::try_from(HOST).unwrap();
             // A day in 2025.
             let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_740_000_000));
             verifier.verify_server_cert(certificate, &[], &host, &[], now).is_ok()
         };
-        assert!(accepts(&known));
+        assert!(accepts(&known_certificate));
         assert!(accepts(&issued(&authority, HOST, 2025)), "it is valid");
         assert!(!accepts(&issued(&authority, HOST, 2020)), "expired, and not known");
         assert!(!accepts(&of_other_host), "known, and of another host");

@@ -111,11 +111,11 @@ mod tests {
                      timeout inode\n\
              \x20  0: 0100007F:1AD4 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1\n\
              \x20  1: 0200007F:1AD4 0100007F:0001 01 00000000:00000000 00:00000000 00000000  1000 0 4712 1\n";
-        let found = |address: [u8; 4], port| listening_socket(table, IpAddr::from(address), port);
+        let find_socket = |address: [u8; 4], port| listening_socket(table, IpAddr::from(address), port);
         if cfg!(target_endian = "little") {
-            assert_eq!(found([127, 0, 0, 1], 6868), Some((4711, 1000)));
+            assert_eq!(find_socket([127, 0, 0, 1], 6868), Some((4711, 1000)));
         }
-        assert_eq!(found([127, 0, 0, 2], 6868), None, "it is connected");
-        assert_eq!(found([127, 0, 0, 1], 80), None);
+        assert_eq!(find_socket([127, 0, 0, 2], 6868), None, "it is connected");
+        assert_eq!(find_socket([127, 0, 0, 1], 80), None);
     }
 }

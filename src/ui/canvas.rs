@@ -35,10 +35,11 @@ impl Canvas {
 /// report no columns, because their output ends in a file.
 pub fn can_redraw() -> bool {
     #[cfg(unix)]
-    let known = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
+    let is_size_known =
+        rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
     #[cfg(not(unix))]
-    let known = io::IsTerminal::is_terminal(&io::stderr());
-    known
+    let is_size_known = io::IsTerminal::is_terminal(&io::stderr());
+    is_size_known
 }
 
 /// Returns the number of columns of the terminal on standard output.

@@ -29,7 +29,7 @@ const MAX_DRAWS_PER_SECOND: u8 = 20;
 pub(super) struct Progress {
     options: Options,
     output: OutputStreams,
-    live: bool,
+    is_live: bool,
     /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
     state: Arc<Mutex<DisplayState>>,
@@ -50,15 +50,15 @@ type KeptLines = Vec<(Styled, usize)>;
 
 impl Progress {
     pub(super) fn new(options: Options, output: OutputStreams) -> Self {
-        let live = canvas::can_redraw() && !options.dumb;
-        let target = match live {
+        let is_live = canvas::can_redraw() && !options.is_dumb;
+        let target = match is_live {
             true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), MAX_DRAWS_PER_SECOND),
             false => ProgressDrawTarget::hidden(),
         };
-        Progress::drawing(options, output, live, target)
+        Progress::drawing(options, output, is_live, target)
     }
 
-    fn drawing(options: Options, output: OutputStreams, live: bool, target: ProgressDrawTarget) -> Self {
+    fn drawing(options: Options, output: OutputStreams, is_live: bool, target: ProgressDrawTarget) -> Self {
         let state = Arc::<Mutex<DisplayState>>::default();
         let shown = Arc::clone(&state);
         let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
@@ -76,10 +76,10 @@ impl Progress {
         let style =
             ProgressStyle::with_template("{frame}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::with_draw_target(None, target).with_style(style.with_key("frame", frame));
-        if live {
+        if is_live {
             bar.enable_steady_tick(TICK_INTERVAL);
         }
-        Progress { options, output, live, bar, state, order: Mutex::default() }
+        Progress { options, output, is_live, bar, state, order: Mutex::default() }
     }
 
     fn sign(&self, outcome: Option<&Outcome>) -> Styled {
@@ -94,19 +94,19 @@ impl Progress {
 
     /// Prints lasting lines above the live part: to standard output, or to standard error if `trouble`. On a
     /// terminal, wraps them between words.
-    fn keep(&self, kept: &KeptLines, trouble: bool) {
+    fn keep(&self, kept: &KeptLines, to_stderr: bool) {
         if kept.is_empty() {
             return;
         }
         let color = self.options.color;
         self.bar.suspend(|| {
             for (line, hang) in kept {
-                let lines = match self.live {
+                let lines = match self.is_live {
                     true => line.wrapped(canvas::stderr_size().0.into(), *hang, color),
                     false => vec![line.whole(color)],
                 };
                 for line in lines {
-                    if trouble { self.output.print_err(&line) } else { self.output.print_out(&line) }
+                    if to_stderr { self.output.print_err(&line) } else { self.output.print_out(&line) }
                 }
             }
         });
@@ -116,7 +116,7 @@ impl Progress {
         let Event::StageStarted { id, parent, name, usual } = event else { return KeptLines::new() };
         let mut kept = parent.map(|parent| self.heading(state, parent)).unwrap_or_default();
         let stage = state.tree.start(*id, *parent, name, *usual);
-        if !self.live {
+        if !self.is_live {
             kept.push(self.headline(stage.depth, &stage.name));
         }
         kept
@@ -132,7 +132,7 @@ impl Progress {
         let Some(stage) = state.tree.get(id).filter(|stage| !stage.has_children) else {
             return KeptLines::new();
         };
-        let headline = self.live.then(|| self.headline(stage.depth, &stage.name));
+        let headline = self.is_live.then(|| self.headline(stage.depth, &stage.name));
         state.heading = Some(id);
         headline.into_iter().collect()
     }
@@ -302,7 +302,7 @@ mod tests {
             format: Format::Progress,
             color: false,
             unicode,
-            dumb: false,
+            is_dumb: false,
             verbose: false,
             stdout_reserved: false,
             prints_stages: true,

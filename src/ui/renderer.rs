@@ -34,7 +34,7 @@ pub struct Options {
     /// True if the terminal shows Unicode.
     pub unicode: bool,
     /// True if the terminal can only append text.
-    pub dumb: bool,
+    pub is_dumb: bool,
     /// True to print every log line of stages, not only the last one.
     pub verbose: bool,
     /// True if standard output is reserved for the output of the command (a manifest, a script). All other

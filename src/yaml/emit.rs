@@ -364,8 +364,8 @@ fn style(text: &str, context: Context) -> Style {
     };
     let preferred = if simple_key && traits.multiline { Style::Double } else { preferred };
     match preferred {
-        Style::Plain if traits.plain => Style::Plain,
-        Style::Plain if traits.single => Style::Single,
+        Style::Plain if traits.allows_plain => Style::Plain,
+        Style::Plain if traits.allows_single => Style::Single,
         Style::Literal if traits.literal && !simple_key => Style::Literal,
         _ => Style::Double,
     }
@@ -375,9 +375,9 @@ fn style(text: &str, context: Context) -> Style {
 struct Traits {
     multiline: bool,
     /// True if the text can be written without quotes.
-    plain: bool,
+    allows_plain: bool,
     /// True if the text can be written in single quotes.
-    single: bool,
+    allows_single: bool,
     /// True if the text can be written as a literal block.
     literal: bool,
 }
@@ -385,7 +385,7 @@ struct Traits {
 impl Traits {
     fn of(text: &str) -> Traits {
         if is_harmless(text) {
-            return Traits { multiline: false, plain: true, single: true, literal: true };
+            return Traits { multiline: false, allows_plain: true, allows_single: true, literal: true };
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let mut multiline = false;
@@ -421,8 +421,8 @@ impl Traits {
         let needs_escapes = space_then_break || special;
         Traits {
             multiline,
-            plain: !(edges || break_then_space || needs_escapes || multiline || indicators),
-            single: !(break_then_space || needs_escapes),
+            allows_plain: !(edges || break_then_space || needs_escapes || multiline || indicators),
+            allows_single: !(break_then_space || needs_escapes),
             literal: !(text.is_empty() || text.ends_with(' ') || needs_escapes),
         }
     }

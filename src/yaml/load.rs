@@ -93,7 +93,7 @@ const MAX_UNINDEXED: usize = 8;
 /// not.
 #[derive(Default)]
 struct Entries<'t> {
-    entries: Vec<(Node, Node)>,
+    pairs: Vec<(Node, Node)>,
     /// The indices of the entries that come from merges.
     merged: HashSet<usize, RandomState>,
     /// The indices of all entries, by key. Empty up to [`MAX_UNINDEXED`] entries.
@@ -115,33 +115,34 @@ impl<'t> Entries<'t> {
             return Ok(());
         };
         if !merged && !self.merged.remove(&at) {
-            return Err((key, self.entries[at].0.position.clone()));
+            return Err((key, self.pairs[at].0.position.clone()));
         }
-        self.entries[at] = (key, value);
+        self.pairs[at] = (key, value);
         Ok(())
     }
 
     fn find(&self, key: &Key<'t>) -> Option<usize> {
         if self.index.is_empty() {
-            return self.entries.iter().position(|(known, _)| Key::of(&known.data).as_ref() == Some(key));
+            return self.pairs.iter().position(|(known, _)| Key::of(&known.data).as_ref() == Some(key));
         }
         self.index.get(key).copied()
     }
 
     fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, merged: bool) {
-        let at = self.entries.len();
+        let at = self.pairs.len();
         if merged {
             self.merged.insert(at);
         }
         if at == MAX_UNINDEXED {
-            let known = self.entries.iter().enumerate();
-            let keys = known.filter_map(|(at, (key, _))| Some((Key::of(&key.data)?.into_owned(), at)));
+            let indexed_pairs = self.pairs.iter().enumerate();
+            let keys =
+                indexed_pairs.filter_map(|(at, (key, _))| Some((Key::of(&key.data)?.into_owned(), at)));
             self.index.extend(keys);
         }
         if at >= MAX_UNINDEXED {
             self.index.extend(index_key.map(|key| (key, at)));
         }
-        self.entries.push((key, value));
+        self.pairs.push((key, value));
     }
 }
 
@@ -167,7 +168,7 @@ impl<'a> Decoder<'a> {
         self.count(id)?;
         let tree = self.tree;
         let data = match tree.content(id) {
-            RawContent::Scalar { text, plain } => self.scalar(id, text, plain)?,
+            RawContent::Scalar { text, is_plain } => self.scalar(id, text, is_plain)?,
             RawContent::Alias(target) => {
                 return self.alias(id, target, Self::node);
             }
@@ -182,9 +183,9 @@ impl<'a> Decoder<'a> {
             }
             RawContent::Map(contents) => {
                 let mut entries = Entries::default();
-                entries.entries.reserve_exact(tree.entries(id, contents).count());
+                entries.pairs.reserve_exact(tree.entries(id, contents).count());
                 self.mapping(id, &mut entries, false)?;
-                Data::Map(Mapping::from_iter(entries.entries))
+                Data::Map(Mapping::from_iter(entries.pairs))
             }
         };
         Ok(Node { data, position: self.position(id) })
@@ -301,8 +302,9 @@ impl<'a> Decoder<'a> {
 
     fn is_merge(&self, key: NodeId) -> bool {
         match self.tree.content(key) {
-            RawContent::Scalar { text, plain } => {
-                text == "<<" && (plain || matches!(self.tree.tag(key), Some("!" | "tag:yaml.org,2002:merge")))
+            RawContent::Scalar { text, is_plain } => {
+                text == "<<"
+                    && (is_plain || matches!(self.tree.tag(key), Some("!" | "tag:yaml.org,2002:merge")))
             }
             _ => false,
         }
@@ -334,12 +336,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn scalar(&self, id: NodeId, text: &str, plain: bool) -> Result<Data, Error> {
+    fn scalar(&self, id: NodeId, text: &str, is_plain: bool) -> Result<Data, Error> {
         let tag = self.tree.tag(id);
         let string = || Data::String(text.into());
         let Some(tag) = tag else {
             return Ok(match scalar::resolve(text) {
-                ResolvedScalar::Value(data) if plain => data,
+                ResolvedScalar::Value(data) if is_plain => data,
                 _ => string(),
             });
         };

@@ -48,16 +48,16 @@ fn compare(a: &Node, b: &Node) -> Ordering {
             .partial_cmp(&y)
             .unwrap_or(Ordering::Equal)
             .then_with(|| rank(&a.data).cmp(&rank(&b.data)))
-            .then_with(|| exact(&a.data, &b.data)),
+            .then_with(|| compare_exactly(&a.data, &b.data)),
         _ => match (&a.data, &b.data) {
-            (Data::String(x), Data::String(y)) => natural(x, y),
+            (Data::String(x), Data::String(y)) => compare_naturally(x, y),
             _ => rank(&a.data).cmp(&rank(&b.data)),
         },
     }
 }
 
 /// Compares integers that are equal as floats, because a float cannot hold every digit.
-fn exact(a: &Data, b: &Data) -> Ordering {
+fn compare_exactly(a: &Data, b: &Data) -> Ordering {
     match (a, b) {
         (Data::Int(x), Data::Int(y)) => x.cmp(y),
         (Data::UInt(x), Data::UInt(y)) => x.cmp(y),
@@ -95,7 +95,7 @@ fn rank(data: &Data) -> u8 {
 }
 
 /// Compares strings in natural order: letters after all other characters, runs of digits by their value.
-fn natural(a: &str, b: &str) -> Ordering {
+fn compare_naturally(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
     }

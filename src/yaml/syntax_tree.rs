@@ -38,7 +38,7 @@ pub enum RawContent<'n> {
         text: &'n str,
         /// True if the scalar has no tag and no quotes and is not a block scalar. Only then may it resolve to
         /// something other than a string.
-        plain: bool,
+        is_plain: bool,
     },
     /// An alias of an earlier node.
     Alias(NodeId),
@@ -70,11 +70,11 @@ struct RawNode {
 enum Kind {
     /// A scalar whose text is a part of the document.
     Scalar {
-        plain: bool,
+        is_plain: bool,
     },
     /// A scalar whose text is in [`SyntaxTree::texts`].
     OwnText {
-        plain: bool,
+        is_plain: bool,
     },
     Alias,
     Seq,
@@ -120,10 +120,10 @@ impl SyntaxTree<'_> {
         let node = &self.nodes[id];
         let (start, length) = (widen(node.start), widen(node.length));
         match node.kind {
-            Kind::Scalar { plain } => {
-                RawContent::Scalar { text: &self.document[start..start + length], plain }
+            Kind::Scalar { is_plain } => {
+                RawContent::Scalar { text: &self.document[start..start + length], is_plain }
             }
-            Kind::OwnText { plain } => RawContent::Scalar { text: &self.texts[start], plain },
+            Kind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[start], is_plain },
             Kind::Alias => RawContent::Alias(start),
             Kind::Seq => RawContent::Seq(Contents { end: start }),
             Kind::Map => RawContent::Map(Contents { end: start }),
@@ -186,7 +186,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         };
         if let Failure::Parser(error) = &failure
             && reread < MAX_REREAD_BYTES
-            && let Some((patched, width)) = mend(&text, error)
+            && let Some((patched, width)) = correct_syntax(&text, error)
         {
             reread += text.len();
             *indented.entry(LineColumn::from(*error.marker()).line).or_insert(0) += narrow(width);
@@ -196,13 +196,13 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         let mut error = match failure {
             Failure::Parser(error) => {
                 let (problem, hint) = problem::describe(error.kind());
-                let found = Error::at_line_column(LineColumn::from(*error.marker()), problem);
+                let error_here = Error::at_line_column(LineColumn::from(*error.marker()), problem);
                 match hint {
-                    Some(hint) => found.with_hint(hint),
-                    None => found,
+                    Some(hint) => error_here.with_hint(hint),
+                    None => error_here,
                 }
             }
-            Failure::Here { position, problem, hint } => {
+            Failure::Rejected { position, problem, hint } => {
                 Error::at_line_column(position, problem).with_hint(hint)
             }
         };
@@ -215,7 +215,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
 
 /// Corrects syntax that upstream accepts and the parser rejected. Returns the new text, and the number of
 /// columns by which the line of the error was indented.
-fn mend(text: &str, error: &ScanError) -> Option<(String, usize)> {
+fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
     match error.kind() {
         ErrorKind::InvalidQuotedScalarIndent => indent(text, error.marker()),
         // The rest of the line is a comment, so the inserted space moves no node.
@@ -243,12 +243,12 @@ enum Failure {
     /// An error of the parser, which `mend` may be able to correct.
     Parser(ScanError),
     /// An error that this module found.
-    Here { position: LineColumn, problem: String, hint: &'static str },
+    Rejected { position: LineColumn, problem: String, hint: &'static str },
 }
 
 impl Failure {
     fn here(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
-        Failure::Here { position: span.start.into(), problem: problem.into(), hint }
+        Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
 
@@ -292,17 +292,17 @@ impl<'t> Builder<'t> {
                 if block && content.ends_with('\n') && is_cut_off(span, text) {
                     content.to_mut().pop();
                 }
-                let plain = tag.is_none() && style == ScalarStyle::Plain;
-                if plain && is_half_key(span, text) {
+                let is_plain = tag.is_none() && style == ScalarStyle::Plain;
+                if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
                     return Err(Failure::here(span, problem, hint));
                 }
                 match place_in(text, &content) {
-                    Some(place) => (Kind::Scalar { plain }, place, tag, anchor),
+                    Some(place) => (Kind::Scalar { is_plain }, place, tag, anchor),
                     None => {
                         self.tree.texts.push(content.into_owned());
-                        (Kind::OwnText { plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
+                        (Kind::OwnText { is_plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
                     }
                 }
             }
@@ -377,8 +377,8 @@ fn is_half_key(span: &Span, text: &str) -> bool {
         Some(after) => (before, after),
         None => (before.strip_suffix(':').unwrap_or_default(), after),
     };
-    let plain = key.ends_with(|last: char| !last.is_whitespace() && !"\"'[{,?".contains(last));
-    plain && after.starts_with([',', ']', '}'])
+    let is_plain = key.ends_with(|last: char| !last.is_whitespace() && !"\"'[{,?".contains(last));
+    is_plain && after.starts_with([',', ']', '}'])
 }
 
 /// Returns true if the text ends with the node, without a line break.

@@ -173,7 +173,7 @@ impl ArchiveError {
     /// Converts to an error about `archive`, a description such as "the stemcell '/x.tgz'".
     pub fn about(self, archive: &str) -> Error {
         let kind = match self {
-            ArchiveError::Read(_) | ArchiveError::Write { .. } => base::ErrorKind::Environment,
+            ArchiveError::Read(_) | ArchiveError::Write { .. } => base::ErrorKind::Failure,
             _ => base::ErrorKind::InvalidInput,
         };
         let error = Error::new(kind, format!("{archive} cannot be unpacked"));

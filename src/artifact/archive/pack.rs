@@ -103,9 +103,9 @@ struct ExactReader {
 
 impl io::Read for ExactReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.file.read(&mut buffer[..wanted])?;
-        if count == 0 && wanted > 0 {
+        let length = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.file.read(&mut buffer[..length])?;
+        if count == 0 && length > 0 {
             let text = "the file became shorter while it was being read";
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
@@ -143,8 +143,7 @@ pub(crate) fn tree(root: &Path) -> Result<Vec<(PathBuf, Input)>> {
     let mut inputs = Vec::new();
     for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| {
-            Error::environment(format!("reading the directory '{}' failed", root.display()))
-                .with_source(error)
+            Error::failure(format!("reading the directory '{}' failed", root.display())).with_source(error)
         })?;
         // walkdir yields only paths below its root.
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();

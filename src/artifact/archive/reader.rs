@@ -295,11 +295,11 @@ struct EntryData<'a, R> {
 
 impl<R: Read> Read for EntryData<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wanted = buffer.len().min(usize::try_from(self.entries.data).unwrap_or(usize::MAX));
-        if wanted == 0 {
+        let length = buffer.len().min(usize::try_from(self.entries.data).unwrap_or(usize::MAX));
+        if length == 0 {
             return Ok(0);
         }
-        let count = self.entries.inner.read(&mut buffer[..wanted])?;
+        let count = self.entries.inner.read(&mut buffer[..length])?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

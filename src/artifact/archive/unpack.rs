@@ -111,11 +111,12 @@ fn unpack_counted(
 ) -> Result<Unpacked> {
     let partial = PartialTree::create(dest)?;
     let outcome = {
-        let packed = Rc::default();
+        let packed_bytes = Rc::default();
         let inner = &mut input;
-        let counted = CountingReader { inner, packed: Rc::clone(&packed), total, progress, reported: 0 };
+        let counted =
+            CountingReader { inner, packed_bytes: Rc::clone(&packed_bytes), total, progress, reported: 0 };
         let mut tree = UnpackedTree::new(&partial.path, options);
-        tree.unpack(counted, packed).map(|entries| (entries, tree.digests))
+        tree.unpack(counted, packed_bytes).map(|entries| (entries, tree.digests))
     };
     let (mut rest, hasher) = input.stop();
     let (entries, files) = match outcome {
@@ -155,15 +156,16 @@ fn unpack_error(
 /// Reads no further than to the end of that entry. A content of more than `limit` bytes is an error.
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
     let limits = Limits::default();
-    let packed = Rc::default();
+    let packed_bytes = Rc::default();
     let inner = BufReader::with_capacity(BUFFER_BYTES, stream);
     let progress: Progress<'_> = &mut |_, _| {};
-    let counted = CountingReader { inner, packed: Rc::clone(&packed), total: 0, progress, reported: 0 };
+    let counted =
+        CountingReader { inner, packed_bytes: Rc::clone(&packed_bytes), total: 0, progress, reported: 0 };
     let (tar, compression) = inflate(counted)?;
-    let mut entries = Entries::new(BudgetReader::new(tar, limits, packed), compression, limits);
+    let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
     while let Some(entry) = entries.next_entry()? {
-        let found = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
-        if found && entry.kind == EntryType::Regular {
+        let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
+        if is_requested && entry.kind == EntryType::Regular {
             if entry.size > limit {
                 return Err(ArchiveError::TooLarge { what: "bytes in one document", limit });
             }
@@ -206,7 +208,7 @@ impl PartialTree {
         let path = dest.with_file_name(name);
         if dest.symlink_metadata().is_ok() {
             let dest = dest.display();
-            return Err(Error::environment(format!("cannot unpack into '{dest}': it already exists"))
+            return Err(Error::failure(format!("cannot unpack into '{dest}': it already exists"))
                 .with_hint(format!("move it away: `mv '{dest}' '{dest}.old'`")));
         }
         let creating = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
@@ -265,16 +267,16 @@ impl<'a> UnpackedTree<'a> {
     }
 
     /// Unpacks all entries and returns their number.
-    fn unpack(&mut self, raw: impl BufRead, packed: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
+    fn unpack(&mut self, raw: impl BufRead, packed_bytes: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
         let limits = self.options.limits;
         let (tar, compression) = inflate(raw)?;
-        let mut entries = Entries::new(BudgetReader::new(tar, limits, packed), compression, limits);
+        let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
         // Directory modes other than 0755 are set at the end, so that a read-only directory can be filled.
         let mut modes = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             let refused = |reason| ArchiveError::Name { name: printable(&entry.name), reason };
             let path = path::entry_path(&entry.name).map_err(refused)?;
-            let wanted = self.options.only.is_none_or(|only| only(&path));
+            let is_selected = self.options.only.is_none_or(|only| only(&path));
             match entry.kind {
                 EntryType::Regular | EntryType::Continuous if entry.name.ends_with(b"/") => {
                     // Before ustar, directories were files with a trailing slash.
@@ -284,19 +286,19 @@ impl<'a> UnpackedTree<'a> {
                             printable(&entry.name)
                         )));
                     }
-                    self.directory(&path, &entry, wanted, &mut modes)?;
+                    self.directory(&path, &entry, is_selected, &mut modes)?;
                 }
                 EntryType::Regular | EntryType::Continuous => {
                     if path.as_os_str().is_empty() {
                         return Err(refused(path::NameError::Empty));
                     }
-                    if wanted {
+                    if is_selected {
                         self.file(&path, &entry, entries.data())?;
                     }
                 }
-                EntryType::Directory => self.directory(&path, &entry, wanted, &mut modes)?,
-                EntryType::Symlink => self.symlink(&path, &entry, wanted)?,
-                EntryType::Link => self.hard_link(&path, &entry, wanted)?,
+                EntryType::Directory => self.directory(&path, &entry, is_selected, &mut modes)?,
+                EntryType::Symlink => self.symlink(&path, &entry, is_selected)?,
+                EntryType::Link => self.hard_link(&path, &entry, is_selected)?,
                 other => {
                     let kind = match other {
                         EntryType::Char => "character device".to_owned(),
@@ -505,7 +507,7 @@ fn make_symlink(_target: &Path, _link: &Path) -> io::Result<()> {
 /// Counts the bytes read from the archive file, and reports progress after each MiB.
 struct CountingReader<'p, R> {
     inner: R,
-    packed: Rc<Cell<u64>>,
+    packed_bytes: Rc<Cell<u64>>,
     total: u64,
     progress: Progress<'p>,
     /// Value of `packed` at the last report.
@@ -515,7 +517,7 @@ struct CountingReader<'p, R> {
 impl<R: BufRead> BufRead for CountingReader<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let bytes = self.inner.fill_buf()?;
-        let done = self.packed.get();
+        let done = self.packed_bytes.get();
         if bytes.is_empty() && done > self.reported {
             self.reported = done;
             (self.progress)(done, self.total);
@@ -526,8 +528,8 @@ impl<R: BufRead> BufRead for CountingReader<'_, R> {
     fn consume(&mut self, count: usize) {
         const CHUNK_BYTES: u64 = 1 << 20;
         self.inner.consume(count);
-        let done = self.packed.get() + count as u64;
-        self.packed.set(done);
+        let done = self.packed_bytes.get() + count as u64;
+        self.packed_bytes.set(done);
         if done - self.reported >= CHUNK_BYTES {
             self.reported = done;
             (self.progress)(done, self.total);

@@ -44,11 +44,11 @@ impl Cache {
     ) -> Result<Digest> {
         let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
         let stamp = Stamp::of(path).map_err(reading)?;
-        let known = self.lookup(&stamp);
-        if let Some(known) = &known
-            && algorithms.iter().all(|algorithm| known.digest.hex(*algorithm).is_some())
+        let cached = self.lookup(&stamp);
+        if let Some(cached) = &cached
+            && algorithms.iter().all(|algorithm| cached.digest.hex(*algorithm).is_some())
         {
-            return Ok(known.digest.clone());
+            return Ok(cached.digest.clone());
         }
         let started = SystemTime::now();
         let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
@@ -68,10 +68,10 @@ impl Cache {
         artifact: Option<NameAndVersion>,
     ) {
         if Stamp::of(&stamp.path).is_ok_and(|after| after == *stamp) && is_settled(stamp, started) {
-            let known = self.lookup(stamp);
-            let all = known.as_ref().map_or(Ok(digest.clone()), |known| digest.merged_with(&known.digest));
+            let cached = self.lookup(stamp);
+            let all = cached.as_ref().map_or(Ok(digest.clone()), |cached| digest.merged_with(&cached.digest));
             if let Ok(digest) = all {
-                let artifact = artifact.or(known.and_then(|known| known.artifact));
+                let artifact = artifact.or(cached.and_then(|cached| cached.artifact));
                 self.store(&DigestEntry { stamp: stamp.clone(), digest, artifact });
             }
         }

@@ -57,7 +57,7 @@ impl Cache {
     pub(crate) fn adopt(&self, body: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
         let digits = digest
             .hex(Algorithm::Sha256)
-            .ok_or_else(|| Error::environment("the digest of a download lacks SHA-256"))?;
+            .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
         let path = self.directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
         let about_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.

@@ -57,9 +57,9 @@ impl Cache {
         let algorithms = algorithms(expected);
         let reading = |error| Error::io(format!("reading {}", source.describe(kind.name())), error);
         let stamp = Stamp::of(&source.path).map_err(reading)?;
-        let known = self.lookup(&stamp);
+        let cached = self.lookup(&stamp);
         let stage =
-            is_long(&stamp, known.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));
+            is_long(&stamp, cached.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));
         let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
             if let Some(stage) = &stage {
                 stage.progress(done, Some(total), Unit::Bytes);
@@ -71,9 +71,9 @@ impl Cache {
         if let Some(stage) = stage {
             stage.finish();
         }
-        let known = self.lookup(&stamp);
+        let cached = self.lookup(&stamp);
         let named =
-            known.as_ref().and_then(|known| known.artifact.as_ref()).filter(|named| named.kind == kind);
+            cached.as_ref().and_then(|cached| cached.artifact.as_ref()).filter(|named| named.kind == kind);
         let (name, version) = match named {
             Some(named) => (named.name.clone(), named.version.clone()),
             None => match kind {
@@ -81,11 +81,11 @@ impl Cache {
                 ArtifactKind::Stemcell => stemcell::name_and_version(source)?,
             },
         };
-        if let Some(known) = &known
+        if let Some(cached) = &cached
             && named.is_none()
         {
             let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
-            self.store(&DigestEntry { artifact, ..known.clone() });
+            self.store(&DigestEntry { artifact, ..cached.clone() });
         }
         let digest = digest.only(Algorithm::Sha256).unwrap_or(digest);
         Ok(ArtifactIdentity { name, version, digest, stamp: Some(stamp) })

@@ -15,10 +15,10 @@ use ureq::unversioned::transport::{
 };
 
 use super::InterruptCheck;
+#[cfg(unix)]
+use super::jumpbox::JumpboxSession;
 use super::proxy::{Proxies, Proxy, ProxyCredentials, Route};
 use super::socks5;
-#[cfg(unix)]
-use super::tunnel::JumpboxSession;
 use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
@@ -68,7 +68,7 @@ struct Inner {
     interrupted: InterruptCheck,
     /// The session with the jumpbox, opened for the first connection.
     #[cfg(unix)]
-    tunnel: Mutex<Option<Arc<JumpboxSession>>>,
+    jumpbox: Mutex<Option<Arc<JumpboxSession>>>,
 }
 
 impl fmt::Debug for ProxyDialer {
@@ -83,7 +83,7 @@ impl ProxyDialer {
             proxies,
             interrupted,
             #[cfg(unix)]
-            tunnel: Mutex::new(None),
+            jumpbox: Mutex::new(None),
         }))
     }
 
@@ -104,7 +104,7 @@ impl ProxyDialer {
                 socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(broken)?;
                 socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => broken(error),
-                    _ => about(error, &hop),
+                    _ => with_hop(error, &hop),
                 })?;
                 Box::new(stream)
             }
@@ -112,19 +112,19 @@ impl ProxyDialer {
             Route::Ssh { server, private_key } => {
                 let hop = format!("the jumpbox {server}");
                 let interrupted = &self.0.interrupted;
-                let mut known = self.0.tunnel.lock();
-                let tunnel = match known.as_ref().filter(|tunnel| !tunnel.is_closed()) {
-                    Some(tunnel) => Arc::clone(tunnel),
+                let mut session = self.0.jumpbox.lock();
+                let jumpbox = match session.as_ref().filter(|jumpbox| !jumpbox.is_closed()) {
+                    Some(jumpbox) => Arc::clone(jumpbox),
                     None => {
-                        let tunnel = Arc::new(
+                        let jumpbox = Arc::new(
                             JumpboxSession::open(server, private_key, interrupted)
                                 .map_err(|error| ProxyFailure::wrap(error, &hop))?,
                         );
-                        Arc::clone(known.insert(tunnel))
+                        Arc::clone(session.insert(jumpbox))
                     }
                 };
-                drop(known);
-                Box::new(tunnel.connect(host, port, interrupted).map_err(|error| about(error, &hop))?)
+                drop(session);
+                Box::new(jumpbox.connect(host, port, interrupted).map_err(|error| with_hop(error, &hop))?)
             }
             #[cfg(not(unix))]
             Route::Ssh { .. } => {
@@ -217,7 +217,7 @@ impl ProxyFailure {
 }
 
 /// Adds the name of the hop that failed. Keeps the kind.
-fn about(error: io::Error, hop: &str) -> io::Error {
+fn with_hop(error: io::Error, hop: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{hop}: {}", io_problem(&error)))
 }
 
@@ -237,7 +237,7 @@ impl Connector<()> for ProxyDialer {
         let (stream, head_rewriter) = match self.0.proxies.http(tls, host, port) {
             None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
-                let through = |error| about(error, &format!("the HTTP proxy {proxy}"));
+                let through = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
                 let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(through)?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if tls {
@@ -252,7 +252,7 @@ impl Connector<()> for ProxyDialer {
                 } else {
                     (
                         stream,
-                        Some(ProxyRequestWriter {
+                        Some(ProxyHeadRewriter {
                             origin: format!("http://{authority}"),
                             proxy: proxy.clone(),
                         }),
@@ -263,7 +263,13 @@ impl Connector<()> for ProxyDialer {
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let interrupted = Arc::clone(&self.0.interrupted);
-        Ok(Some(ProxyConnection { stream, buffers, head_rewriter, interrupted, asked: Instant::now() }))
+        Ok(Some(ProxyConnection {
+            stream,
+            buffers,
+            head_rewriter,
+            interrupted,
+            last_interrupt_check: Instant::now(),
+        }))
     }
 }
 
@@ -309,20 +315,20 @@ pub(super) struct ProxyConnection {
     stream: Box<dyn Stream>,
     buffers: LazyBuffers,
     /// The change to the head of the request if it goes to an HTTP proxy.
-    head_rewriter: Option<ProxyRequestWriter>,
+    head_rewriter: Option<ProxyHeadRewriter>,
     interrupted: InterruptCheck,
     /// The time of the last call of `interrupted`.
-    asked: Instant,
+    last_interrupt_check: Instant,
 }
 
 /// Rewrites the head of a request for an HTTP proxy: the request line gets the whole URL, and the proxy's
 /// credentials are added.
-struct ProxyRequestWriter {
+struct ProxyHeadRewriter {
     origin: String,
     proxy: Proxy,
 }
 
-impl ProxyRequestWriter {
+impl ProxyHeadRewriter {
     fn rewrite(&self, head: &[u8]) -> io::Result<Vec<u8>> {
         let broken = || io::Error::other("the request has no valid head for the HTTP proxy");
         let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(broken)? + 2;
@@ -364,7 +370,7 @@ impl Transport for ProxyConnection {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let output = &self.buffers.output()[..amount];
-        let head = self.head_rewriter.take().map(|absolute| absolute.rewrite(output)).transpose()?;
+        let head = self.head_rewriter.take().map(|rewriter| rewriter.rewrite(output)).transpose()?;
         let mut rest = head.as_deref().unwrap_or(output);
         let end = Instant::now().checked_add(*timeout.after);
         while !rest.is_empty() {
@@ -382,8 +388,8 @@ impl Transport for ProxyConnection {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         // If data keeps arriving, `TimeLimited` never waits for a whole slice and never checks for signals.
-        if self.asked.elapsed() >= INTERRUPT_CHECK_INTERVAL {
-            self.asked = Instant::now();
+        if self.last_interrupt_check.elapsed() >= INTERRUPT_CHECK_INTERVAL {
+            self.last_interrupt_check = Instant::now();
             if (self.interrupted)().is_err() {
                 return Err(http_client::interrupted_error().into());
             }
@@ -408,11 +414,11 @@ mod tests {
     #[test]
     fn proxy_request_has_the_absolute_url() {
         let proxy = Proxy { host: "p".into(), port: 1, credentials: Some(("u".into(), "p".into())) };
-        let absolute = ProxyRequestWriter { origin: "http://a.com:81".into(), proxy };
-        let head = absolute.rewrite(b"GET /x?y HTTP/1.1\r\nHost: a.com:81\r\n\r\n").unwrap();
+        let rewriter = ProxyHeadRewriter { origin: "http://a.com:81".into(), proxy };
+        let head = rewriter.rewrite(b"GET /x?y HTTP/1.1\r\nHost: a.com:81\r\n\r\n").unwrap();
         let expected =
             "GET http://a.com:81/x?y HTTP/1.1\r\nProxy-Authorization: Basic dTpw\r\nHost: a.com:81\r\n\r\n";
         assert_eq!(String::from_utf8(head).unwrap(), expected);
-        assert!(absolute.rewrite(b"GET").is_err());
+        assert!(rewriter.rewrite(b"GET").is_err());
     }
 }

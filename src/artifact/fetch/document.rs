@@ -27,7 +27,7 @@ pub fn fetch_document(
             .with_hint("name a URL that begins with https://"));
     }
     let url = HttpUrl::new(url);
-    let failed = |reason: String| Error::environment(format!("asking '{url}' failed")).with_source(reason);
+    let failed = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
     let config = config().timeout_global(Some(timeout)).max_redirects(0).max_redirects_will_error(false);
     let client = http_client::client_over(config.build(), None, dialer);

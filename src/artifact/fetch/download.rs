@@ -165,7 +165,7 @@ impl Download<'_> {
                 }
             }
         }
-        let error = Error::environment(format!("downloading '{}' failed", self.url));
+        let error = Error::failure(format!("downloading '{}' failed", self.url));
         let error = error.with_source(format!("the transfer failed {MAX_ATTEMPTS} times"));
         Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None))
     }
@@ -187,7 +187,7 @@ impl Download<'_> {
     }
 
     fn request_error(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::environment(format!("downloading '{}' failed", self.url)).with_source(reason)
+        Error::failure(format!("downloading '{}' failed", self.url)).with_source(reason)
     }
 
     fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {

@@ -7,11 +7,11 @@
 mod connection;
 mod document;
 mod download;
+#[cfg(unix)]
+mod jumpbox;
 mod proxy;
 mod relay;
 mod socks5;
-#[cfg(unix)]
-mod tunnel;
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -167,8 +167,8 @@ impl<'c> Fetcher<'c> {
     fn cached(&self, expected: Option<&Digest>) -> Result<Option<PathBuf>> {
         let Some(expected) = expected else { return Ok(None) };
         let Some(path) = self.cache.find(expected) else { return Ok(None) };
-        let wanted = [Algorithm::Sha256, expected.strongest()];
-        match self.cache.digest(&path, &wanted, &mut |_, _| {}) {
+        let algorithms = [Algorithm::Sha256, expected.strongest()];
+        match self.cache.digest(&path, &algorithms, &mut |_, _| {}) {
             Ok(digest) if expected.check(&digest, "it").is_ok() => {
                 self.cache.touch(&path);
                 Ok(Some(path))

@@ -148,8 +148,8 @@ impl Proxies {
 /// Returns the first of these variables that is set and not empty, with its value.
 fn get<'v>(env_vars: &'v [(String, String)], names: [&'static str; 2]) -> Option<(&'static str, &'v str)> {
     names.into_iter().find_map(|name| {
-        let found = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
-        found.map(|(_, value)| (name, value.as_str()))
+        let variable = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
+        variable.map(|(_, value)| (name, value.as_str()))
     })
 }
 

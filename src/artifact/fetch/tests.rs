@@ -113,7 +113,7 @@ fn error_status_is_reported_at_once_and_not_retried() {
         let world = World::new();
         let server = Server::start(move |_, _| answer(status, &[], b"<html>"));
         let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Environment);
+        assert_eq!(error.kind(), ErrorKind::Failure);
         assert!(text(&error).contains(status) && text(&error).contains(hint), "{error:?}");
         assert_eq!(server.requests().len(), 1);
         assert!(world.files("partial").is_empty());
@@ -241,30 +241,30 @@ fn credentials_are_sent_but_not_displayed() {
 #[test]
 fn credentials_do_not_follow_redirects_to_another_host() {
     let world = World::new();
-    let there = Server::of_file(b"content");
-    let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", there.port());
-    let here = Server::start(move |_, _| answer("302 Found", &[("Location", &target)], b""));
-    let url = format!("http://user:pass@localhost:{}/x.tgz", here.port());
+    let target_server = Server::of_file(b"content");
+    let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", target_server.port());
+    let first_server = Server::start(move |_, _| answer("302 Found", &[("Location", &target)], b""));
+    let url = format!("http://user:pass@localhost:{}/x.tgz", first_server.port());
     assert_eq!(world.obtain(&url, Some(&sha256(b"content"))).unwrap(), b"content");
-    assert!(here.requests()[0].header("authorization").is_some());
-    assert!(there.requests()[0].header("authorization").is_none());
+    assert!(first_server.requests()[0].header("authorization").is_some());
+    assert!(target_server.requests()[0].header("authorization").is_none());
     assert!(!world.log().contains("s3cret"));
 }
 
 #[test]
 fn credentials_do_not_follow_redirects_to_another_port() {
     let world = World::new();
-    let there = Server::of_file(b"content");
-    let target = format!("http://127.0.0.1:{}/y.tgz", there.port());
-    let here = Server::start(move |request, _| match request.path() {
+    let target_server = Server::of_file(b"content");
+    let target = format!("http://127.0.0.1:{}/y.tgz", target_server.port());
+    let first_server = Server::start(move |request, _| match request.path() {
         "/x.tgz" => answer("302 Found", &[("Location", "/again.tgz")], b""),
         _ => answer("307 Temporary Redirect", &[("Location", &target)], b""),
     });
-    let url = format!("http://user:pass@127.0.0.1:{}/x.tgz", here.port());
+    let url = format!("http://user:pass@127.0.0.1:{}/x.tgz", first_server.port());
     assert_eq!(world.obtain(&url, Some(&sha256(b"content"))).unwrap(), b"content");
-    let requests = here.requests();
+    let requests = first_server.requests();
     assert!(requests.len() == 2 && requests.iter().all(|request| request.header("authorization").is_some()));
-    assert!(there.requests()[0].header("authorization").is_none());
+    assert!(target_server.requests()[0].header("authorization").is_none());
 }
 
 #[test]

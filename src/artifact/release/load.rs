@@ -168,12 +168,13 @@ impl Loader<'_> {
 
     /// Checks that every dependency of `packages` is in `packages` or `others`, and that there is no cycle.
     fn check_dependencies(&self, packages: &[Package], others: &[Package]) -> Result<()> {
-        let known: HashSet<&str> =
+        let package_names: HashSet<&str> =
             packages.iter().chain(others).map(|package| package.name.as_str()).collect();
         for package in packages {
             for dependency in &package.dependencies {
-                if !known.contains(dependency.as_str()) {
-                    let names: Vec<&str> = packages.iter().map(|known| known.name.as_str()).collect();
+                if !package_names.contains(dependency.as_str()) {
+                    let names: Vec<&str> =
+                        packages.iter().map(|package_names| package_names.name.as_str()).collect();
                     let owner = format!("the package '{}'", package.name);
                     return Err(missing_package(&owner, dependency, &names, self.what));
                 }
@@ -313,8 +314,8 @@ fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property
 }
 
 fn check_unique(refs: &[ReleaseEntry], kind: &str, what: &str) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    match refs.iter().find(|reference| !seen.insert(&reference.name)) {
+    let mut names = BTreeSet::new();
+    match refs.iter().find(|reference| !names.insert(&reference.name)) {
         Some(twice) => {
             Err(Error::invalid(format!("{MANIFEST} of {what} lists the {kind} '{}' twice", twice.name))
                 .with_hint("make the release again with `bosh create-release --tarball`"))

@@ -39,8 +39,7 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
     }
     for entry in WalkDir::new(root).min_depth(1) {
         let entry = entry.map_err(|error| {
-            Error::environment(format!("reading the directory '{}' failed", root.display()))
-                .with_source(error)
+            Error::failure(format!("reading the directory '{}' failed", root.display())).with_source(error)
         })?;
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();
         let kind = entry.file_type();

@@ -81,8 +81,8 @@ impl SourceTree {
             jobs.push(job(&path, what)?);
         }
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
-            let mut seen = BTreeSet::new();
-            if let Some(twice) = parts.iter().find(|part| !seen.insert(&part.name)) {
+            let mut names = BTreeSet::new();
+            if let Some(twice) = parts.iter().find(|part| !names.insert(&part.name)) {
                 return Err(Error::invalid(format!("{what} has two {kind}s named '{}'", twice.name))
                     .with_hint(format!("rename one of them in its {kind}s/*/spec")));
             }
@@ -284,14 +284,14 @@ impl PackageSources<'_> {
         let mut files = FileSet::new();
         for pattern in patterns {
             let matcher = glob(pattern)?;
-            let mut found = false;
+            let mut is_matched = false;
             for (name, input) in self.src.iter().chain(&self.blobs) {
                 if matcher.is_match(name) {
-                    found = true;
+                    is_matched = true;
                     files.entry(name.clone()).or_insert_with(|| input.clone());
                 }
             }
-            if !found {
+            if !is_matched {
                 let error =
                     Error::invalid(format!("no file in src/ or blobs/ matches '{pattern}' of {owner}"));
                 let listed =

@@ -90,21 +90,21 @@ fn contents(archive: &Path) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     unpack_file(archive, "it", &out, None, &Options::default(), &mut |_, _| {}).unwrap();
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for entry in walkdir::WalkDir::new(&out).sort_by_file_name() {
         let entry = entry.unwrap();
         let name = entry.path().strip_prefix(&out).unwrap().display().to_string();
         if entry.path_is_symlink() {
-            found.push((name, format!("-> {}", fs::read_link(entry.path()).unwrap().display())));
+            entries.push((name, format!("-> {}", fs::read_link(entry.path()).unwrap().display())));
         } else if entry.file_type().is_file() {
             let mut content = fs::read_to_string(entry.path()).unwrap();
             if entry.metadata().unwrap().permissions().mode() & 0o100 != 0 {
                 content.push_str(" (executable)");
             }
-            found.push((name, content));
+            entries.push((name, content));
         }
     }
-    found
+    entries
 }
 
 fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {

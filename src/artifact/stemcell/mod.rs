@@ -122,8 +122,8 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
         (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
-        let wanted = |path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
-        let options = Options { only: Some(&wanted), hash: &[Algorithm::Sha1], ..Options::default() };
+        let is_needed = |path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
+        let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let mut unpacked =
             archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;

@@ -32,8 +32,8 @@ impl StageDurations {
     /// Records the duration of a stage that succeeded. If several stages are of the same kind, the longest
     /// duration is kept.
     pub(super) fn note(&self, kind: String, elapsed: Duration) {
-        let mut known = self.lock();
-        let took = known.took.entry(kind).or_default();
+        let mut durations = self.lock();
+        let took = durations.took.entry(kind).or_default();
         *took = elapsed.max(*took);
     }
 

@@ -46,8 +46,8 @@ pub fn give_directory_to_owner_of(directory: &Path, model: &Path) -> io::Result<
 /// Returns the owner and group of `model`, unless the file already has them.
 fn other_owner(metadata: &fs::Metadata, model: &Path) -> Option<(u32, u32)> {
     let model = fs::metadata(model).ok()?;
-    let wanted = (model.uid(), model.gid());
-    (wanted != (metadata.uid(), metadata.gid())).then_some(wanted)
+    let owner = (model.uid(), model.gid());
+    (owner != (metadata.uid(), metadata.gid())).then_some(owner)
 }
 
 fn unless_denied(outcome: io::Result<()>) -> io::Result<()> {

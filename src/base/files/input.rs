@@ -93,8 +93,8 @@ pub fn unreadable(what: &str, path: &Path, error: io::Error) -> Error {
 fn did_you_mean(path: &Path) -> String {
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let wanted = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let near = nearest(wanted, names.iter().map(String::as_str));
+    let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let near = nearest(file_name, names.iter().map(String::as_str));
     let question = |name: &str| format!("; {}", question(&path.with_file_name(name).to_string_lossy()));
     near.map(question).unwrap_or_default()
 }

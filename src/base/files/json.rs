@@ -36,7 +36,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         return Err(failed(io::Error::other(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))));
     }
     serde_json::from_slice(&text).map(Some).map_err(|error| {
-        Error::environment(format!("'{}' is damaged: not valid JSON", path.display()))
+        Error::failure(format!("'{}' is damaged: not valid JSON", path.display()))
             .with_source(json_problem(&error))
     })
 }
@@ -74,16 +74,20 @@ mod tests {
     fn error_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.json");
-        let said = |path: &Path| read_json::<Vec<u8>>(path).unwrap_err().chain().join(": ");
+        let message_for = |path: &Path| read_json::<Vec<u8>>(path).unwrap_err().chain().join(": ");
         fs::write(&path, "[").unwrap();
         assert!(
-            said(&path).contains("a.json' is damaged: not valid JSON: line 1: it ends"),
+            message_for(&path).contains("a.json' is damaged: not valid JSON: line 1: it ends"),
             "{}",
-            said(&path)
+            message_for(&path)
         );
         File::create(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
-        assert!(said(&path).contains("a.json' failed: it is larger than 64 MiB"), "{}", said(&path));
-        assert!(said(directory.path()).contains("reading"), "a directory");
+        assert!(
+            message_for(&path).contains("a.json' failed: it is larger than 64 MiB"),
+            "{}",
+            message_for(&path)
+        );
+        assert!(message_for(directory.path()).contains("reading"), "a directory");
         let error = write_json(&directory.path().join("none/a.json"), &1, JsonLayout::Compact).unwrap_err();
         assert!(error.to_string().contains("none/a.json"), "{error}");
     }

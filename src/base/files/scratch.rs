@@ -14,13 +14,13 @@ use super::input;
 use super::locked::UnlockOnDrop;
 
 /// The directory of claims in a scratch directory.
-const CLAIMS: &str = ".claims";
+const USERS: &str = ".claims";
 /// The maximum size of a claim in bytes.
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
-pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
-    let directory = scratch.join(CLAIMS);
+pub fn record_use(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
+    let directory = scratch.join(USERS);
     create_private_directory(&directory)?;
     let mut text = Vec::new();
     for path in locked {
@@ -34,7 +34,7 @@ pub fn claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
 
 /// Returns true if a process that claimed `scratch` still runs, or if this is unknown.
 pub fn is_claimed(scratch: &Path) -> bool {
-    let entries = match fs::read_dir(scratch.join(CLAIMS)) {
+    let entries = match fs::read_dir(scratch.join(USERS)) {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
         Ok(entries) => entries,
     };
@@ -64,7 +64,7 @@ mod tests {
         let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
         let answer = UnlockOnDrop::from(File::create(&before).unwrap());
         answer.lock().unwrap();
-        claim(directory.path(), &[&before, &after]).unwrap();
+        record_use(directory.path(), &[&before, &after]).unwrap();
         assert!(is_claimed(directory.path()));
         fs::rename(&before, &after).unwrap();
         assert!(is_claimed(directory.path()));

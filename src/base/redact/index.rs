@@ -130,10 +130,10 @@ fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b In
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
         let below = bucket.partition_point(|known| known.form.as_ref() <= text);
-        let known = bucket.get(below.checked_sub(1)?)?;
-        let common = known.form.iter().zip(text).take_while(|(one, other)| one == other).count();
-        if common == known.form.len() {
-            return Some(known);
+        let entry = bucket.get(below.checked_sub(1)?)?;
+        let common = entry.form.iter().zip(text).take_while(|(one, other)| one == other).count();
+        if common == entry.form.len() {
+            return Some(entry);
         }
         // Any shorter prefix ends where `known` and `text` differ.
         text = text.get(..common)?;
@@ -190,24 +190,24 @@ mod tests {
         ) {
             let mut index = Index::default();
             strings.iter().for_each(|string| index.insert(string.as_bytes(), false));
-            let found = index.longest_prefix(text.as_bytes()).map(|found| found.form.len());
-            let wanted = strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
-            prop_assert_eq!(found, wanted);
-            let found = index.continuation(text.as_bytes()).is_some();
-            let wanted = text.len() >= KEY
+            let actual = index.longest_prefix(text.as_bytes()).map(|actual| actual.form.len());
+            let expected = strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
+            prop_assert_eq!(actual, expected);
+            let actual = index.continuation(text.as_bytes()).is_some();
+            let expected = text.len() >= KEY
                 && strings.iter().any(|form| form.starts_with(&text));
-            prop_assert_eq!(found, wanted);
-            let mut found = Vec::new();
-            index.each(text.as_bytes(), |at, entry| found.push((at, entry.form.to_vec())));
-            let mut wanted = Vec::new();
+            prop_assert_eq!(actual, expected);
+            let mut actual = Vec::new();
+            index.each(text.as_bytes(), |at, entry| actual.push((at, entry.form.to_vec())));
+            let mut expected = Vec::new();
             for at in 0..text.len() {
                 let begin = strings.iter().filter(|form| text[at..].starts_with(form.as_str()));
-                wanted.extend(begin.map(|form| (at, form.clone().into_bytes())));
+                expected.extend(begin.map(|form| (at, form.clone().into_bytes())));
             }
-            found.sort();
-            wanted.sort();
-            wanted.dedup();
-            prop_assert_eq!(found, wanted);
+            actual.sort();
+            expected.sort();
+            expected.dedup();
+            prop_assert_eq!(actual, expected);
         }
     }
 }

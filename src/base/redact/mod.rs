@@ -137,9 +137,9 @@ impl Redactor {
         if secrets.forms.len() == 0 {
             return Cow::Borrowed(text);
         }
-        let found = secrets.forms.find(text, may_be_cut).into_iter();
+        let matches = secrets.forms.find(text, may_be_cut).into_iter();
         let hidden =
-            found.filter(|found| !found.is_precaution || !secrets.is_exempt(text.as_bytes(), &found.range));
+            matches.filter(|found| !found.is_precaution || !secrets.is_exempt(text.as_bytes(), &found.range));
         replace(text, hidden.map(|found| found.range).collect())
     }
 }

@@ -101,12 +101,12 @@ impl Forms {
 
     /// Finds the secrets in a text. Without an ellipsis, fragments at its edges count only if `may_be_cut`.
     pub(super) fn find(&self, text: &str, may_be_cut: bool) -> Vec<Match> {
-        let mut found = Vec::new();
+        let mut matches = Vec::new();
         let mut start = 0;
         loop {
             let end = text.ceil_char_boundary(start + WINDOW_BYTES);
             let part = text.get(start..end).unwrap_or_default();
-            self.search(&DecodedView::of(part.as_bytes(), start), MAX_BASE64_DEPTH, &mut found);
+            self.search(&DecodedView::of(part.as_bytes(), start), MAX_BASE64_DEPTH, &mut matches);
             if end == text.len() {
                 break;
             }
@@ -117,15 +117,15 @@ impl Forms {
             // An ellipsis may be a part of a secret.
             let part = if self.has_ellipsis { 0..ellipsis.start } else { start..ellipsis.start };
             if may_be_cut || ellipsis.start < text.len() {
-                self.search_end(text, &part, ellipsis.start < text.len(), &mut found);
+                self.search_end(text, &part, ellipsis.start < text.len(), &mut matches);
             }
             if may_be_cut || start > 0 {
                 let end = if self.has_ellipsis { text.len() } else { ellipsis.start };
-                self.search_start(text, &(start..end), start > 0, &mut found);
+                self.search_start(text, &(start..end), start > 0, &mut matches);
             }
             start = ellipsis.end;
         }
-        found
+        matches
     }
 
     fn search(&self, view: &DecodedView<'_>, depth: u8, found: &mut Vec<Match>) {

@@ -15,7 +15,7 @@ const MAX_ESCAPE_LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
 const LONGEST_AT_EDGE: usize = 1024;
 /// Marks a byte that is not base64 in [`SEXTETS`].
-const NONE: u8 = 0xff;
+const NOT_BASE64: u8 = 0xff;
 /// The value of each byte in base64, in the standard and the URL-safe alphabet.
 static SEXTETS: [u8; 256] = sextets();
 
@@ -85,9 +85,9 @@ impl<'t> DecodedView<'t> {
                 let origin = self.original(&(at..at + length));
                 let mut buffer = [0; 4];
                 let decoded = match &piece {
-                    Piece::Nothing => &[][..],
-                    Piece::Byte(byte) => std::slice::from_ref(byte),
-                    Piece::Character(character) => character.encode_utf8(&mut buffer).as_bytes(),
+                    DecodedEscape::Nothing => &[][..],
+                    DecodedEscape::Byte(byte) => std::slice::from_ref(byte),
+                    DecodedEscape::Character(character) => character.encode_utf8(&mut buffer).as_bytes(),
                 };
                 bytes.extend_from_slice(decoded);
                 spans.extend(decoded.iter().map(|_| (origin.start, origin.end)));
@@ -134,7 +134,7 @@ impl<'t> DecodedView<'t> {
         let mut is_text = [false; 4];
         let mut before = None;
         let values = self.bytes.get(range.clone()).unwrap_or_default().iter().map(|byte| sextet(*byte));
-        for (index, value) in values.filter(|value| *value != NONE).enumerate() {
+        for (index, value) in values.filter(|value| *value != NOT_BASE64).enumerate() {
             if let Some(before) = before.replace(value) {
                 // Each byte spans two base64 characters, and its bit offset depends on the alignment.
                 let bytes = [before << 2 | value >> 4, before << 4 | value >> 2, before << 6 | value];
@@ -164,7 +164,7 @@ impl<'t> DecodedView<'t> {
             let is_break =
                 between == 0 || before.get(length..).is_some_and(|between| between.contains(&b'\n'));
             match before.get(length.wrapping_sub(1)) {
-                Some(byte) if is_break && sextet(*byte) != NONE => start = length - 1,
+                Some(byte) if is_break && sextet(*byte) != NOT_BASE64 => start = length - 1,
                 _ => break,
             }
         }
@@ -175,14 +175,14 @@ impl<'t> DecodedView<'t> {
     fn run_from(&self, start: usize) -> (usize, usize) {
         let (mut at, mut count) = (start, 0);
         while let Some(byte) = self.bytes.get(at) {
-            if sextet(*byte) != NONE {
+            if sextet(*byte) != NOT_BASE64 {
                 count += 1;
                 at += 1;
                 continue;
             }
             let length = line_break(self.bytes.get(at..).unwrap_or_default());
             match self.bytes.get(at + length) {
-                Some(next) if count > 0 && length > 0 && sextet(*next) != NONE => at += length,
+                Some(next) if count > 0 && length > 0 && sextet(*next) != NOT_BASE64 => at += length,
                 _ => break,
             }
         }
@@ -190,8 +190,8 @@ impl<'t> DecodedView<'t> {
     }
 
     fn run(&self, range: Range<usize>) -> Base64Run {
-        let of = |at: usize| self.bytes.get(at).map_or(NONE, |byte| sextet(*byte));
-        let offsets: Vec<usize> = range.filter(|at| of(*at) != NONE).collect();
+        let of = |at: usize| self.bytes.get(at).map_or(NOT_BASE64, |byte| sextet(*byte));
+        let offsets: Vec<usize> = range.filter(|at| of(*at) != NOT_BASE64).collect();
         Base64Run { values: offsets.iter().map(|at| of(*at)).collect(), offsets }
     }
 
@@ -235,17 +235,17 @@ impl<'t> DecodedView<'t> {
 struct TextLength {
     length: usize,
     /// The number of bytes that the last character still needs.
-    due: u8,
+    due_bytes: u8,
 }
 
 impl TextLength {
     fn add(&mut self, byte: u8) {
         let is_continuation = (0x80..0xc0).contains(&byte);
-        if is_continuation != (self.due > 0) {
+        if is_continuation != (self.due_bytes > 0) {
             self.length = 0;
         }
-        self.due = match byte {
-            0x80..0xc0 => self.due.saturating_sub(1),
+        self.due_bytes = match byte {
+            0x80..0xc0 => self.due_bytes.saturating_sub(1),
             0xc0..0xe0 => 1,
             0xe0..0xf0 => 2,
             0xf0.. => 3,
@@ -295,17 +295,17 @@ pub(super) fn is_escape(byte: u8) -> bool {
 }
 
 /// The text that an escape stands for.
-enum Piece {
+enum DecodedEscape {
     Nothing,
     Byte(u8),
     Character(char),
 }
 
 /// Decodes the escape at the start of a text. Also returns its length.
-fn decode(text: &[u8]) -> Option<(usize, Piece)> {
+fn decode(text: &[u8]) -> Option<(usize, DecodedEscape)> {
     match text.first()? {
         b'\\' => Some(backslash(text)),
-        b'%' => Some((3, Piece::Byte(u8::try_from(hex(text.get(1..3)?)?).ok()?))),
+        b'%' => Some((3, DecodedEscape::Byte(u8::try_from(hex(text.get(1..3)?)?).ok()?))),
         b'&' => entity(text),
         _ => None,
     }
@@ -313,10 +313,10 @@ fn decode(text: &[u8]) -> Option<(usize, Piece)> {
 
 /// Decodes an escape of JSON, debug output or a shell. The number of backslashes does not matter, because
 /// each level of JSON doubles it.
-fn backslash(text: &[u8]) -> (usize, Piece) {
+fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
     let run = text.iter().take_while(|byte| **byte == b'\\').count();
     let after = text.get(run..).unwrap_or_default();
-    let letter = |character| (run + 1, Piece::Character(character));
+    let letter = |character| (run + 1, DecodedEscape::Character(character));
     match after {
         [b'n', ..] => letter('\n'),
         [b't', ..] => letter('\t'),
@@ -325,14 +325,14 @@ fn backslash(text: &[u8]) -> (usize, Piece) {
         [b'b' | b'f' | b'v' | b'a' | b'e' | b'E', ..] => letter('\x1b'),
         [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
             let octal = after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
-            (run + 3, Piece::Byte(octal))
+            (run + 3, DecodedEscape::Byte(octal))
         }
         [b'0', ..] => letter('\0'),
         [b'u' | b'U' | b'x', ..] => match numbered(after) {
-            Some((length, character)) => (run + length, Piece::Character(character)),
-            None => (run, Piece::Nothing),
+            Some((length, character)) => (run + length, DecodedEscape::Character(character)),
+            None => (run, DecodedEscape::Nothing),
         },
-        _ => (run, Piece::Nothing),
+        _ => (run, DecodedEscape::Nothing),
     }
 }
 
@@ -384,7 +384,7 @@ fn utf8(text: &[u8]) -> Option<(usize, char)> {
     None
 }
 
-fn entity(text: &[u8]) -> Option<(usize, Piece)> {
+fn entity(text: &[u8]) -> Option<(usize, DecodedEscape)> {
     let end = text.iter().take(12).position(|byte| *byte == b';')?;
     let character = match text.get(1..end)? {
         b"amp" => '&',
@@ -400,7 +400,7 @@ fn entity(text: &[u8]) -> Option<(usize, Piece)> {
         }
         _ => return None,
     };
-    Some((end + 1, Piece::Character(character)))
+    Some((end + 1, DecodedEscape::Character(character)))
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {
@@ -427,7 +427,7 @@ fn sextet(byte: u8) -> u8 {
 }
 
 const fn sextets() -> [u8; 256] {
-    let mut table = [NONE; 256];
+    let mut table = [NOT_BASE64; 256];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut value = 0;
     while value < 62 {
@@ -481,8 +481,8 @@ mod tests {
     fn decodes_base64_across_line_breaks() {
         let text = "-- aGVsbG8s\n  IHdvcmxk --";
         let view = DecodedView::of(text.as_bytes(), 0);
-        let mut found = Vec::new();
-        view.texts(4, |text| found.push((text.bytes.to_vec(), text.original(&(5..8)))));
-        assert!(found.contains(&(b"hello, world".to_vec(), 9..17)), "{found:?}");
+        let mut texts = Vec::new();
+        view.texts(4, |text| texts.push((text.bytes.to_vec(), text.original(&(5..8)))));
+        assert!(texts.contains(&(b"hello, world".to_vec(), 9..17)), "{texts:?}");
     }
 }

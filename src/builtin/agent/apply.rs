@@ -172,7 +172,7 @@ fn keep_only_jobs(dirs: &Dirs, spec: &Spec) -> Result<()> {
 fn fix_permissions(dirs: &Dirs, job: &Path) -> Result<()> {
     let bin = job.join("bin");
     for entry in WalkDir::new(job) {
-        let entry = entry.map_err(|e| Error::environment("Correcting file permissions").with_source(e))?;
+        let entry = entry.map_err(|e| Error::failure("Correcting file permissions").with_source(e))?;
         dirs.give_to_vcap(entry.path());
         if entry.file_type().is_symlink() {
             continue;

@@ -54,7 +54,7 @@ impl Blobs {
 
     /// Opens a blob. Fails if it does not have the digest.
     pub(super) fn open(&self, id: &str, digest: &str) -> Result<File> {
-        let missing = || Error::environment(format!("Blob '{id}' not found"));
+        let missing = || Error::failure(format!("Blob '{id}' not found"));
         let path = self.path(id).ok_or_else(missing)?;
         let mut file = File::open(&path).map_err(|e| missing().with_source(e))?;
         digest::verify(digest, &mut file, "stream").context(|| format!("Checking blob '{id}'"))?;
@@ -73,7 +73,7 @@ impl Blobs {
     }
 
     /// Removes incomplete blobs of an earlier agent process.
-    pub(super) fn sweep(&self) {
+    pub(super) fn clean_up(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(b".incoming-") {
@@ -144,7 +144,7 @@ mod tests {
         let blobs = Blobs::new(dir.path().to_path_buf());
         let kept = blobs.incoming().unwrap().keep().unwrap().1;
         std::fs::write(dir.path().join("whole"), "x").unwrap();
-        blobs.sweep();
+        blobs.clean_up();
         assert!(!kept.exists());
         assert!(dir.path().join("whole").exists());
     }

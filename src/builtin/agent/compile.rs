@@ -121,7 +121,7 @@ impl Agent {
             let title = if text.1 { format!("Truncated {}", name.to_lowercase()) } else { name.to_owned() };
             format!("{title}: {}", text.0)
         };
-        Err(Error::environment(format!(
+        Err(Error::failure(format!(
             "Command {}; {}, {}",
             ending(status),
             named("Stdout", &out),

@@ -88,7 +88,7 @@ impl Disks {
         if is_mount_point(&store)? {
             let target = self.dirs.store_migration();
             if is_mount_point(&target)? {
-                return Err(Error::environment(
+                return Err(Error::failure(
                     "Mounting persistent disk: two other disks are mounted: unmount one first",
                 ));
             }
@@ -127,7 +127,7 @@ impl Disks {
         let (store, target) = (self.dirs.store(), self.dirs.store_migration());
         for mount_point in [&store, &target] {
             if !is_mount_point(mount_point)? {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "no disk is mounted on '{}': mount the old disk, then the new one",
                     mount_point.display()
                 )));
@@ -139,7 +139,7 @@ impl Disks {
             .filter_map(|(cid, hint)| Some((cid, disk_directory(&hint).ok()?)))
             .find(|(_, dir)| same(dir, &target))
             .ok_or_else(|| {
-                Error::environment(format!("no disk hint names the disk on '{}'", target.display()))
+                Error::failure(format!("no disk hint names the disk on '{}'", target.display()))
             })?;
         let writable =
             set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
@@ -242,10 +242,9 @@ fn disk_directory(hint: &Value) -> Result<PathBuf> {
     }
     match fs::metadata(&path) {
         Ok(meta) if meta.is_dir() => Ok(path),
-        Ok(_) => Err(Error::environment(format!("the disk's path '{}' is not a directory", path.display()))),
+        Ok(_) => Err(Error::failure(format!("the disk's path '{}' is not a directory", path.display()))),
         Err(e) => {
-            Err(Error::environment(format!("the disk's device '{}' is missing", path.display()))
-                .with_source(e))
+            Err(Error::failure(format!("the disk's device '{}' is missing", path.display())).with_source(e))
         }
     }
 }
@@ -262,11 +261,11 @@ fn same(a: &Path, b: &Path) -> bool {
 pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
     let Ok(path) = fs::canonicalize(path) else { return Ok(false) };
     let table = fs::read("/proc/self/mountinfo").map_err(|e| Error::io("reading /proc/self/mountinfo", e))?;
-    let wanted = escape(path.as_os_str().as_encoded_bytes());
+    let escaped_path = escape(path.as_os_str().as_encoded_bytes());
     Ok(table
         .split(|b| *b == b'\n')
         .filter_map(|line| line.split(|b| *b == b' ').nth(4))
-        .any(|mount_point| mount_point == wanted))
+        .any(|mount_point| mount_point == escaped_path))
 }
 
 /// Escapes spaces and backslashes like the kernel's table.
@@ -304,7 +303,7 @@ fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
         }
         wait *= 2;
     }
-    Err(Error::environment(format!(
+    Err(Error::failure(format!(
         "unmounting '{}' failed: it is in use by {}",
         mount_point.display(),
         users(mount_point)
@@ -313,7 +312,7 @@ fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
 
 /// Returns the processes that use a mount, for the error.
 fn users(mount_point: &Path) -> String {
-    let mut found = Vec::new();
+    let mut process_names = Vec::new();
     for process in super::packages::list(Path::new("/proc")) {
         let pid = process.file_name();
         if !pid.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
@@ -326,10 +325,10 @@ fn users(mount_point: &Path) -> String {
             .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(mount_point)));
         if holds {
             let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
-            found.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
+            process_names.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
         }
     }
-    if found.is_empty() { "a process outside this VM".to_owned() } else { found.join(", ") }
+    if process_names.is_empty() { "a process outside this VM".to_owned() } else { process_names.join(", ") }
 }
 
 /// Makes a mount read-only or writable. Returns false if the kernel does not permit that in this user

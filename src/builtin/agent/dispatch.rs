@@ -144,7 +144,7 @@ fn at_once(
         // Nothing to delete: the agent fills no ARP cache.
         "delete_arp_entries" => Ok(json!({})),
         "list_disk" if protocol < 3 => agent.list_disk(),
-        "shutdown" => Err(Error::environment("not supported: the CPI ends this VM (delete_vm)")),
+        "shutdown" => Err(Error::failure("not supported: the CPI ends this VM (delete_vm)")),
         _ => return None,
     })
 }
@@ -293,7 +293,7 @@ impl Agent {
     fn state(&self, full: bool) -> Result<Value> {
         let settings = self.settings()?;
         let mut state = serde_json::to_value(self.spec.get())
-            .map_err(|e| Error::environment("Getting current spec").with_source(e))?;
+            .map_err(|e| Error::failure("Getting current spec").with_source(e))?;
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
         if full {

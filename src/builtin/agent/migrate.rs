@@ -22,7 +22,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, task: &TaskControl) -> Result<()
     for entry in walkdir::WalkDir::new(from).same_file_system(true) {
         task.check()?;
         let entry =
-            entry.map_err(|e| Error::environment(format!("reading '{}'", from.display())).with_source(e))?;
+            entry.map_err(|e| Error::failure(format!("reading '{}'", from.display())).with_source(e))?;
         let Ok(relative) = entry.path().strip_prefix(from) else { continue };
         let target = to.join(relative);
         let failed = |e: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), e);
@@ -98,8 +98,8 @@ fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -
         to.seek(SeekFrom::Start(start))?;
         position = start;
         while position < end && !task.is_cancelled() {
-            let wanted = buffer.len().min(usize::try_from(end - position).unwrap_or(usize::MAX));
-            let count = from.read(&mut buffer[..wanted])?;
+            let chunk_length = buffer.len().min(usize::try_from(end - position).unwrap_or(usize::MAX));
+            let count = from.read(&mut buffer[..chunk_length])?;
             if count == 0 {
                 return Ok(());
             }

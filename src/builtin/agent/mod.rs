@@ -131,7 +131,7 @@ fn set_up(
         dirs::write_atomically(&boot, now.as_bytes(), 0o600)?;
     }
     let blobs = Blobs::new(dirs.blobs());
-    blobs.sweep();
+    blobs.clean_up();
     let disks = Disks::new(dirs.clone());
     let restored = disks.restore(settings);
     if let Err(error) = &restored {
@@ -147,7 +147,7 @@ fn set_up(
         disks,
         links: Links::default(),
         spec: SpecStore::load(dirs.bosh().join("spec.json"))?,
-        supervisor: Supervisor::start_up(&dirs, restored.is_ok())?,
+        supervisor: Supervisor::load(&dirs, restored.is_ok())?,
         tasks: Tasks::default(),
         turn: RwLock::new(()),
         dirs,

@@ -148,7 +148,7 @@ pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
 }
 
 fn cancelled() -> Error {
-    Error::environment("Script was cancelled by user request")
+    Error::failure("Script was cancelled by user request")
 }
 
 fn signal_group(group: i32, signal: Signal) {

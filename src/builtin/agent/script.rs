@@ -59,7 +59,7 @@ impl Agent {
             if status.success() {
                 Ok(())
             } else {
-                Err(Error::environment(format!("'{}' {}", script.display(), ending(status))))
+                Err(Error::failure(format!("'{}' {}", script.display(), ending(status))))
             }
         })?;
         Ok(json!({}))
@@ -108,7 +108,7 @@ impl Agent {
         let mut text = String::new();
         let read = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
         read.ok().and_then(|_| text.trim().parse().ok()).ok_or_else(|| {
-            Error::environment(format!("Script did not return a signed integer: '{}'", text.trim()))
+            Error::failure(format!("Script did not return a signed integer: '{}'", text.trim()))
         })
     }
 
@@ -138,7 +138,7 @@ impl Agent {
             threads
                 .into_iter()
                 .map(|(job, thread)| {
-                    let failed = |_| Err(Error::environment("the agent had an internal error (a panic)"));
+                    let failed = |_| Err(Error::failure("the agent had an internal error (a panic)"));
                     (job, thread.join().unwrap_or_else(failed))
                 })
                 .collect()
@@ -167,7 +167,7 @@ impl Agent {
             message.push_str(&format!(". Successful Jobs: {}", passed.join(", ")));
         }
         message.push('.');
-        Err(Error::environment(message))
+        Err(Error::failure(message))
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcce
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else {
-            return Err(Error::environment("the agent's server has been closed"));
+            return Err(Error::failure("the agent's server has been closed"));
         };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -178,13 +178,13 @@ async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
         let Some(frame) = timeout(BLOB_STALL, frame).await.map_err(|_| {
             let seconds = BLOB_STALL.as_secs();
-            Error::environment(format!("Updating blob: the client sent nothing for {seconds} s"))
+            Error::failure(format!("Updating blob: the client sent nothing for {seconds} s"))
         })?
         else {
             break;
         };
         let frame =
-            frame.map_err(|e| Error::environment("Updating blob: the request ended early").with_source(e))?;
+            frame.map_err(|e| Error::failure("Updating blob: the request ended early").with_source(e))?;
         if let Ok(data) = frame.into_data() {
             length = length.saturating_add(data.len() as u64);
             if length > MAX_BLOB_BYTES {

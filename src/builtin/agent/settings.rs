@@ -144,7 +144,7 @@ impl Endpoint {
             .to_socket_addrs()
             .ok()
             .and_then(|mut found| found.next())
-            .ok_or_else(|| Error::environment(format!("the mbus host '{}' does not resolve", self.host)))
+            .ok_or_else(|| Error::failure(format!("the mbus host '{}' does not resolve", self.host)))
     }
 
     /// Returns the host if it is an address at which other machines reach this VM. `0.0.0.0` is not.

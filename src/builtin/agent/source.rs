@@ -138,11 +138,12 @@ impl SettingsSource {
 
     /// Gets the settings from the registry and stores them in the file.
     fn fetch(&self, registry: &RegistrySource) -> Result<AgentSettings> {
-        let settings = registry.client.get(&registry.id)?.ok_or_else(|| {
-            Error::environment(format!("the registry has no settings of '{}'", registry.id))
-        })?;
+        let settings = registry
+            .client
+            .get(&registry.id)?
+            .ok_or_else(|| Error::failure(format!("the registry has no settings of '{}'", registry.id)))?;
         let text = serde_json::to_vec(&settings)
-            .map_err(|error| Error::environment("encoding the settings failed").with_source(error))?;
+            .map_err(|error| Error::failure("encoding the settings failed").with_source(error))?;
         let parsed: AgentSettings = serde_json::from_slice(&text).map_err(|_| {
             let id = &registry.id;
             Error::invalid(format!("the registry's settings of '{id}' are not in the format of BOSH"))

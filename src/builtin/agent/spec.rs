@@ -162,14 +162,14 @@ impl Spec {
             if name == "local" && text(network, "ip") == "127.0.0.1" {
                 continue;
             }
-            let known = settings
+            let network_settings = settings
                 .networks
                 .get(name)
                 .ok_or_else(|| Error::invalid(format!("Network '{name}' is not found in settings")))?;
-            if !is_dynamic(known) {
+            if !is_dynamic(network_settings) {
                 continue;
             }
-            let (mut ip, mut netmask) = (text(known, "ip"), text(known, "netmask"));
+            let (mut ip, mut netmask) = (text(network_settings, "ip"), text(network_settings, "netmask"));
             if ip.is_empty() {
                 // The VM shares the machine's network, so its address is that of the agent.
                 let own = endpoint.own_ip();
@@ -182,7 +182,7 @@ impl Spec {
             }
             network["ip"] = ip.into();
             network["netmask"] = netmask.into();
-            network["gateway"] = text(known, "gateway").into();
+            network["gateway"] = text(network_settings, "gateway").into();
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl Agent {
         let failed = |error| Error::io("Setting ssh public key", error);
         dirs::set_mode(home, 0o700)?;
         let (uid, gid) = dirs::user_ids(user).ok_or_else(|| {
-            Error::environment(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
+            Error::failure(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
         })?;
         let ssh = home.join(".ssh");
         dirs::make_dir(&ssh, 0o700)?;
@@ -117,7 +117,7 @@ impl Agent {
     /// cannot have users.
     fn check_own_users(&self) -> Result<()> {
         if self.dirs.base() != Path::new(BASE) {
-            return Err(Error::environment(format!(
+            return Err(Error::failure(format!(
                 "this agent does not run in a VM: its base directory is '{}', not {BASE}",
                 self.dirs.base().display()
             )));
@@ -125,7 +125,7 @@ impl Agent {
         // The user namespace of an ordinary user maps only one id.
         let single = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         if single.split_whitespace().nth(2) == Some("1") {
-            return Err(Error::environment(
+            return Err(Error::failure(
                 "an ordinary user created this VM, so it cannot have more users: create it as root to use \
                     ssh",
             ));
@@ -138,7 +138,7 @@ impl Agent {
         default_ip(&settings.networks)
             .map(str::to_owned)
             .or_else(|| self.endpoint.own_ip().map(|ip| ip.to_string()))
-            .ok_or_else(|| Error::environment("No default ip could be found"))
+            .ok_or_else(|| Error::failure("No default ip could be found"))
     }
 }
 
@@ -180,7 +180,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::environment(format!("Shelling out to {program}: {}", super::process::ending(output.status)))
+    Err(Error::failure(format!("Shelling out to {program}: {}", super::process::ending(output.status)))
         .with_source(stderr))
 }
 

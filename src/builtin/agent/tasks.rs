@@ -41,7 +41,7 @@ impl Tasks {
         {
             let mut table = self.lock();
             if table.running.len() >= MAX_RUNNING {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "{MAX_RUNNING} tasks are running already: wait for one to end"
                 )));
             }
@@ -50,7 +50,7 @@ impl Tasks {
         let (tasks, task) = (self.clone(), id.clone());
         let run = move || {
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&control)))
-                .unwrap_or_else(|_| Err(Error::environment("the agent had an internal error (a panic)")));
+                .unwrap_or_else(|_| Err(Error::failure("the agent had an internal error (a panic)")));
             if let Err(error) = &outcome {
                 tracing::error!(task, error = %super::error_text(error), "task failed");
             }
@@ -72,7 +72,7 @@ impl Tasks {
         match table.finished.get(id) {
             Some(Ok(value)) => Ok(value.clone()),
             Some(Err(message)) => {
-                Err(Error::environment(message.clone())).context(|| format!("Task {id} result"))
+                Err(Error::failure(message.clone())).context(|| format!("Task {id} result"))
             }
             None => Err(unknown(id)),
         }
@@ -146,7 +146,7 @@ mod tests {
     fn task_result_is_its_value_error_or_panic() {
         let tasks = Tasks::default();
         let good = id(tasks.start("t", |_| Ok(json!("done"))).unwrap());
-        let bad = id(tasks.start("t", |_| Err(Error::environment("no"))).unwrap());
+        let bad = id(tasks.start("t", |_| Err(Error::failure("no"))).unwrap());
         let panic = id(tasks.start("t", |_| panic!("oh")).unwrap());
         assert_eq!(result(&tasks, &good).unwrap(), "done");
         assert_eq!(

@@ -19,7 +19,7 @@ pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> R
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::environment("setting up TLS failed").with_source(e))?
+        .map_err(|e| Error::failure("setting up TLS failed").with_source(e))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|e| {
@@ -44,10 +44,10 @@ fn configured(certificate: &Certificate) -> Result<Pair> {
 
 /// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
 fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
-    let failed = |e: rcgen::Error| Error::environment("generating a certificate failed").with_source(e);
+    let failed = |e: rcgen::Error| Error::failure("generating a certificate failed").with_source(e);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];
     let generated = rcgen::generate_simple_self_signed(names).map_err(failed)?;
     let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
-        .map_err(|e| Error::environment(format!("generating a certificate failed: {e}")))?;
+        .map_err(|e| Error::failure(format!("generating a certificate failed: {e}")))?;
     Ok((vec![generated.cert.der().clone()], key))
 }

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::Hash;
 use super::failure::{CpiFailure, CpiResult};
+use base::JsonObject;
 
 /// The address and the certificate of agents.
 #[derive(Debug, Default, Deserialize)]
@@ -12,16 +12,16 @@ pub(crate) struct AgentConfig {
     /// The URL on which the agent listens, with user and password.
     pub mbus: Option<String>,
     /// The agent's certificate: `ca`, `certificate`, `private_key`, each in PEM.
-    pub cert: Option<Hash>,
+    pub cert: Option<JsonObject>,
 }
 
 /// The inputs of [`AgentConfig::settings`]: those of `create_vm`, and the time servers.
 pub(crate) struct AgentSettingsInput<'a> {
     pub agent_id: &'a str,
     pub vm_cid: &'a str,
-    pub networks: &'a Hash,
+    pub networks: &'a JsonObject,
     /// The environment of `create_vm`.
-    pub env: Hash,
+    pub env: JsonObject,
     /// Time servers.
     pub ntp: &'a [String],
 }
@@ -35,7 +35,7 @@ impl AgentConfig {
     }
 
     /// Returns the settings of a VM's agent (docs-bosh, "agent-cpi-interactions").
-    pub(crate) fn settings(&self, input: AgentSettingsInput) -> CpiResult<Hash> {
+    pub(crate) fn settings(&self, input: AgentSettingsInput) -> CpiResult<JsonObject> {
         let settings = json!({
             "agent_id": input.agent_id,
             "vm": {"name": input.vm_cid, "id": input.vm_cid},
@@ -54,7 +54,7 @@ impl AgentConfig {
 }
 
 /// Adds the agent's certificate to `env` as `bosh.mbus.cert`, unless `env` has one.
-fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> CpiResult<Hash> {
+fn env_with_certificate(mut env: JsonObject, cert: Option<&JsonObject>) -> CpiResult<JsonObject> {
     let Some(cert) = cert else { return Ok(env) };
     let mut at = &mut env;
     for key in ["bosh", "mbus"] {
@@ -80,7 +80,7 @@ fn env_with_certificate(mut env: Hash, cert: Option<&Hash>) -> CpiResult<Hash> {
 mod tests {
     use super::*;
 
-    fn hash(value: Value) -> Hash {
+    fn hash(value: Value) -> JsonObject {
         value.as_object().unwrap().clone()
     }
 

@@ -1,11 +1,9 @@
 //! Checks the number and types of a CPI method's positional arguments.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::failure::{CpiFailure, CpiResult};
-
-/// A JSON object.
-pub(crate) type Hash = Map<String, Value>;
+use base::JsonObject;
 
 /// The arguments of one call, taken one after the other.
 pub(crate) struct Arguments<'a> {
@@ -18,11 +16,12 @@ impl<'a> Arguments<'a> {
     /// Checks that there are `least` to `most` arguments.
     pub(crate) fn new(method: &'a str, values: Vec<Value>, least: usize, most: usize) -> CpiResult<Self> {
         if !(least..=most).contains(&values.len()) {
-            let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+            let expected_count =
+                if least == most { format!("{least}") } else { format!("{least} to {most}") };
             let given = values.len();
             return Err(CpiFailure::invalid_call(format!(
-                "{method} takes {wanted} argument{}, {given} given",
-                if wanted == "1" { "" } else { "s" }
+                "{method} takes {expected_count} argument{}, {given} given",
+                if expected_count == "1" { "" } else { "s" }
             ))
             .before_any_effect());
         }
@@ -54,10 +53,10 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a hash. Null means an empty one.
-    pub(crate) fn hash(&mut self, name: &str) -> CpiResult<Hash> {
+    pub(crate) fn hash(&mut self, name: &str) -> CpiResult<JsonObject> {
         match self.next() {
             Value::Object(hash) => Ok(hash),
-            Value::Null => Ok(Hash::new()),
+            Value::Null => Ok(JsonObject::new()),
             other => Err(self.mismatch(name, "a hash", &other)),
         }
     }

@@ -44,8 +44,8 @@ impl ProcessIdentity {
     /// Returns true if the process has ended. Returns false if it runs, or if it belongs to another machine,
     /// boot or pid namespace, so that this cannot be told.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
-        let here = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
-        Ok(here && !self.is_running()?)
+        let is_of_this_boot = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
+        Ok(is_of_this_boot && !self.is_running()?)
     }
 
     /// Returns true if the process runs. Fails if it was started in another pid namespace of this boot.

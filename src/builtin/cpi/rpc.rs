@@ -6,9 +6,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{Hash, type_name};
+use super::args::type_name;
 use super::failure::{CpiFailure, CpiResult};
 use super::files::read_json;
+use base::JsonObject;
 use base::{Error, Result};
 
 /// The highest version of the CPI API that the built-in CPIs implement.
@@ -30,10 +31,10 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns the arguments, the context, and true if contract v2 applies.
-    pub(crate) fn parts(self) -> CpiResult<(Vec<Value>, Hash, bool)> {
+    pub(crate) fn parts(self) -> CpiResult<(Vec<Value>, JsonObject, bool)> {
         let context = match self.context {
             Value::Object(context) => context,
-            Value::Null => Hash::new(),
+            Value::Null => JsonObject::new(),
             other => {
                 return Err(CpiFailure::invalid_call(format!(
                     "'context' must be a hash, {} given",
@@ -135,8 +136,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the API version that `info` reports. The property `debug.cpi.api_version` caps it, as in other
 /// CPIs.
-pub(crate) fn api_version(config: &Path, context: &Hash) -> CpiResult<u64> {
-    let properties = read_json::<Hash>(config)?.unwrap_or_default();
+pub(crate) fn api_version(config: &Path, context: &JsonObject) -> CpiResult<u64> {
+    let properties = read_json::<JsonObject>(config)?.unwrap_or_default();
     let debug = context.get("debug").or(properties.get("debug"));
     match debug.and_then(|debug| debug.pointer("/cpi/api_version")) {
         None | Some(Value::Null) => Ok(API_VERSION),
@@ -149,7 +150,7 @@ pub(crate) fn api_version(config: &Path, context: &Hash) -> CpiResult<u64> {
 
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
 /// version means 1.
-fn is_v2(requested: &Value, context: &Hash) -> CpiResult<bool> {
+fn is_v2(requested: &Value, context: &JsonObject) -> CpiResult<bool> {
     let version = |value: &Value, what: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::leftovers;
 use super::node::{capability, described, text};
 use super::rpc::IronicCall;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
-use ironic::{Collection, IronicError, ListOptions, Microversion, Object, Patch};
+use base::JsonObject;
+use ironic::{Collection, IronicError, ListOptions, Microversion, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
 const ALLOCATION_ATTEMPTS: u32 = 3;
@@ -23,7 +23,12 @@ const LISTED_NODES: usize = 5;
 
 /// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
 /// the allocation.
-pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: Value) -> CpiResult<String> {
+pub(super) fn claim(
+    call: &mut IronicCall,
+    cid: &str,
+    properties: &JsonObject,
+    extra: Value,
+) -> CpiResult<String> {
     let wrong = |what: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {what}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
@@ -34,7 +39,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
         Some(_) => return Err(wrong("'traits' must be an array of strings")),
     };
     let capabilities = match properties.get("capabilities") {
-        None | Some(Value::Null) => Hash::new(),
+        None | Some(Value::Null) => JsonObject::new(),
         Some(Value::Object(capabilities)) if capabilities.values().all(Value::is_string) => {
             capabilities.clone()
         }
@@ -61,7 +66,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
             None => Err(no_node(call, class, &capabilities)?),
         };
     }
-    let mut allocation = Object::new();
+    let mut allocation = JsonObject::new();
     allocation.insert("uuid".into(), json!(cid));
     allocation.insert("resource_class".into(), json!(class));
     allocation.insert("traits".into(), Value::Array(traits));
@@ -86,7 +91,7 @@ pub(super) fn claim(call: &mut IronicCall, cid: &str, properties: &Hash, extra: 
 }
 
 /// Returns the reason why a node cannot be claimed, or `None` if it can.
-fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
+fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
     if let Some(vm) = node.get("instance_uuid").and_then(Value::as_str) {
         return Some(format!("has VM '{vm}'"));
     }
@@ -103,7 +108,7 @@ fn obstacle(node: &Object, capabilities: &Hash) -> Option<String> {
 
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
 /// VMs, so that the operator can find a VM whose CID was lost.
-fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> CpiResult<CpiFailure> {
+fn no_node(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
     let of_class = vec![("resource_class", class.to_owned())];
     let filter = ListOptions { filters: of_class.clone(), detail: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
@@ -114,7 +119,7 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> CpiResult<Cpi
         }
         false => Vec::new(),
     };
-    let agent = |node: &Object| {
+    let agent = |node: &JsonObject| {
         let vm = text(node, "instance_uuid");
         let allocation = allocations.iter().find(|allocation| text(allocation, "uuid") == vm)?;
         Some(format!(" of agent '{}'", leftovers::agent_of(allocation)?))
@@ -136,14 +141,14 @@ fn no_node(call: &IronicCall, class: &str, capabilities: &Hash) -> CpiResult<Cpi
 
 /// Creates an allocation and waits for the decision. Returns the UUID of the node, or Ironic's reason as the
 /// inner error.
-fn allocate(call: &IronicCall, cid: &str, allocation: Object) -> CpiResult<Result<String, String>> {
+fn allocate(call: &IronicCall, cid: &str, allocation: JsonObject) -> CpiResult<Result<String, String>> {
     call.ironic.create(Collection::Allocations, allocation)?;
     let started = Instant::now();
     loop {
-        let seen = call.ironic.get(Collection::Allocations, cid, &[])?;
-        match text(&seen, "state") {
-            "active" => return Ok(Ok(text(&seen, "node_uuid").to_owned())),
-            "error" => return Ok(Err(text(&seen, "last_error").to_owned())),
+        let allocation = call.ironic.get(Collection::Allocations, cid, &[])?;
+        match text(&allocation, "state") {
+            "active" => return Ok(Ok(text(&allocation, "node_uuid").to_owned())),
+            "error" => return Ok(Err(text(&allocation, "last_error").to_owned())),
             // A conductor that fails to write its decision does not repeat it.
             _ if started.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
             _ => std::thread::sleep(ALLOCATION_POLL),

@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use super::storage;
 use crate::cpi::agent::AgentConfig;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::read_json;
+use base::JsonObject;
 use ironic::AccessSettings;
 
 /// The configuration of one call.
@@ -59,8 +59,8 @@ fn outage_timeout() -> u64 {
 
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
-    pub(super) fn load(file: &Path, context: &Hash) -> CpiResult<Config> {
-        let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
+        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"]

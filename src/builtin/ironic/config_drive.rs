@@ -9,14 +9,18 @@ use serde_json::{Value, json};
 
 use super::storage::Storage;
 use super::volume::VolumeName;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
+use base::JsonObject;
 
 /// The size of the file system in KiB. The settings are a few KiB.
 const DRIVE_KIB: u32 = 4096;
 
 /// Creates the volume. mke2fs fills the file system while it creates it, so nothing is mounted.
-pub(super) fn create_drive(storage: &dyn Storage, volume: &VolumeName, settings: &Hash) -> CpiResult<()> {
+pub(super) fn create_drive(
+    storage: &dyn Storage,
+    volume: &VolumeName,
+    settings: &JsonObject,
+) -> CpiResult<()> {
     // Only the owner can read the directory: the settings contain secrets.
     let scratch =
         tempfile::tempdir().map_err(|error| CpiFailure::io("creating a scratch directory", error))?;

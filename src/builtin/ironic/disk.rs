@@ -93,7 +93,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
     let root_is_remote = node.targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
     let hint = hint(&export, &login, &initiators, root_is_remote);
-    Ok(if call.v2 { hint } else { Value::Null })
+    Ok(if call.is_v2 { hint } else { Value::Null })
 }
 
 /// Returns the disk hint, in the form of the agent's disk settings. The key `target` holds the portal.

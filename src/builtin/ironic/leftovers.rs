@@ -12,7 +12,8 @@ use super::rpc::IronicCall;
 use super::vm;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::process::ProcessIdentity;
-use ironic::{Collection, ListOptions, Microversion, Object, Patch};
+use base::JsonObject;
+use ironic::{Collection, ListOptions, Microversion, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
 const CREATOR: &str = "monopile_making";
@@ -48,7 +49,7 @@ pub(super) fn remove_creator(call: &IronicCall, cid: &str) -> CpiResult<()> {
 
 /// Deletes the leftovers of earlier calls. A leftover that cannot be deleted is logged and does not fail the
 /// call.
-pub(super) fn sweep(call: &mut IronicCall) -> CpiResult<()> {
+pub(super) fn clean_up(call: &mut IronicCall) -> CpiResult<()> {
     if !are_found(call) {
         return Ok(());
     }
@@ -66,11 +67,11 @@ pub(super) fn sweep(call: &mut IronicCall) -> CpiResult<()> {
 }
 
 /// Returns the agent id in an allocation, whatever its state.
-pub(super) fn agent_of(allocation: &Object) -> Option<&str> {
+pub(super) fn agent_of(allocation: &JsonObject) -> Option<&str> {
     allocation.get("extra")?.get(AGENT)?.as_str()
 }
 
-fn is_leftover(allocation: &Object) -> std::io::Result<bool> {
+fn is_leftover(allocation: &JsonObject) -> std::io::Result<bool> {
     let creator = allocation.get("extra").and_then(|extra| extra.get(CREATOR));
     match creator.and_then(|creator| serde_json::from_value::<ProcessIdentity>(creator.clone()).ok()) {
         Some(process) => process.has_ended_here(),

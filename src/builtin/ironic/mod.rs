@@ -56,7 +56,7 @@ pub fn run(config: &Path, request: impl Read, response: impl Write, log: impl Wr
 /// Always fails, because the storage tools exist only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn run(_config: &Path, _request: impl Read, _response: impl Write, _log: impl Write) -> Result<()> {
-    Err(base::Error::environment(
+    Err(base::Error::failure(
         "the built-in 'ironic' CPI runs only on Linux: its storage tools are Linux programs",
     ))
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::storage::{Export, Initiators, Login};
 use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use ironic::{Client, Collection, IronicError, ListOptions, Object, Patch, Refusal};
+use base::JsonObject;
+use ironic::{Client, Collection, IronicError, ListOptions, Patch, Refusal};
 
 /// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
 const DETACHED: &str = "monopile_detached";
@@ -24,7 +25,7 @@ impl From<IronicError> for CpiFailure {
 /// A node, as Ironic described it when it was read.
 pub(super) struct Node {
     pub uuid: String,
-    pub object: Object,
+    pub object: JsonObject,
 }
 
 /// A volume target that this CPI created.
@@ -48,8 +49,8 @@ impl Node {
             detail: true,
             ..ListOptions::default()
         };
-        let found = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
-        Ok(found.map(|object| Node { uuid: text(&object, "uuid").to_owned(), object }))
+        let object = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
+        Ok(object.map(|object| Node { uuid: text(&object, "uuid").to_owned(), object }))
     }
 
     /// Returns a field if it is a string, or an empty string otherwise.
@@ -96,8 +97,8 @@ impl Node {
         };
         let connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&self.uuid))?;
         let of_type = |kind: &str| -> Vec<String> {
-            let found = connectors.iter().filter(|connector| text(connector, "type") == kind);
-            found.map(|connector| text(connector, "connector_id").to_owned()).collect()
+            let matching = connectors.iter().filter(|connector| text(connector, "type") == kind);
+            matching.map(|connector| text(connector, "connector_id").to_owned()).collect()
         };
         let names = of_type(kind);
         Ok(match (names.is_empty(), kind) {
@@ -108,7 +109,7 @@ impl Node {
     }
 
     /// Returns all targets that Ironic has of the node.
-    pub(super) fn all_targets(&self, ironic: &Client) -> CpiResult<Vec<Object>> {
+    pub(super) fn all_targets(&self, ironic: &Client) -> CpiResult<Vec<JsonObject>> {
         Ok(ironic.list(Collection::Targets, &ListOptions::of_node(&self.uuid))?)
     }
 
@@ -207,18 +208,18 @@ impl Node {
 pub(super) const METADATA: &str = "bosh_metadata";
 
 /// Returns a field if it is a string, or an empty string otherwise.
-pub(super) fn text<'o>(object: &'o Object, key: &str) -> &'o str {
+pub(super) fn text<'o>(object: &'o JsonObject, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns "node 'NAME'" for messages, or its UUID if it has no name.
-pub(super) fn described(node: &Object) -> String {
+pub(super) fn described(node: &JsonObject) -> String {
     let names = ["name", "uuid"].map(|key| text(node, key));
     format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())
 }
 
 /// Returns the value of a capability of a node.
-pub(super) fn capability<'o>(node: &'o Object, name: &str) -> Option<&'o str> {
+pub(super) fn capability<'o>(node: &'o JsonObject, name: &str) -> Option<&'o str> {
     let capabilities = node.get("properties")?.get("capabilities")?.as_str()?;
     capabilities
         .split(',')
@@ -236,7 +237,7 @@ fn role(kind: VolumeKind) -> &'static str {
 }
 
 /// Parses a target. Returns `None` if this CPI did not create it.
-fn own(target: &Object) -> Option<Target> {
+fn own(target: &JsonObject) -> Option<Target> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
         "config" => VolumeKind::Config,
@@ -248,7 +249,7 @@ fn own(target: &Object) -> Option<Target> {
 }
 
 /// Returns the persistent disk of a target, if this CPI created it.
-pub(super) fn own_disk(target: &Object) -> Option<VolumeName> {
+pub(super) fn own_disk(target: &JsonObject) -> Option<VolumeName> {
     own(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
 
@@ -263,6 +264,6 @@ mod tests {
         assert_eq!(capability(node, "iscsi_boot"), Some("true"));
         assert_eq!(capability(node, "boot_mode"), Some("uefi"));
         assert_eq!(capability(node, "boot"), None);
-        assert_eq!(capability(&Object::new(), "boot"), None);
+        assert_eq!(capability(&JsonObject::new(), "boot"), None);
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct IronicCall<'a, 'l> {
     pub storage: Box<dyn Storage>,
     pub config: CallConfig,
     /// True if contract v2 applies, see [`Request::parts`].
-    pub v2: bool,
+    pub is_v2: bool,
     /// The time that the deployment of a node may take.
     pub deploy_timeout: Duration,
     /// The time that a node may take to power on or off.
@@ -56,7 +56,7 @@ pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log
 fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
     let method = method.as_str();
-    let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
+    let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let (least, most) = match method {
         "info" => (0, 0),
         "create_vm" => (5, 6),
@@ -102,7 +102,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         ironic,
         storage,
         config: CallConfig { agent: config.agent, ntp: config.ntp },
-        v2,
+        is_v2,
         deploy_timeout,
         power_timeout,
         outage_retry_period,
@@ -117,7 +117,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         }
         "delete_stemcell" => match volume(&mut arguments, VolumeKind::Stemcell)? {
             Ok(stemcell) => {
-                leftovers::sweep(call)?;
+                leftovers::clean_up(call)?;
                 stemcell::delete(call, &stemcell)
             }
             Err(failure) => Err(failure),
@@ -133,7 +133,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         }
         "delete_vm" => {
             let cid = vm_cid(&mut arguments)??;
-            leftovers::sweep(call)?;
+            leftovers::clean_up(call)?;
             vm::delete(call, &cid)
         }
         "has_vm" => match vm_cid(&mut arguments)? {

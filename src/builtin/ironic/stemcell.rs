@@ -28,9 +28,9 @@ pub(super) fn create(call: &mut IronicCall, image: &Path) -> CpiResult<Value> {
         let tree = scratch.path().join("image");
         unpack_file(image, "the stemcell's image", &tree, None, &Options::default(), &mut |_, _| {})
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")).before_any_effect())?;
-        let found = disk_image(&tree).map_err(CpiFailure::before_any_effect)?;
-        check(&found).map_err(CpiFailure::before_any_effect)?;
-        call.storage.import(&volume, &found)?;
+        let disk_image_path = disk_image(&tree).map_err(CpiFailure::before_any_effect)?;
+        check(&disk_image_path).map_err(CpiFailure::before_any_effect)?;
+        call.storage.import(&volume, &disk_image_path)?;
     } else {
         check(image).map_err(CpiFailure::before_any_effect)?;
         call.storage.import(&volume, image)?;

@@ -12,17 +12,17 @@ use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM, Login};
 use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::agent::AgentSettingsInput;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use base::JsonObject;
 use ironic::{Collection, ListOptions, Microversion, Patch, Power, Provision};
 
 /// The arguments of `create_vm`.
 pub(super) struct VmRequest {
     pub agent_id: String,
     pub stemcell: VolumeName,
-    pub cloud_properties: Hash,
-    pub networks: Hash,
-    pub env: Hash,
+    pub cloud_properties: JsonObject,
+    pub networks: JsonObject,
+    pub env: JsonObject,
 }
 
 /// Provision states in which nothing is deployed.
@@ -37,10 +37,10 @@ pub(super) fn create(call: &mut IronicCall, wanted: VmRequest) -> CpiResult<Valu
     if call.storage.size(&wanted.stemcell)?.is_none() {
         return Err(wanted.stemcell.not_found());
     }
-    leftovers::sweep(call)?;
+    leftovers::clean_up(call)?;
     let cid = VolumeName::new(VolumeKind::Root).cid();
-    match create_node(call, &cid, wanted) {
-        Ok(networks) => Ok(if call.v2 { json!([cid, networks]) } else { json!(cid) }),
+    match deploy_vm(call, &cid, wanted) {
+        Ok(networks) => Ok(if call.is_v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
             match delete_patiently(call, &cid) {
@@ -62,8 +62,8 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: Cp
         Err(_) => Some(format!("perhaps {what}")),
     });
     let left = parts.collect::<Vec<_>>().join(", ");
-    let found = leftovers::are_found(call);
-    let next = match found {
+    let is_found_later = leftovers::are_found(call);
+    let next = match is_found_later {
         true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
         false => "to delete it, call ",
     };
@@ -71,7 +71,7 @@ fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: Cp
         message: format!(
             "{failure}; cleaning up failed too: {undoing}; left over: {left}; {next}delete_vm of '{cid}'"
         ),
-        ok_to_retry: found && undoing.ok_to_retry,
+        ok_to_retry: is_found_later && undoing.ok_to_retry,
         made_nothing: false,
         ..failure
     }
@@ -105,7 +105,7 @@ fn volumes(cid: &str) -> impl Iterator<Item = VolumeName> {
 
 /// Creates the parts of a VM and deploys it. Returns its networks. The caller deletes the parts after an
 /// error.
-fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> CpiResult<Hash> {
+fn deploy_vm(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> CpiResult<JsonObject> {
     let failed = |message: String| CpiFailure::new(FailureKind::VmCreationFailed, message);
     let extra = leftovers::creator_extra(call, &wanted.agent_id)?;
     let node_uuid = claim(call, cid, &wanted.cloud_properties, extra)?;
@@ -114,9 +114,9 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> CpiResult
     call.log(format_args!("VM '{cid}' uses {name}"));
 
     if !["", "external"].contains(&node.text("storage_interface")) {
-        let found = node.text("storage_interface");
+        let storage_interface = node.text("storage_interface");
         return Err(failed(format!(
-            "{name} has the storage interface '{found}'; booting from volume needs 'external'"
+            "{name} has the storage interface '{storage_interface}'; booting from volume needs 'external'"
         )));
     }
     let initiators =
@@ -181,7 +181,7 @@ fn create_node(call: &mut IronicCall, cid: &str, wanted: VmRequest) -> CpiResult
 
 /// Adds the MAC addresses of the node's ports to networks that have none. The agent finds network cards by
 /// these addresses.
-fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> CpiResult<Hash> {
+fn with_addresses(call: &IronicCall, node: &str, mut networks: JsonObject) -> CpiResult<JsonObject> {
     let ports = call.ironic.list(Collection::Ports, &ListOptions::of_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
@@ -205,7 +205,7 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: Hash) -> CpiResul
 /// through it is deleted.
 pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     if let Some(node) = Node::of_vm(&call.ironic, cid)? {
-        release(call, node)?;
+        return_node(call, node)?;
     } else {
         call.log(format_args!("VM '{cid}' has no node"));
     }
@@ -242,7 +242,7 @@ pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Va
 }
 
 /// Returns a node to Ironic: powers it off, deletes its targets and undeploys it.
-fn release(call: &mut IronicCall, node: Node) -> CpiResult<()> {
+fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     let uuid = node.uuid;
     // Ironic cannot abort a running deployment.
     let idle = "done with its current operation";
@@ -297,7 +297,7 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: Hash) -> CpiResult<Value> {
+pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -> CpiResult<Value> {
     let node = require(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
     call.ironic.update(Collection::Nodes, &node.uuid, &patch)?;

@@ -191,7 +191,7 @@ impl Cloud {
     }
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
-    pub(super) fn sweep(&self) -> CpiResult<usize> {
+    pub(super) fn clean_up(&self) -> CpiResult<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
@@ -307,9 +307,9 @@ mod tests {
         let cid = ObjectKind::Disk.new_cid();
         let staged = cloud.stage(&cid).unwrap();
         assert!(!cloud.has(&cid).unwrap());
-        assert_eq!(cloud.sweep().unwrap(), 0, "it is locked");
+        assert_eq!(cloud.clean_up().unwrap(), 0, "it is locked");
         drop(staged);
-        assert_eq!(cloud.sweep().unwrap(), 1);
+        assert_eq!(cloud.clean_up().unwrap(), 1);
 
         let staged = cloud.stage(&cid).unwrap();
         let held = cloud.publish(&cid, staged).unwrap();
@@ -346,7 +346,7 @@ mod tests {
         let device = left.join(vm::DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
-        cloud.sweep().unwrap();
+        cloud.clean_up().unwrap();
         assert!(!left.exists());
         assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
     }
@@ -358,7 +358,7 @@ mod tests {
         let left = cloud.staging().join(ObjectKind::Vm.new_cid().as_str());
         let device = left.join(vm::DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
-        assert!(cloud.sweep().is_err());
+        assert!(cloud.clean_up().is_err());
         assert!(device.exists());
     }
 }

@@ -15,10 +15,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cpi::agent::AgentConfig;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::read_json;
 use crate::registry::Client;
+use base::JsonObject;
 
 /// The stemcell formats that the CPI can use.
 const FORMATS: [&str; 2] = ["local-directory", "local"];
@@ -66,8 +66,8 @@ impl RegistrySettings {
 
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote secrets.
-    pub(super) fn load(file: &Path, context: &Hash) -> CpiResult<Config> {
-        let mut properties = read_json::<Hash>(file)?.ok_or_else(|| {
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
+        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
             CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
         })?;
         for key in ["root", "agent", "ntp", "registry"] {
@@ -95,9 +95,9 @@ impl Config {
 }
 
 /// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
-pub(super) fn stemcell_formats(file: &Path, context: &Hash) -> CpiResult<Vec<String>> {
-    let known = read_json::<Hash>(file)?.unwrap_or_default();
-    match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
+pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<Vec<String>> {
+    let properties = read_json::<JsonObject>(file)?.unwrap_or_default();
+    match context.get("stemcell_formats").or(properties.get("stemcell_formats")) {
         None => Ok(FORMATS.map(str::to_owned).to_vec()),
         Some(formats) => serde_json::from_value(formats.clone())
             .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),

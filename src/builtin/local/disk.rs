@@ -17,9 +17,9 @@ use super::cid::{Cid, ObjectKind};
 use super::cloud::{Cloud, ObjectLock};
 use super::rpc::LocalCall;
 use super::{settings, vm};
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
+use base::JsonObject;
 use base::files::durable::sync_parent;
 
 /// The directory of the data, below the disk's directory, while the disk is detached.
@@ -32,9 +32,9 @@ struct DiskRecord {
     cid: String,
     /// The size in MiB.
     size: u64,
-    cloud_properties: Hash,
+    cloud_properties: JsonObject,
     #[serde(default)]
-    metadata: Hash,
+    metadata: JsonObject,
 }
 
 /// `create_disk`.
@@ -42,7 +42,7 @@ pub(super) fn create(
     call: &mut LocalCall,
     cloud: &Cloud,
     size: u64,
-    cloud_properties: Hash,
+    cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let cid = ObjectKind::Disk.new_cid();
     let staged = cloud.stage(&cid)?;
@@ -53,7 +53,7 @@ pub(super) fn create(
         // The mode of the top directory of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
-    let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: Hash::new() };
+    let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
     write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
@@ -93,7 +93,7 @@ pub(super) fn update(
     cloud: &Cloud,
     cid: &Cid,
     size: u64,
-    cloud_properties: Option<Hash>,
+    cloud_properties: Option<JsonObject>,
 ) -> CpiResult<Value> {
     let held = cloud.require(cid)?;
     let mut document = document(&held, cid)?;
@@ -113,7 +113,7 @@ pub(super) fn update(
 }
 
 /// `set_disk_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: Hash) -> CpiResult<Value> {
+pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
     let held = cloud.require(cid)?;
     let document = DiskRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT_NAME), &document)?;
@@ -140,7 +140,7 @@ pub(super) fn attach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -
             call.log(format_args!("disk '{cid}' attached to VM '{vm}'"));
         }
     }
-    if call.v2 {
+    if call.is_v2 {
         return Ok(hint(cid));
     }
     settings::add_disk(call, &holder, vm, cid)?;
@@ -173,7 +173,7 @@ pub(super) fn detach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -
         }
         None => call.log(format_args!("disk '{cid}' is detached already")),
     }
-    if !call.v2 {
+    if !call.is_v2 {
         settings::remove_disk(call, &holder, vm, cid)?;
     }
     Ok(Value::Null)

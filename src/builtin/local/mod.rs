@@ -74,6 +74,6 @@ pub fn run(
     _response: impl Write,
     _log: impl Write,
 ) -> Result<()> {
-    Err(base::Error::environment("the built-in 'local' CPI runs only on Linux: its VMs use Linux namespaces")
+    Err(base::Error::failure("the built-in 'local' CPI runs only on Linux: its VMs use Linux namespaces")
         .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
 }

@@ -8,14 +8,15 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::agent::SCRIPT_PATH;
-use crate::cpi::args::{Hash, type_name};
+use crate::cpi::args::type_name;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use base::JsonObject;
 
 /// The name of the cloud property.
 const PROPERTY: &str = "needs";
 
 /// Fails if this machine lacks a program in `needs`, a hash from programs to packages.
-pub(crate) fn check(cloud_properties: &Hash) -> CpiResult<()> {
+pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
     let mut missing = Vec::new();
     for (program, package) in needs(cloud_properties)? {
         if !SCRIPT_PATH.split(':').any(|directory| is_executable(&Path::new(directory).join(program))) {
@@ -42,7 +43,7 @@ pub(crate) fn check(cloud_properties: &Hash) -> CpiResult<()> {
 }
 
 /// Returns the programs and their packages.
-fn needs(cloud_properties: &Hash) -> CpiResult<Vec<(&str, &str)>> {
+fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
     let mismatch = |given: String| {
         CpiFailure::invalid_call(format!(
             "create_stemcell: cloud property {PROPERTY} must be a hash of program names to package names, \

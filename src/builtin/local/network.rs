@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::cpi::args::{Hash, type_name};
+use crate::cpi::args::type_name;
 use crate::cpi::failure::{CpiFailure, CpiResult};
+use base::JsonObject;
 
 /// The name of the cloud property.
 const PROPERTY: &str = "network_namespace";
 
 /// Returns the path of the namespace in the cloud properties.
-pub(super) fn namespace(cloud_properties: &Hash) -> CpiResult<Option<PathBuf>> {
+pub(super) fn namespace(cloud_properties: &JsonObject) -> CpiResult<Option<PathBuf>> {
     match cloud_properties.get(PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
@@ -65,7 +66,7 @@ mod tests {
         assert_eq!(of(json!(null)).unwrap(), None);
         assert_eq!(of(json!("/run/netns/a")).unwrap(), Some(PathBuf::from("/run/netns/a")));
         assert!(of(json!("a")).is_err() && of(json!(1)).is_err());
-        assert_eq!(namespace(&Hash::new()).unwrap(), None);
+        assert_eq!(namespace(&JsonObject::new()).unwrap(), None);
     }
 
     #[test]

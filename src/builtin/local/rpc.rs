@@ -19,7 +19,7 @@ pub(super) struct LocalCall<'a, 'l> {
     pub executable: &'a Path,
     pub config: Config,
     /// True if contract v2 applies, see [`Request::parts`].
-    pub v2: bool,
+    pub is_v2: bool,
     log: &'a mut Log<'l>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn serve(
 
 fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
-    let (arguments, context, v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
+    let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
     let method = method.as_str();
     let take = |least, most| Arguments::new(method, arguments, least, most);
     // These two methods must work without a complete configuration.
@@ -61,7 +61,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     }
 
     let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
-    let mut call = LocalCall { executable, config, v2, log };
+    let mut call = LocalCall { executable, config, is_v2, log };
     let call = &mut call;
     match method {
         "create_stemcell" => {
@@ -76,7 +76,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
-            let wanted = vm::VmRequest {
+            let vm_request = vm::VmRequest {
                 agent_id: arguments.string("agent_id")?,
                 stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
                 cloud_properties: arguments.hash("cloud_properties")?,
@@ -84,7 +84,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            creating(call, |call, cloud| vm::create(call, cloud, wanted))
+            creating(call, |call, cloud| vm::create(call, cloud, vm_request))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
@@ -171,7 +171,7 @@ fn creating(
     create: impl FnOnce(&mut LocalCall, &Cloud) -> CpiResult<Value>,
 ) -> CpiResult<Value> {
     let cloud = Cloud::make(&call.config.root)?;
-    sweep(call, &cloud)?;
+    clean_up(call, &cloud)?;
     let created = create(call, &cloud);
     if created.is_err() {
         cloud.tidy();
@@ -183,13 +183,13 @@ fn creating(
 fn existing(call: &mut LocalCall) -> CpiResult<Option<Cloud>> {
     let cloud = Cloud::open(&call.config.root)?;
     if let Some(cloud) = &cloud {
-        sweep(call, cloud)?;
+        clean_up(call, cloud)?;
     }
     Ok(cloud)
 }
 
-fn sweep(call: &mut LocalCall, cloud: &Cloud) -> CpiResult<()> {
-    match cloud.sweep()? {
+fn clean_up(call: &mut LocalCall, cloud: &Cloud) -> CpiResult<()> {
+    match cloud.clean_up()? {
         0 => {}
         swept => call.log(format_args!("removed {swept} leftovers of calls that were killed")),
     }

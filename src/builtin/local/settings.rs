@@ -16,17 +16,22 @@ use super::cloud::ObjectLock;
 use super::disk;
 use super::rpc::LocalCall;
 use super::vm;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;
+use base::JsonObject;
 
 /// The directory of the agent's settings file in the VM, below the VM's directory.
 const INSIDE: &str = "root/var/vcap/bosh";
 
 /// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
-pub(super) fn deliver(call: &mut LocalCall, staged: &Path, vm: &Cid, settings: Hash) -> CpiResult<bool> {
-    match call.config.registry.as_ref().filter(|_| !call.v2) {
+pub(super) fn deliver(
+    call: &mut LocalCall,
+    staged: &Path,
+    vm: &Cid,
+    settings: JsonObject,
+) -> CpiResult<bool> {
+    match call.config.registry.as_ref().filter(|_| !call.is_v2) {
         None => {
             write_json(&staged.join(SETTINGS), &settings)?;
             Ok(false)
@@ -71,7 +76,12 @@ pub(super) fn remove_disk(call: &LocalCall, held: &ObjectLock, vm: &Cid, disk: &
 }
 
 /// Applies `change` to the persistent disks in the settings, in the registry or in the VM's files.
-fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mut Hash)) -> CpiResult<()> {
+fn change(
+    call: &LocalCall,
+    held: &ObjectLock,
+    vm: &Cid,
+    change: impl FnOnce(&mut JsonObject),
+) -> CpiResult<()> {
     if vm::settings_are_in_registry(held)? {
         let client = client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
@@ -85,7 +95,7 @@ fn change(call: &LocalCall, held: &ObjectLock, vm: &Cid, change: impl FnOnce(&mu
         return client.put(vm.as_str(), &settings).map_err(agent_settings_error);
     }
     let path = held.path.join(SETTINGS);
-    let mut settings: Hash = read_json(&path)?.ok_or_else(|| {
+    let mut settings: JsonObject = read_json(&path)?.ok_or_else(|| {
         let path = path.display();
         CpiFailure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
     })?;
@@ -111,7 +121,7 @@ fn client(call: &LocalCall, vm: &Cid) -> CpiResult<Client> {
 }
 
 /// Returns `disks.persistent` of the settings. Creates it if it is missing or null.
-fn persistent_disks(settings: &mut Hash) -> CpiResult<&mut Hash> {
+fn persistent_disks(settings: &mut JsonObject) -> CpiResult<&mut JsonObject> {
     let mut at = settings;
     for key in ["disks", "persistent"] {
         let next = at.entry(key).or_insert_with(|| json!({}));

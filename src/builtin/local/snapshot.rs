@@ -7,13 +7,18 @@ use super::cloud::Cloud;
 use super::copy::copy_tree;
 use super::disk;
 use super::rpc::LocalCall;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::write_json;
+use base::JsonObject;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
 /// needs a consistent copy stops the jobs first.
-pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, disk: &Cid, metadata: Hash) -> CpiResult<Value> {
+pub(super) fn create(
+    call: &mut LocalCall,
+    cloud: &Cloud,
+    disk: &Cid,
+    metadata: JsonObject,
+) -> CpiResult<Value> {
     let held = cloud.require(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(cloud, &held, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();

@@ -9,10 +9,10 @@ use super::cid::{Cid, ObjectKind};
 use super::cloud::Cloud;
 use super::copy::copy_tree;
 use super::rpc::LocalCall;
-use crate::cpi::args::Hash;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};
+use base::JsonObject;
 
 /// The directory of the image, below the stemcell's directory.
 pub(super) const IMAGE: &str = "image";
@@ -22,7 +22,7 @@ pub(super) fn create(
     call: &mut LocalCall,
     cloud: &Cloud,
     image: &Path,
-    cloud_properties: Hash,
+    cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let metadata = fs::metadata(image).map_err(|error| {
         CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error)

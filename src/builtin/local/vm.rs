@@ -23,10 +23,11 @@ use super::launch;
 use super::rpc::LocalCall;
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
-use crate::cpi::args::{Arguments, Hash, type_name};
+use crate::cpi::args::{Arguments, type_name};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::ProcessIdentity;
+use base::JsonObject;
 use base::files;
 use net::listener;
 
@@ -42,10 +43,10 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct VmRequest {
     pub agent_id: String,
     pub stemcell: Cid,
-    pub cloud_properties: Hash,
-    pub networks: Hash,
+    pub cloud_properties: JsonObject,
+    pub networks: JsonObject,
     pub disk_cids: Vec<String>,
-    pub env: Hash,
+    pub env: JsonObject,
 }
 
 /// The record of a VM. It does not include `env`, which contains secrets that only the agent needs.
@@ -60,12 +61,12 @@ struct VmRecord {
     /// True if the agent's settings are in the registry instead of this directory.
     #[serde(default)]
     settings_in_registry: bool,
-    cloud_properties: Hash,
-    networks: Hash,
+    cloud_properties: JsonObject,
+    networks: JsonObject,
     disk_cids: Vec<String>,
     created_at: String,
     #[serde(default)]
-    metadata: Hash,
+    metadata: JsonObject,
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
@@ -96,13 +97,13 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> 
             cid: cid.to_string(),
             agent_id: wanted.agent_id.clone(),
             stemcell_cid: wanted.stemcell.to_string(),
-            contract: if call.v2 { 2 } else { 1 },
+            contract: if call.is_v2 { 2 } else { 1 },
             settings_in_registry: false,
             cloud_properties: wanted.cloud_properties,
             networks: networks.clone(),
             disk_cids: wanted.disk_cids,
             created_at: base::encoding::now(),
-            metadata: Hash::new(),
+            metadata: JsonObject::new(),
         };
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &wanted.agent_id,
@@ -117,14 +118,14 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> 
     })();
     if let Err(failure) = created {
         cloud.sweep_one(staged)?;
-        if !call.v2 && call.config.registry.is_some() {
+        if !call.is_v2 && call.config.registry.is_some() {
             settings::withdraw(call, &cid);
         }
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
     call.log(format_args!("VM '{cid}' created, with agent '{}'", wanted.agent_id));
-    Ok(if call.v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
+    Ok(if call.is_v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
 
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
@@ -166,7 +167,7 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 }
 
 /// `set_vm_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: Hash) -> CpiResult<Value> {
+pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
     let held = cloud.require(cid)?;
     let document = VmRecord { metadata, ..document(&held, cid)? };
     write_json(&held.path.join(DOCUMENT_NAME), &document)?;
@@ -195,7 +196,7 @@ pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
 
 /// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
 /// in MiB.
-pub(super) fn calculate_cloud_properties(wanted: Hash) -> CpiResult<Value> {
+pub(super) fn calculate_cloud_properties(wanted: JsonObject) -> CpiResult<Value> {
     let names = ["cpu", "ram", "ephemeral_disk_size"];
     let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
     let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
@@ -313,7 +314,7 @@ fn is_real_dir(base: &Path, path: &str) -> bool {
 
 /// Checks the addresses of manual networks, and gives dynamic networks the address 127.0.0.1. A VM uses the
 /// network of the machine or of its namespace.
-fn assign_addresses(mut networks: Hash) -> CpiResult<Hash> {
+fn assign_addresses(mut networks: JsonObject) -> CpiResult<JsonObject> {
     for (name, network) in &mut networks {
         let given = type_name(network);
         let Value::Object(network) = network else {
@@ -387,7 +388,7 @@ fn creation_failed(message: String) -> CpiFailure {
 mod tests {
     use super::*;
 
-    fn hash(value: Value) -> Hash {
+    fn hash(value: Value) -> JsonObject {
         value.as_object().unwrap().clone()
     }
 

@@ -14,9 +14,10 @@ use super::resource::Resource;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::ui;
+use base::JsonObject;
 use base::text::json_problem;
 use base::{Error, ErrorKind, Result};
-use ironic::{Client, Collection, Object, Power};
+use ironic::{Client, Collection, Power};
 
 /// The time in which a machine powers on or off, if the operator names none.
 pub(super) const POWER_TIMEOUT: Duration = Duration::from_secs(300);
@@ -41,8 +42,8 @@ impl<'c> Call<'c> {
     }
 
     /// Returns the resource that the command is about.
-    pub(super) fn of(&self) -> &'static Resource {
-        self.row.of
+    pub(super) fn resource(&self) -> &'static Resource {
+        self.row.resource
     }
 
     /// Returns the options that the server takes as arguments of a list.
@@ -110,7 +111,7 @@ impl<'c> Call<'c> {
 
     /// Returns the fields of the resource that have an option for this purpose.
     pub(super) fn fields(&self, purpose: Use) -> impl Iterator<Item = &'static Field> + use<> {
-        self.of().fields.iter().filter(move |field| field.has(purpose))
+        self.resource().fields.iter().filter(move |field| field.has(purpose))
     }
 
     /// Returns the value for a field, unless its option was left out. Keys and values form an object.
@@ -155,8 +156,8 @@ impl<'c> Call<'c> {
         }
         let ironic = self.ironic()?;
         let text =
-            |object: &Object, key: &str| object.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
-        let uuid = text(&ironic.get(self.of().collection, id, &["node_uuid".to_owned()])?, "node_uuid");
+            |object: &JsonObject, key: &str| object.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+        let uuid = text(&ironic.get(self.resource().collection, id, &["node_uuid".to_owned()])?, "node_uuid");
         let fields = ["name", "power_state", "instance_uuid"].map(str::to_owned);
         let node = ironic.get(Collection::Nodes, &uuid, &fields)?;
         if text(&node, "power_state") == Power::Off.state() {
@@ -206,20 +207,20 @@ impl<'c> Call<'c> {
     }
 
     /// Prints one object.
-    pub(super) fn show(&self, mut object: Object) -> Result<CommandResult> {
+    pub(super) fn show(&self, mut object: JsonObject) -> Result<CommandResult> {
         self.mask(&mut object);
         Output::of(self).show(self.session, object)
     }
 
     /// Prints a list.
-    pub(super) fn list(&self, columns: &[&str], mut objects: Vec<Object>) -> Result<CommandResult> {
+    pub(super) fn list(&self, columns: &[&str], mut objects: Vec<JsonObject>) -> Result<CommandResult> {
         objects.iter_mut().for_each(|object| self.mask(object));
         Output::of(self).list(self.session, columns, objects)
     }
 
     /// Masks the user names of a volume target, unless `--show-usernames` was given.
-    fn mask(&self, object: &mut Object) {
-        if self.of().collection == Collection::Targets && !self.has("show-usernames") {
+    fn mask(&self, object: &mut JsonObject) {
+        if self.resource().collection == Collection::Targets && !self.has("show-usernames") {
             ironic::mask_usernames(object);
         }
     }

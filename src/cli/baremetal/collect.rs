@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::call::Call;
 use crate::cli::finish::CommandResult;
+use base::JsonObject;
 use base::{Error, Result};
-use ironic::{Collection, ListOptions, Object};
+use ironic::{Collection, ListOptions};
 
 /// Prints the initiators of the machine on which it runs. It gets no arguments, so nothing needs quotes.
 const SCRIPT: &str = r#"
@@ -38,17 +39,17 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let host = call.text("ssh");
     let report = run_script(host.as_deref())?;
     let types = call.texts("type");
-    let mut found = initiators(&report);
-    found.retain(|(kind, _)| types.is_empty() || types.iter().any(|wanted| wanted == kind));
+    let mut connectors = initiators(&report);
+    connectors.retain(|(kind, _)| types.is_empty() || types.iter().any(|wanted| wanted == kind));
     let machine = host.map_or_else(|| "this machine".to_owned(), |host| format!("'{host}'"));
     let unreadable = report.lines().find_map(|line| line.strip_prefix("unreadable="));
     if let Some(file) = unreadable.filter(|_| types.is_empty() || types.iter().any(|kind| kind == "iqn")) {
         let file = base::text::clean_line(file);
-        return Err(Error::environment(format!("the user on {machine} cannot read '{file}'"))
+        return Err(Error::failure(format!("the user on {machine} cannot read '{file}'"))
             .with_hint("collect as root: run the command as root, or pass --ssh root@HOST"));
     }
-    if found.is_empty() {
-        return Err(Error::environment(format!("{machine} reports no initiator to collect")).with_hint(
+    if connectors.is_empty() {
+        return Err(Error::failure(format!("{machine} reports no initiator to collect")).with_hint(
             "install open-iscsi there, which names the initiator, or create the connector yourself: \
              `monopile baremetal volume connector create --help`",
         ));
@@ -57,12 +58,12 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let node = ironic.node_uuid(&call.text("node").unwrap_or_default())?;
     let existing = ironic.list(Collection::Connectors, &ListOptions::of_node(&node))?;
     let mut listed = Vec::new();
-    for (kind, id) in found {
-        let has = |connector: &Object, key: &str, value: &str| {
-            connector.get(key).is_some_and(|found| found == value)
+    for (kind, id) in connectors {
+        let has = |connector: &JsonObject, key: &str, value: &str| {
+            connector.get(key).is_some_and(|connectors| connectors == value)
         };
         let is_same =
-            |connector: &&Object| has(connector, "type", kind) && has(connector, "connector_id", &id);
+            |connector: &&JsonObject| has(connector, "type", kind) && has(connector, "connector_id", &id);
         listed.push(match existing.iter().find(is_same) {
             Some(connector) => connector.clone(),
             None => {
@@ -74,7 +75,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
             }
         });
     }
-    call.list(call.of().short, listed)
+    call.list(call.resource().short, listed)
 }
 
 /// Runs the script here, or on a host through ssh, and returns its output.
@@ -107,14 +108,14 @@ fn run_script(host: Option<&str>) -> Result<String> {
     let status = child.wait().map_err(failed)?;
     match status.success() {
         true => Ok(String::from_utf8_lossy(&output).into_owned()),
-        false => Err(Error::environment(format!("collecting the initiators failed: '{program}': {status}"))
+        false => Err(Error::failure(format!("collecting the initiators failed: '{program}': {status}"))
             .with_hint("try the login first: `ssh HOST true`; its message is above")),
     }
 }
 
 /// Returns the types and ids of the connectors in the script's output, each once.
 fn initiators(report: &str) -> Vec<(&'static str, String)> {
-    let mut found = Vec::new();
+    let mut connectors = Vec::new();
     for line in report.lines() {
         let Some((key, value)) = line.trim().split_once('=') else { continue };
         let value = value.trim();
@@ -126,9 +127,9 @@ fn initiators(report: &str) -> Vec<(&'static str, String)> {
             "inet" | "inet6" => ip_address(value).map(|address| ("ip", address)),
             _ => None,
         };
-        found.extend(connector.filter(|connector| !found.contains(connector)));
+        connectors.extend(connector.filter(|connector| !connectors.contains(connector)));
     }
-    found
+    connectors
 }
 
 /// Returns the name of an iSCSI initiator, if it can be one (RFC 3720, 3.2.6).

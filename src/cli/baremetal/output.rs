@@ -13,8 +13,8 @@ use super::grid::Grid;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::ui;
+use base::JsonObject;
 use base::{Error, Result};
-use ironic::Object;
 use yaml::Node;
 
 /// Fields with links to other resources. They are not shown.
@@ -110,9 +110,9 @@ impl Output {
         &self,
         session: &Session,
         columns: &[&str],
-        objects: Vec<Object>,
+        objects: Vec<JsonObject>,
     ) -> Result<CommandResult> {
-        let cell = |object: &Object, column: &str| object.get(column).cloned().unwrap_or_default();
+        let cell = |object: &JsonObject, column: &str| object.get(column).cloned().unwrap_or_default();
         let rows = objects.iter().map(|object| columns.iter().map(|column| cell(object, column)).collect());
         let mut rows: Vec<Vec<Value>> = rows.collect();
         self.sort(columns, &mut rows);
@@ -130,11 +130,11 @@ impl Output {
     }
 
     /// Prints one object, field by field.
-    pub(super) fn show(&self, session: &Session, mut object: Object) -> Result<CommandResult> {
+    pub(super) fn show(&self, session: &Session, mut object: JsonObject) -> Result<CommandResult> {
         object.retain(|key, _| !LINKS.contains(&key.as_str()));
         object.sort_keys();
-        let known: Vec<String> = object.keys().cloned().collect();
-        let kept = self.select(&known.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let field_names: Vec<String> = object.keys().cloned().collect();
+        let kept = self.select(&field_names.iter().map(String::as_str).collect::<Vec<_>>())?;
         object.retain(|key, _| kept.contains(&key.as_str()));
         let fields = object.iter().map(|(key, value)| vec![Value::String(key.clone()), value.clone()]);
         let fields: Vec<Vec<Value>> = fields.collect();
@@ -182,10 +182,12 @@ impl Output {
         if self.columns.is_empty() {
             return Ok(known.to_vec());
         }
-        let wanted: Vec<String> =
+        let requested_columns: Vec<String> =
             self.columns.iter().map(|name| column_key(&name.to_string_lossy())).collect();
         let is = |name: &str, wanted: &str| name.to_lowercase() == wanted;
-        if let Some(unknown) = wanted.iter().find(|wanted| !known.iter().any(|name| is(name, wanted))) {
+        if let Some(unknown) =
+            requested_columns.iter().find(|wanted| !known.iter().any(|name| is(name, wanted)))
+        {
             let all = || Some(format!("the columns are: {}", known.join(", ")));
             return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
                 unknown,
@@ -193,7 +195,11 @@ impl Output {
                 all,
             ));
         }
-        Ok(known.iter().copied().filter(|name| wanted.iter().any(|wanted| is(name, wanted))).collect())
+        Ok(known
+            .iter()
+            .copied()
+            .filter(|name| requested_columns.iter().any(|wanted| is(name, wanted)))
+            .collect())
     }
 
     /// Sorts rows by `--sort-column`, the first column first. Like OpenStack's clients, ignores columns that

@@ -6,18 +6,19 @@ use super::call::Call;
 use super::field::{Kind, Use};
 use super::output::LINKS;
 use crate::cli::finish::CommandResult;
+use base::JsonObject;
 use base::{Error, Result};
-use ironic::{Collection, ListOptions, Object, Patch};
+use ironic::{Collection, ListOptions, Patch};
 
 /// Creates an object from the options.
 pub(super) fn create(call: &Call) -> Result<CommandResult> {
-    let mut object = Object::new();
+    let mut object = JsonObject::new();
     for field in call.fields(Use::Create) {
         if let Some(value) = call.value(field)? {
             object.insert(field.key.to_owned(), value);
         }
     }
-    call.show(call.ironic()?.create(call.of().collection, object)?)
+    call.show(call.ironic()?.create(call.resource().collection, object)?)
 }
 
 /// Lists objects.
@@ -30,7 +31,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
         sort: call.all("sort"),
         ..ListOptions::default()
     };
-    let collection = call.of().collection;
+    let collection = call.resource().collection;
     let server_sorts = options.sort.iter().all(|(key, _)| collection.server_sorts_by(key));
     if options.marker.is_some() && (options.sort.len() > 1 || !server_sorts) {
         return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
@@ -41,22 +42,22 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
     for field in call.query() {
         options.filters.extend(call.text(field.option).map(|value| (field.key, value)));
     }
-    let found = call.ironic()?.list(collection, &options)?;
+    let objects = call.ironic()?.list(collection, &options)?;
     let all_of_server;
     let columns: Vec<&str> = match (options.fields.is_empty(), options.detail) {
         (false, _) => options.fields.iter().map(String::as_str).collect(),
-        (true, true) if call.of().long.is_empty() && !found.is_empty() => {
-            all_of_server = field_names(&found);
+        (true, true) if call.resource().long.is_empty() && !objects.is_empty() => {
+            all_of_server = field_names(&objects);
             all_of_server.iter().map(String::as_str).collect()
         }
-        (true, true) if !call.of().long.is_empty() => call.of().long.to_vec(),
-        _ => call.of().short.to_vec(),
+        (true, true) if !call.resource().long.is_empty() => call.resource().long.to_vec(),
+        _ => call.resource().short.to_vec(),
     };
-    call.list(&columns, found)
+    call.list(&columns, objects)
 }
 
 /// Returns the names of all fields that the server sends.
-fn field_names(found: &[Object]) -> Vec<String> {
+fn field_names(found: &[JsonObject]) -> Vec<String> {
     let mut names: Vec<String> = found.first().map(|one| one.keys().cloned().collect()).unwrap_or_default();
     names.retain(|name| !LINKS.contains(&name.as_str()));
     names.sort();
@@ -65,7 +66,7 @@ fn field_names(found: &[Object]) -> Vec<String> {
 
 /// Shows an object.
 pub(super) fn show(call: &Call) -> Result<CommandResult> {
-    call.show(call.ironic()?.get(call.of().collection, &call.id(), &call.texts("fields"))?)
+    call.show(call.ironic()?.get(call.resource().collection, &call.id(), &call.texts("fields"))?)
 }
 
 /// Changes the named fields of objects.
@@ -112,7 +113,7 @@ fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
         return Err(Error::usage(format!("nothing to {verb}"))
             .with_hint(format!("name at least one field, for instance {example}")));
     }
-    let (name, collection) = (call.of().name, call.of().collection);
+    let (name, collection) = (call.resource().name, call.resource().collection);
     call.each(name, &call.texts("id"), "was not changed", &|id| {
         call.power_off_node(id)?;
         call.ironic()?.update(collection, id, patch)?;
@@ -122,7 +123,7 @@ fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
 
 /// Deletes objects.
 pub(super) fn delete(call: &Call) -> Result<CommandResult> {
-    let (name, collection) = (call.of().name, call.of().collection);
+    let (name, collection) = (call.resource().name, call.resource().collection);
     let ids = call.texts("id");
     if collection == Collection::Nodes {
         let nodes = base::text::and_listed(&ids);

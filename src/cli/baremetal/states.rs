@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::call::{Call, POWER_TIMEOUT};
 use crate::cli::finish::CommandResult;
 use crate::ui;
+use base::JsonObject;
 use base::text::json_problem;
 use base::{Error, Result};
-use ironic::{Object, Power};
+use ironic::Power;
 
 /// The timeout of `--wait` without a duration: longer than any change takes.
 const NO_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
@@ -157,6 +158,6 @@ pub(super) fn validate(call: &Call) -> Result<CommandResult> {
     call.list(&["Interface", "Result", "Reason"], interfaces.into_iter().map(verdict).collect())
 }
 
-fn row<const N: usize>(cells: [(&str, Value); N]) -> Object {
+fn row<const N: usize>(cells: [(&str, Value); N]) -> JsonObject {
     cells.into_iter().map(|(column, value)| (column.to_owned(), value)).collect()
 }

@@ -25,17 +25,17 @@ impl TypedCommandLine {
     /// Returns the jobs of the instance groups, and of the CPI except for `logs`.
     pub(super) fn jobs(&self) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
-        let mut found = Vec::new();
+        let mut job_names = Vec::new();
         for group in items(root.get("instance_groups").or_else(|| root.get("jobs"))) {
-            found.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
+            job_names.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
         }
         if let Some(provider) = root.get("cloud_provider").filter(|_| !self.is(&["logs"])) {
-            found.extend(names(provider.get("template").map(std::slice::from_ref).unwrap_or_default()));
-            found.extend(names(items(provider.get("templates"))));
+            job_names.extend(names(provider.get("template").map(std::slice::from_ref).unwrap_or_default()));
+            job_names.extend(names(items(provider.get("templates"))));
         }
-        found.sort();
-        found.dedup();
-        found
+        job_names.sort();
+        job_names.dedup();
+        job_names
     }
 
     /// Returns the CPIs of the CPI config, or of the manifest.
@@ -66,13 +66,13 @@ impl TypedCommandLine {
     pub(super) fn paths(&self, typed: &str) -> Vec<String> {
         let Some((_, root)) = self.outline() else { return Vec::new() };
         let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
-        let mut found = steps(&root, parent);
-        found.retain(|path| path.starts_with(typed));
-        if let [only] = found.as_slice() {
+        let mut paths = steps(&root, parent);
+        paths.retain(|path| path.starts_with(typed));
+        if let [only] = paths.as_slice() {
             let below = steps(&root, only);
-            found.extend(below);
+            paths.extend(below);
         }
-        found
+        paths
     }
 }
 
@@ -87,16 +87,16 @@ fn names(items: &[Node]) -> impl Iterator<Item = String> {
 
 /// Returns the paths one step below a path.
 fn steps(root: &Node, parent: &str) -> Vec<String> {
-    let here = match parent {
+    let parent_node = match parent {
         "" => Ok(std::borrow::Cow::Borrowed(root)),
         _ => match parent.parse() {
             Ok(path) => ops::find(root, &path),
             Err(_) => return Vec::new(),
         },
     };
-    let Ok(here) = here else { return Vec::new() };
+    let Ok(parent_node) = parent_node else { return Vec::new() };
     let escaped = |text: &str| text.replace('~', "~0").replace('/', "~1");
-    let tokens: Vec<String> = match &here.data {
+    let tokens: Vec<String> = match &parent_node.data {
         Data::Map(map) => map.iter().filter_map(|(key, _)| key.as_str().map(escaped)).collect(),
         Data::Seq(items) => {
             let name = |item: &Node| item.get("name").and_then(Node::as_str).map(escaped);

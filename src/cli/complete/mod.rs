@@ -61,10 +61,11 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     }
     let is_flag = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
     let mut grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
-    let here = paths::working_directory().ok();
+    let working_directory = paths::working_directory().ok();
     let mut text = Vec::new();
-    let answered =
-        shell.write_complete(&mut grammar, words.to_vec(), here.as_deref(), &mut text).and_then(|()| {
+    let answered = shell
+        .write_complete(&mut grammar, words.to_vec(), working_directory.as_deref(), &mut text)
+        .and_then(|()| {
             let offered = if is_flag { text } else { without_flags(&text) };
             std::io::Write::write_all(&mut std::io::stdout(), &offered)
         });

@@ -86,10 +86,10 @@ fn files(extensions: &'static [&'static str]) -> ArgValueCompleter {
 
 /// Completes the name of a program in `PATH`, or the path of one.
 fn programs(word: &OsStr) -> Vec<CompletionCandidate> {
-    let mut found = PathCompleter::file().complete(word);
+    let mut completions = PathCompleter::file().complete(word);
     // An empty word would offer all programs.
     let Some(word) = word.to_str().filter(|word| !word.is_empty() && !word.contains('/')) else {
-        return found;
+        return completions;
     };
     let path = cli_paths::env_vars().into_iter().find(|(name, _)| name == "PATH");
     let directories: Vec<PathBuf> =
@@ -102,8 +102,8 @@ fn programs(word: &OsStr) -> Vec<CompletionCandidate> {
         .filter(|(name, path)| name.starts_with(word) && is_program(path.clone()))
         .map(|(name, _)| name)
         .collect();
-    found.extend(candidates(names));
-    found
+    completions.extend(candidates(names));
+    completions
 }
 
 /// Completes files with one of these extensions, and directories.
@@ -148,9 +148,9 @@ fn word_of_call(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandida
         let kinds = [ResourceKind::Vm, ResourceKind::Disk, ResourceKind::Stemcell, ResourceKind::Snapshot];
         return described_candidates(word, kinds.into_iter().flat_map(|kind| typed.recorded(kind)).collect());
     }
-    let mut found = paths(YAML).complete(word);
-    found.extend(matching_candidates(word, Method::all().map(|method| method.name().to_owned())));
-    found
+    let mut candidates = paths(YAML).complete(word);
+    candidates.extend(matching_candidates(word, Method::all().map(|method| method.name().to_owned())));
+    candidates
 }
 
 fn with_equals(typed: &TypedCommandLine) -> Vec<String> {
@@ -162,17 +162,17 @@ fn variable_file(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandid
     match word.to_str().and_then(|word| word.split_once('=')) {
         None => matching_candidates(word, with_equals(typed)),
         Some((name, path)) => {
-            let found = PathCompleter::file().complete(OsStr::new(path));
-            found.into_iter().map(|candidate| candidate.add_prefix(format!("{name}="))).collect()
+            let candidates = PathCompleter::file().complete(OsStr::new(path));
+            candidates.into_iter().map(|candidate| candidate.add_prefix(format!("{name}="))).collect()
         }
     }
 }
 
 /// Completes the first word of `vars rotate`: a vars store, or a variable if an env file names the store.
 fn store_or_name(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
-    let mut found = paths(YAML).complete(word);
-    found.extend(matching_candidates(word, stored_variables(typed)));
-    found
+    let mut candidates = paths(YAML).complete(word);
+    candidates.extend(matching_candidates(word, stored_variables(typed)));
+    candidates
 }
 
 /// Returns the variables of a vars store.

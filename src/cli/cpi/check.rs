@@ -153,7 +153,7 @@ impl CheckArgs {
             // A replay creates no resources.
             leftover_log: Some(leftover_log)
                 .filter(|_| matches!(prepared.cpi.source, AnswerSource::Program(_))),
-            interrupted: &|| run.interrupted(),
+            interrupted: &|| run.signal(),
             interrupted_twice: &|| run.interrupted_twice(),
         };
         let report = conformance::check(&prepared.cpi, &settings, &context)?;

@@ -29,8 +29,9 @@ impl ListArgs {
         };
         Ok(match silent.is_empty() {
             true => output,
-            false => output
-                .with_problem(Error::environment(format!("not every CPI answers: {}", silent.join(", ")))),
+            false => {
+                output.with_problem(Error::failure(format!("not every CPI answers: {}", silent.join(", "))))
+            }
         })
     }
 }

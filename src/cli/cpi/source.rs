@@ -268,7 +268,7 @@ fn check_no_program(manifest: &Path) -> Result<()> {
 pub(super) fn failure(method: &str, called: &FinishedCall) -> Error {
     let problem = || called.problems.first().map_or("it gave no usable answer", String::as_str);
     let reason = called.error.as_deref().unwrap_or_else(problem);
-    Error::environment(format!("the CPI's `{method}` failed: {reason}"))
+    Error::failure(format!("the CPI's `{method}` failed: {reason}"))
 }
 
 /// Parses JSON from a flag, or from the file that it names with `@`.

@@ -50,8 +50,8 @@ impl OpenedEnvFile {
 
 /// Searches for the env file.
 pub(super) fn find() -> Result<SearchResult> {
-    let here = paths::working_directory()?;
-    for (above, directory) in here.ancestors().enumerate() {
+    let working_directory = paths::working_directory()?;
+    for (above, directory) in working_directory.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
         let link = match path.symlink_metadata() {
             Ok(link) => link,
@@ -74,7 +74,7 @@ pub(super) fn find() -> Result<SearchResult> {
         }
         let real = path.canonicalize().map_err(failed)?;
         if !is_same(&real.metadata().map_err(failed)?, &metadata) {
-            return Err(Error::environment(format!(
+            return Err(Error::failure(format!(
                 "env file '{}' was replaced while it was read",
                 shown.display()
             ))

@@ -128,8 +128,8 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
 fn directory(opened: &OpenedEnvFile) -> PathBuf {
     let shown = opened.shown.parent().unwrap_or(Path::new(""));
     let real = opened.real.parent().unwrap_or(Path::new("/"));
-    let here = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
-    match here.canonicalize() {
+    let directory_as_given = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+    match directory_as_given.canonicalize() {
         Ok(directory) if directory == real => shown.to_owned(),
         _ => real.to_owned(),
     }
@@ -272,8 +272,8 @@ impl Reader {
             }
         }
         // The directory is empty if the file is in the working directory.
-        let here = self.directory.join(".");
-        let directory = paths::absolute(&here).unwrap_or(here);
+        let own_directory = self.directory.join(".");
+        let directory = paths::absolute(&own_directory).unwrap_or(own_directory);
         let program = vars_exec_args::program(words, Some(&directory));
         if program.is_none() && self.problems.len() == before {
             self.problem(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));

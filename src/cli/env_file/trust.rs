@@ -51,17 +51,17 @@ fn trust_markers(real: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let wanted = [real.as_os_str().as_encoded_bytes(), b"\n"].concat();
-    let mut found = Vec::new();
+    let trust_line = [real.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    let mut trust_files = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if base::files::input::read(&path, base::files::input::MAX_FILE_BYTES)
-            .is_ok_and(|text| text == wanted)
+            .is_ok_and(|text| text == trust_line)
         {
-            found.push(path);
+            trust_files.push(path);
         }
     }
-    Ok(found)
+    Ok(trust_files)
 }
 
 fn directory() -> Result<PathBuf> {
@@ -156,12 +156,12 @@ fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<Node>> {
 
 /// Returns the CPIs that the manifest names.
 fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+    let mut programs = BTreeSet::new();
     let provider = root.and_then(|root| root.get("cloud_provider"));
     if let Some(cpi) = provider.and_then(|provider| provider.get("cpi")) {
         for (key, label) in [("path", "the program"), ("builtin", "the built-in CPI")] {
             if let Some(name) = cpi.get(key).and_then(Node::as_str) {
-                found.insert(format!("{label} '{name}' as CPI"));
+                programs.insert(format!("{label} '{name}' as CPI"));
             }
         }
     }
@@ -174,17 +174,17 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
         let url =
             releases.iter().find(|known| text(known, "name") == release).map(|known| text(known, "url"));
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
-        found.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
+        programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
     let named = |flag: &str| file.content.flags.iter().find(|known| known.name == flag);
     if let Some(config) = named("cpi-config") {
         let path = config.values.first().map(|path| path.to_string_lossy().into_owned());
-        found.insert(format!("the CPIs of '{}'", path.unwrap_or_default()));
+        programs.insert(format!("the CPIs of '{}'", path.unwrap_or_default()));
     }
     if named("templates").is_some_and(|templates| templates.values.iter().any(|value| value != "native")) {
-        found.insert("Ruby, for job templates".to_owned());
+        programs.insert("Ruby, for job templates".to_owned());
     }
-    found
+    programs
 }
 
 /// Returns the files and variables that the env file reads.
@@ -195,19 +195,19 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         .chain(&content.ops_files)
         .chain(&env_file_variables.vars_files)
         .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
-    let mut found: BTreeSet<String> =
+    let mut file_names: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
     for flag in &content.flags {
         if ["cloud-config", "cpi-config", "encrypt-to", "gw-private-key", "identity"]
             .contains(&flag.name.as_str())
         {
-            found.extend(flag.values.iter().map(|value| format!("'{}'", value.to_string_lossy())));
+            file_names.extend(flag.values.iter().map(|value| format!("'{}'", value.to_string_lossy())));
         }
     }
-    found.extend(
+    file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),
     );
-    found
+    file_names
 }
 
 /// Returns the servers that monopile contacts for a manifest: the agent, the SSH tunnel, and the servers of

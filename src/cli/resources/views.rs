@@ -105,7 +105,7 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
             listed_resource.cid.to_string(),
             listed_resource.cpi.unwrap_or_default(),
             yes_or_no(listed_resource.in_use),
-            yes_or_no(listed_resource.kept),
+            yes_or_no(listed_resource.is_kept),
             note,
         ]);
     }

@@ -9,7 +9,7 @@ use crate::cli::environment_args::EnvironmentArgs;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use base::Result;
-use engine::inspection::CheckRequest;
+use engine::inspection::ReportRequest;
 
 /// List everything on record with its actual status; the same as `cloud-check --report`
 #[derive(Debug, Clone, Args)]
@@ -29,7 +29,7 @@ impl VerifyArgs {
         session.keep_log("cloud-check");
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
-        let request = CheckRequest {
+        let request = ReportRequest {
             inputs,
             templates: self.target.templates.into(),
             cpi_api_version: self.target.cpi_api_version(),

@@ -155,7 +155,7 @@ fn expect_type(
     response: Response,
     expected: &[&str],
 ) -> CheckOutcome {
-    let wanted =
+    let expected_types =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
     match response {
         Response::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
@@ -166,8 +166,12 @@ fn expect_type(
         Response::Refused(refusal) if has_error_type(&refusal, "NotSupported") => {
             Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }
-        Response::Refused(refusal) => fail(format!("must be refused with {wanted}, not {}", refusal.text())),
-        Response::Result(result) => fail(format!("must be refused with {wanted}, but answered {result}")),
+        Response::Refused(refusal) => {
+            fail(format!("must be refused with {expected_types}, not {}", refusal.text()))
+        }
+        Response::Result(result) => {
+            fail(format!("must be refused with {expected_types}, but answered {result}"))
+        }
         Response::Unusable => fail("no answer"),
     }
 }

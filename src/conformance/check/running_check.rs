@@ -171,9 +171,7 @@ impl RunningCheck<'_, '_> {
                 .map(|request| scope.spawn(move || exchange(run, stage, request, true)))
                 .collect();
             let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-            joined
-                .map(|result| result.unwrap_or_else(|_| Err(Error::environment("a call panicked"))))
-                .collect()
+            joined.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
         });
         // Every answer is read before an error is returned, because each call may have created a resource.
         let response: Vec<Result<Response>> = exchanges
@@ -350,16 +348,16 @@ impl RunningCheck<'_, '_> {
             }
             Response::Unusable => false,
         };
-        let there = match resource.kind.existence_method() {
+        let exists = match resource.kind.existence_method() {
             Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(resource.cid)])? {
-                Response::Result(Value::Bool(there)) => Some(there),
+                Response::Result(Value::Bool(exists)) => Some(exists),
                 _ => None,
             },
             _ => None,
         };
         self.problems.clear();
         self.not_promised.clear();
-        if there.map_or(gone, |there| !there) {
+        if exists.map_or(gone, |exists| !exists) {
             self.run.ledger.record_deletion(resource);
             return Ok(());
         }

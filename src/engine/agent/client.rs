@@ -230,7 +230,7 @@ impl Agent {
         let mut body = Vec::new();
         let mut reader = response.into_body().into_with_config().limit(MAX_ANSWER_BYTES).reader();
         reader.read_to_end(&mut body).map_err(|error| {
-            self.broken_off(method, limit, error, |error| AgentError::Protocol {
+            self.early_end_error(method, limit, error, |error| AgentError::Protocol {
                 method: method.to_owned(),
                 problem: format!("reading it failed: {error}"),
             })
@@ -414,7 +414,7 @@ impl Agent {
         self.check_status("get blob", response.status().as_u16())?;
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
         let length = io::copy(&mut body, into).map_err(|error| {
-            self.broken_off("get blob", self.timeouts.stall, error, |source| AgentError::Local {
+            self.early_end_error("get blob", self.timeouts.stall, error, |source| AgentError::Local {
                 what: "downloading a blob from the agent failed".to_owned(),
                 source,
             })
@@ -500,7 +500,7 @@ impl Agent {
     }
 
     /// Returns the error for a body that ended early: a timeout, a signal, or the result of `other`.
-    fn broken_off(
+    fn early_end_error(
         &self,
         method: &str,
         limit: Duration,

@@ -57,7 +57,7 @@ pub(crate) fn connect_within(
 
 fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeouts: AgentTimeouts) -> Agent {
     let signalled = run.clone();
-    let interrupted = std::sync::Arc::new(move || signalled.interrupted());
+    let interrupted = std::sync::Arc::new(move || signalled.signal());
     Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 

@@ -187,8 +187,8 @@ impl From<AgentError> for Error {
             AgentError::Interrupted { signal } => Error::new(ErrorKind::Interrupted(signal), text)
                 .with_note("the state is saved")
                 .with_hint("run the same command again to continue"),
-            AgentError::Local { what, source } => Error::environment(what).with_source(source),
-            AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::environment(text),
+            AgentError::Local { what, source } => Error::failure(what).with_source(source),
+            AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::failure(text),
         }
     }
 }

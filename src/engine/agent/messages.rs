@@ -256,10 +256,10 @@ impl Agent {
                 method: "drain".to_owned(),
                 problem: format!("{value} is not a number of seconds"),
             })?;
-            let wanted = Duration::from_secs(answer.unsigned_abs());
+            let requested_pause = Duration::from_secs(answer.unsigned_abs());
             let left = deadline.saturating_duration_since(Instant::now());
-            self.pause(wanted.min(left))?;
-            if wanted > left {
+            self.pause(requested_pause.min(left))?;
+            if requested_pause > left {
                 return Ok(DrainOutcome::TimedOut);
             }
             if answer >= 0 {

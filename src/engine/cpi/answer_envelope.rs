@@ -78,7 +78,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
             let error_type = error.error_type.unwrap_or_default();
             let message = error.message.unwrap_or_default();
             let kind = CpiErrorKind::of(&error_type, &message);
-            let said = [&message, &error_type].into_iter().find(|text| !text.trim().is_empty());
+            let cpi_message = [&message, &error_type].into_iter().find(|text| !text.trim().is_empty());
             let error_type = match message.trim() {
                 // The type then takes the place of the message.
                 "" => Box::default(),
@@ -88,9 +88,9 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 method,
                 request_id: request_id.clone(),
                 kind,
-                message: said.map_or_else(
+                message: cpi_message.map_or_else(
                     || "the CPI gave no message".to_owned(),
-                    |said| shorten(said, MAX_MESSAGE_BYTES).into_owned(),
+                    |cpi_message| shorten(cpi_message, MAX_MESSAGE_BYTES).into_owned(),
                 ),
                 error_type,
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),

@@ -260,7 +260,7 @@ fn with_type(error_type: &str, message: &str) -> String {
 
 /// Returns the error with the end of the call's log as its cause.
 fn with_log(error: &CpiError) -> Error {
-    let failed = Error::environment(error.to_string());
+    let failed = Error::failure(error.to_string());
     match error.end_of_log() {
         Some(end) => failed.with_source(end),
         None => failed,
@@ -280,16 +280,16 @@ impl From<CpiError> for Error {
                     }
                     _ => "check that it is a program for this machine".to_owned(),
                 };
-                Error::environment(format!("the CPI '{executable}' cannot be run"))
+                Error::failure(format!("the CPI '{executable}' cannot be run"))
                     .with_source(source)
                     .with_hint(hint)
             }
-            CpiError::Local { what, source } => Error::environment(what).with_source(source),
+            CpiError::Local { what, source } => Error::failure(what).with_source(source),
             CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_hint("run the same command again: it picks up the answer")
             }
-            CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::environment(format!(
+            CpiError::Abandoned { stop: StopWaiting::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
@@ -299,7 +299,7 @@ impl From<CpiError> for Error {
             }
             CpiError::Ended { stop: StopWaiting::Timeout(after), .. } => {
                 let waited = base::text::duration(after);
-                Error::environment(format!("{error}: this run waited {waited} (--cpi-timeout)")).with_hint(
+                Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)")).with_hint(
                     "run the same command with a longer --cpi-timeout, or with --verbose to see the CPI's \
                      log",
                 )
@@ -313,7 +313,7 @@ impl From<CpiError> for Error {
                     false => failed,
                 }
             }
-            CpiError::NotSent { .. } => Error::environment(error.to_string()),
+            CpiError::NotSent { .. } => Error::failure(error.to_string()),
             CpiError::NoAnswer { method: Method::Info, .. } => with_log(&error).with_hint(
                 "`monopile cpi info MANIFEST` shows the request, the answer and the log of the CPI",
             ),

@@ -172,9 +172,9 @@ impl Method {
 
     /// Checks the arguments of a request with this `api_version`. The error describes the problem.
     pub fn check_arguments(self, api_version: u32, values: &[serde_json::Value]) -> Result<(), String> {
-        let known: Vec<&Argument> = self.arguments(api_version).collect();
-        let least = known.iter().filter(|argument| !argument.optional).count();
-        if values.len() < least || values.len() > known.len() {
+        let arguments: Vec<&Argument> = self.arguments(api_version).collect();
+        let least = arguments.iter().filter(|argument| !argument.optional).count();
+        if values.len() < least || values.len() > arguments.len() {
             return Err(format!(
                 "`{}` does not take {} arguments; usage: {}",
                 self.name(),
@@ -186,7 +186,7 @@ impl Method {
         let fits = |argument: &Argument, value: &serde_json::Value| {
             argument.kind.fits(value) || (argument.optional && value.is_null())
         };
-        match known.iter().zip(values).find(|(argument, value)| !fits(argument, value)) {
+        match arguments.iter().zip(values).find(|(argument, value)| !fits(argument, value)) {
             Some((argument, _)) => {
                 Err(format!("`{}`: {} must be {}", self.name(), argument.name, argument.kind))
             }
@@ -259,9 +259,9 @@ mod tests {
                 "disk_cids must be",
             ),
         ] {
-            let found = check(method, &values).unwrap_err();
+            let error = check(method, &values).unwrap_err();
             let problem = problem.replace("DELETE", "usage: delete_vm VM_CID");
-            assert!(found.contains(&problem), "{found}");
+            assert!(error.contains(&problem), "{error}");
         }
     }
 }

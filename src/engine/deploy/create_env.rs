@@ -47,8 +47,8 @@ pub fn create_env(
         announce(&draft, store.state())?;
         validating.finish();
         draft.prepared.forget_previous(run, &request.inputs);
-        let seen = if request.verify { ", and the agent answers" } else { "" };
-        return Ok(format!("Nothing to do: everything is as deployed{seen}"));
+        let agent_note = if request.verify { ", and the agent answers" } else { "" };
+        return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
     }
     let prepared = &draft.prepared;
     let provider = &prepared.deployment.cloud_provider;

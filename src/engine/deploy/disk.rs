@@ -36,14 +36,14 @@ pub(super) fn create(
         hint: None,
         cpi: vm.cpi,
         az: az.map(str::to_owned),
-        replaced_on: None,
+        vm_at_replacement: None,
         unknown: Map::new(),
     };
     let arguments = vec![json!(spec.size), json!(spec.cloud_properties), json!(vm.cid)];
     executor.perform(&creating, reason, &Effect::CreateDisk { record }, arguments)?;
     let created =
         executor.state().disks.iter().find(|disk| disk.id == id).map(DiskRecord::handle).ok_or_else(
-            || Error::environment("the CPI answered `create_disk` with the CID of a disk already on record"),
+            || Error::failure("the CPI answered `create_disk` with the CID of a disk already on record"),
         )?;
     creating.finish();
     Ok(created)
@@ -66,8 +66,8 @@ pub(super) fn update(
     let effect = match step {
         Step::UpdateDisk(_) => {
             arguments.push(json!(cloud_properties));
-            let left_id = uuid::Uuid::new_v4().to_string();
-            Effect::UpdateDisk { disk: disk.clone(), size, cloud_properties, left_id }
+            let old_record_id = uuid::Uuid::new_v4().to_string();
+            Effect::UpdateDisk { disk: disk.clone(), size, cloud_properties, old_record_id }
         }
         _ => Effect::ResizeDisk { disk: disk.clone(), size },
     };
@@ -145,9 +145,9 @@ pub(super) fn migrate(
     // The agent continues if this run is interrupted, and no disk may be unmounted meanwhile.
     agent.migrate_disk(|task| {
         let task = AgentTask { vm, method: "migrate_disk".to_owned(), id: task.to_owned() };
-        executor.commit(Change::AgentTask(Some(task)))
+        executor.commit(Change::AgentTaskChanged(Some(task)))
     })?;
-    executor.commit(Change::AgentTask(None))?;
+    executor.commit(Change::AgentTaskChanged(None))?;
     migrating.finish();
     Ok(())
 }

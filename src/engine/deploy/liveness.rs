@@ -21,7 +21,7 @@ pub(super) struct UnreachableAgent {
     /// The cause.
     pub(super) error: Error,
     /// True if nothing came from it; false if it refuses, or another agent answers.
-    silent: bool,
+    is_silent: bool,
     /// True if it refuses the credentials of this run, which differ from the deployed ones.
     pub(super) has_other_credentials: bool,
 }
@@ -29,7 +29,7 @@ pub(super) struct UnreachableAgent {
 impl UnreachableAgent {
     /// Returns the predicate for messages about the agent.
     pub(super) fn trouble(&self) -> &'static str {
-        if self.silent { "does not answer" } else { "cannot be used" }
+        if self.is_silent { "does not answer" } else { "cannot be used" }
     }
 }
 
@@ -44,25 +44,25 @@ pub(super) fn check_liveness(
     let Some(cid) = state.vm_cid() else { return Ok(None) };
     let looking = run.reporter.stage(format!("Checking whether VM '{cid}' is alive"));
     let agent = connect(run, endpoint.clone(), state);
-    let seen = match ask(&agent, &mut |problem| looking.log_line(problem)) {
-        Ok(seen) => seen,
+    let agent_answer = match ask(&agent, &mut |problem| looking.log_line(problem)) {
+        Ok(agent_answer) => agent_answer,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
-            let silent = error.is_transient();
+            let is_silent = error.is_transient();
             let other = OtherCredentials::explain(&error, run, state, given);
             let has_other_credentials = other.is_some();
             let error = other.map_or_else(|| error.into(), Error::from);
-            let unreachable = UnreachableAgent { error, silent, has_other_credentials };
+            let unreachable = UnreachableAgent { error, is_silent, has_other_credentials };
             return Ok(Some(Liveness::Unreachable(unreachable)));
         }
     };
-    match AgentState::of_vm_on_record(seen, &agent, state) {
+    match AgentState::of_vm_on_record(agent_answer, &agent, state) {
         Ok(agent_state) => {
             looking.finish();
             Ok(Some(Liveness::Alive(agent_state)))
         }
         Err(error) => {
-            let unreachable = UnreachableAgent { error, silent: false, has_other_credentials: false };
+            let unreachable = UnreachableAgent { error, is_silent: false, has_other_credentials: false };
             Ok(Some(Liveness::Unreachable(unreachable)))
         }
     }

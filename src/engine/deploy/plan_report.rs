@@ -168,7 +168,7 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
         match open_calls::status(state, &intent, &call)? {
             OpenCallStatus::Unknown if !request.forget_open_calls => {
                 let command = "`monopile create-env MANIFEST --forget-open-calls`";
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "create-env would stop: the outcome of the CPI's `{method}` (request {request_id}) \
                      is unknown"
                 ))

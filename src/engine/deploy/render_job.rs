@@ -53,20 +53,21 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let owner = match reference {
         Some(reference) => &reference.release,
         None => {
-            let known = deployment.group.jobs.iter().map(|job| job.name.as_str());
-            let known: Vec<&str> = known.chain(cpi_jobs.iter().map(|(name, _)| name.as_str())).collect();
+            let job_names = deployment.group.jobs.iter().map(|job| job.name.as_str());
+            let job_names: Vec<&str> =
+                job_names.chain(cpi_jobs.iter().map(|(name, _)| name.as_str())).collect();
             match cpi_jobs.iter().find(|(name, _)| *name == request.job) {
                 Some((_, release)) => release,
                 None => {
                     return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
-                        .with_hint(format!("its jobs are: {}", text::listed(&known))));
+                        .with_hint(format!("its jobs are: {}", text::listed(&job_names))));
                 }
             }
         }
     };
-    let wanted: Vec<_> =
+    let owner_releases: Vec<_> =
         deployment.releases.iter().filter(|release| release.name == *owner).cloned().collect();
-    let releases = prepare::open_releases(run, &wanted, &request.inputs.manifest, &rendering)?;
+    let releases = prepare::open_releases(run, &owner_releases, &request.inputs.manifest, &rendering)?;
     let release = prepare::find_release(&releases, owner)?;
     let job = release.job(&request.job)?;
     let context = match reference {
@@ -80,7 +81,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
         )?,
         None => templates::context(&run_cpis::job_context(&deployment.name, job, &provider.properties))?,
     };
-    let root = run.paths.work.join("rendered");
+    let root = run.paths.scratch.join("rendered");
     let mut files = render::render_templates(&renderer, job, &context, &root)
         .context(|| format!("job '{}' cannot be rendered", job.name))?;
     if let (Some(monit), true) = (&job.monit, reference.is_some()) {

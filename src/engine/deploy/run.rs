@@ -84,7 +84,7 @@ impl<'a> DeployRun<'a> {
 
     /// Renders the templates now. With a dynamic network it only checks them, because they may need an
     /// address that only the IaaS assigns.
-    pub(super) fn render_what_can_be(&mut self, state: &State, stage: &Stage) -> Result<()> {
+    pub(super) fn render_early(&mut self, state: &State, stage: &Stage) -> Result<()> {
         if self.prepared.deployment.has_dynamic_network() {
             let (deployment, releases) = (&self.prepared.deployment, &self.opened.releases);
             return render::check(self.renderer, deployment, releases, &state.installation_id);
@@ -103,7 +103,7 @@ impl<'a> DeployRun<'a> {
             &self.opened.releases,
             networks,
             &state.installation_id,
-            &self.run.paths.work,
+            &self.run.paths.scratch,
         )
     }
 
@@ -128,10 +128,10 @@ impl<'a> DeployRun<'a> {
         let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
         let agent = self.teardown.agent(executor.state());
         let mut plan = plan.clone();
-        let mut number = 0;
-        while let Some(planned) = plan.steps.get(number).cloned() {
+        let mut index = 0;
+        while let Some(planned) = plan.steps.get(index).cloned() {
             signals::check(self.run)?;
-            self.run.reporter.emit(step_started_event(&plan, number, &planned, &instance));
+            self.run.reporter.emit(step_started_event(&plan, index, &planned, &instance));
             self.step_timer.begin(&planned.step);
             let why = planned.reason.as_str();
             match &planned.step {
@@ -161,7 +161,7 @@ impl<'a> DeployRun<'a> {
                 Step::ResizeDisk(update) | Step::UpdateDisk(update) => {
                     updated_disk = disk::update(executor, &planned.step, update, why, &deploying)?;
                     if updated_disk.is_none() {
-                        plan = plan.copying_disk(number);
+                        plan = plan.copying_disk(index);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
                         self.run.reporter.planned(headline, plan.announced(&instance));
                     }
@@ -204,7 +204,7 @@ impl<'a> DeployRun<'a> {
                     }
                 }
             }
-            number += 1;
+            index += 1;
         }
         deploying.finish();
         Ok(())
@@ -297,9 +297,9 @@ impl<'a> DeployRun<'a> {
     }
 }
 
-fn step_started_event(plan: &Plan, number: usize, planned: &PlannedStep, instance: &str) -> Event {
+fn step_started_event(plan: &Plan, index: usize, planned: &PlannedStep, instance: &str) -> Event {
     Event::StepStarted {
-        number: number + 1,
+        number: index + 1,
         count: plan.steps.len(),
         step: planned.step.name(),
         what: planned.step.describe(instance),
@@ -309,7 +309,7 @@ fn step_started_event(plan: &Plan, number: usize, planned: &PlannedStep, instanc
 
 /// Returns the disk that an earlier step created.
 fn created(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
-    disk.ok_or_else(|| Error::environment("the plan uses a disk before it creates one"))
+    disk.ok_or_else(|| Error::failure("the plan uses a disk before it creates one"))
 }
 
 /// Finds the stemcell of a step; `new` is the id of the record that an earlier step created.
@@ -319,7 +319,7 @@ fn stemcell_record(state: &State, which: &StemcellRef, new: Option<&str>) -> Res
         StemcellRef::New => new,
     };
     let record = state.stemcells.iter().find(|record| Some(record.id.as_str()) == id);
-    record.cloned().ok_or_else(|| Error::environment("the plan uses a stemcell that is not on record"))
+    record.cloned().ok_or_else(|| Error::failure("the plan uses a stemcell that is not on record"))
 }
 
 fn in_use(state: &State, resource: &Resource) -> bool {
@@ -355,9 +355,9 @@ impl<'a> Teardown<'a> {
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeploymentForgotten)?;
         let mut failures = Vec::new();
-        for (number, planned) in plan.steps.iter().enumerate() {
+        for (index, planned) in plan.steps.iter().enumerate() {
             signals::check(self.run)?;
-            self.run.reporter.emit(step_started_event(plan, number, planned, &instance));
+            self.run.reporter.emit(step_started_event(plan, index, planned, &instance));
             failures.extend(self.step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
         }
         if failures.is_empty() {
@@ -390,7 +390,7 @@ impl<'a> Teardown<'a> {
                     failure => Ok(failure),
                 }
             }
-            other => Err(Error::environment(format!("a deletion cannot take the step {other:?}"))),
+            other => Err(Error::failure(format!("a deletion cannot take the step {other:?}"))),
         }
     }
 }

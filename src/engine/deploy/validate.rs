@@ -27,7 +27,7 @@ pub(super) fn validate<'a>(
     }
     let mut deploy_run = DeployRun::new(run, prepared, opened, renderer, endpoint.clone(), request)?;
     // A template that cannot be rendered must fail before a VM is created or a job is stopped.
-    deploy_run.render_what_can_be(state, stage)?;
+    deploy_run.render_early(state, stage)?;
     let parts = run_cpis::CpiInputs {
         provider: &prepared.deployment.cloud_provider,
         config: prepared.cpi_config.as_ref(),

@@ -34,16 +34,16 @@ pub(super) fn create_stemcell(
     let stemcell_record = executor.state().stemcell_at(cpi, &stemcell.identity());
     let id = stemcell_record.map(|record| record.id.clone());
     uploading.finish();
-    id.ok_or_else(|| Error::environment("the stemcell is not on record after its upload"))
+    id.ok_or_else(|| Error::failure("the stemcell is not on record after its upload"))
 }
 
-/// Returns the upload effect for a stemcell with the arguments of its call. `kept` marks a stemcell that an
+/// Returns the upload effect for a stemcell with the arguments of its call. `is_kept` marks a stemcell that an
 /// operator uploaded.
 pub(crate) fn upload_effect(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,
     cpi: Option<&str>,
-    kept: bool,
+    is_kept: bool,
 ) -> (Effect, Vec<Value>) {
     let record = StemcellRecord {
         id: uuid::Uuid::new_v4().to_string(),
@@ -53,7 +53,7 @@ pub(crate) fn upload_effect(
         cid: Unnamed,
         cpi: cpi.map(str::to_owned),
         digest: Some(stemcell.identity().digest.to_string()),
-        kept,
+        is_kept,
         unknown: Map::new(),
     };
     // Requests of API version 3 carry the third argument (`cpi-api-v3-method/create-stemcell.md`).
@@ -74,7 +74,7 @@ pub(super) fn cloud_properties(
     let method = Method::CalculateVmCloudProperties;
     let calculated = match connection.ask(&asking, method, vec![json!(resources.size)])? {
         Ok(Answer::Hash(calculated)) => calculated,
-        Ok(other) => return Err(Error::environment(format!("{other:?} is not an answer to `{method}`"))),
+        Ok(other) => return Err(Error::failure(format!("{other:?} is not an answer to `{method}`"))),
         Err(error) => {
             return Err(connection
                 .with_cpi_name(error)
@@ -114,7 +114,7 @@ pub(super) fn create(
         instance: deployment.instance(),
         ssh_host_key: None,
         property_digests: Some(VmPropertiesDigests::of(&deploy_run.prepared.vm_properties)),
-        ready: false,
+        is_ready: false,
         unknown: Map::new(),
     };
     // The CPI does not know disks of other CPIs.
@@ -166,7 +166,7 @@ pub(super) fn set_metadata(
 
 /// Returns the handle of the VM on record.
 pub(crate) fn handle(executor: &Executor<'_>) -> Result<VmHandle> {
-    executor.state().vm_handle().ok_or_else(|| Error::environment("no VM is on record"))
+    executor.state().vm_handle().ok_or_else(|| Error::failure("no VM is on record"))
 }
 
 /// Returns the metadata that the IaaS shows for the VM.

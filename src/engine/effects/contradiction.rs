@@ -48,7 +48,7 @@ impl Contradiction {
     }
 
     fn error(&self) -> Error {
-        Error::environment(format!("{}; the VM stays on record", self.description))
+        Error::failure(format!("{}; the VM stays on record", self.description))
             .with_note(self.cause.as_str())
             .with_hint(format!("to stop tracking the VM without deleting it: `{}`", self.forget))
     }

@@ -39,7 +39,7 @@ pub(crate) fn delete(
     let what = resource.kind();
     let deleting =
         stage.reporter().timed_stage(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
-    let deletion = Deletion { resource, reason: purpose, effect: Effect::delete(resource.clone()) };
+    let deletion = Deletion { resource, reason: purpose, effect: Effect::deletion_of(resource.clone()) };
     let others = deletion.others(executor);
     let changed = executor.changed_location_properties(resource.cpi())?;
     if (!others.is_empty() || !changed.is_empty())
@@ -102,7 +102,7 @@ pub(crate) fn delete(
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, but cannot confirm that it is gone: {reason}. It stays on \
                  record, and the next run tries again. To drop the record: `{}`",
-                forget(executor, resource)
+                forget_command_of(executor, resource)
             ));
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)
@@ -115,7 +115,7 @@ pub(crate) fn delete(
 }
 
 /// Returns the command that drops the record of a resource, ready to paste.
-fn forget(executor: &Executor<'_>, resource: &Resource) -> String {
+fn forget_command_of(executor: &Executor<'_>, resource: &Resource) -> String {
     let mut option = format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
     if let Some(cpi) = resource.cpi() {
         let _ = write!(option, " --cpi {}", shell_word(cpi));
@@ -210,13 +210,13 @@ impl Deletion<'_> {
     /// Returns the error for a resource that a CPI denies whose properties have changed.
     fn wrong_place_error(&self, executor: &Executor<'_>, changed: &[String]) -> Error {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
-        Error::environment(format!("{label} says that {resource} does not exist; it stays on record"))
+        Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_hint(probable_cause(changed, resource.kind()))
-            .with_hint(format!("if it is gone, drop its record: `{}`", forget(executor, resource)))
+            .with_hint(format!("if it is gone, drop its record: `{}`", forget_command_of(executor, resource)))
     }
 
     fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {
-        self.effect.deleted().into_iter().try_for_each(|change| executor.commit(change))
+        self.effect.changes_of_deletion().into_iter().try_for_each(|change| executor.commit(change))
     }
 
     /// Returns true if the CPI did not find the resource in an earlier run.

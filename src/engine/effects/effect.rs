@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use crate::cpi::{Answer, CpiError, CreatedVm, Method};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
 use crate::state::{
-    Change, DiskHandle, DiskRecord, Resource, SnapshotHandle, SnapshotRecord, StemcellHandle, StemcellRecord,
-    Suspect, VmHandle, VmRecord, in_iaas,
+    Change, DiskHandle, DiskRecord, RenamedDisk, Resource, SnapshotHandle, SnapshotRecord, StemcellHandle,
+    StemcellRecord, Suspect, VmHandle, VmRecord, describe_in_iaas,
 };
 
 /// A CPI call that changes something. Records have no CID until the CPI has answered.
@@ -64,7 +64,8 @@ pub(crate) enum Effect {
         /// The new cloud properties.
         cloud_properties: Map<String, Value>,
         /// The id of a record for the old CID, if the CPI answers with another CID.
-        left_id: String,
+        #[serde(rename = "left_id")]
+        old_record_id: String,
     },
     /// `delete_disk`.
     DeleteDisk(DiskHandle),
@@ -81,7 +82,7 @@ pub(crate) enum Effect {
 
 impl Effect {
     /// Returns the effect that deletes a resource on record.
-    pub(crate) fn delete(resource: Resource) -> Self {
+    pub(crate) fn deletion_of(resource: Resource) -> Self {
         match resource {
             Resource::Vm(vm) => Effect::DeleteVm(vm),
             Resource::Disk(disk) => Effect::DeleteDisk(disk),
@@ -189,7 +190,7 @@ impl Effect {
 
     /// Describes how to find in the IaaS what an unanswered call may have created.
     pub(crate) fn how_to_find(&self) -> String {
-        in_iaas(&self.description(), self.cpi())
+        describe_in_iaas(&self.description(), self.cpi())
     }
 
     /// Returns the suspect of a creating call that failed. Any error answer counts, because a CPI may report
@@ -243,23 +244,25 @@ impl Effect {
                 vec![Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }]
             }
             (
-                Effect::UpdateDisk { disk, size, cloud_properties, left_id },
+                Effect::UpdateDisk { disk, size, cloud_properties, old_record_id },
                 answer @ (Answer::Nothing | Answer::Disk(_)),
             ) => {
                 let renamed = match answer {
-                    Answer::Disk(cid) if *cid != disk.cid => Some((cid.clone(), left_id.clone())),
+                    Answer::Disk(cid) if *cid != disk.cid => {
+                        Some(RenamedDisk { cid: cid.clone(), old_record_id: old_record_id.clone() })
+                    }
                     _ => None,
                 };
                 let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
                 vec![Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }]
             }
-            (effect, Answer::Nothing) => effect.deleted(),
+            (effect, Answer::Nothing) => effect.changes_of_deletion(),
             (effect, answer) => return Err(format!("{answer:?} is not an answer to `{}`", effect.method())),
         })
     }
 
     /// Returns the changes for a deleted resource. The list is empty for effects that delete nothing.
-    pub(crate) fn deleted(&self) -> Vec<Change> {
+    pub(crate) fn changes_of_deletion(&self) -> Vec<Change> {
         match self {
             Effect::DeleteVm(handle) => vec![Change::VmDeleted(handle.clone())],
             Effect::DeleteDisk(handle) => vec![Change::DiskDeleted(handle.clone())],
@@ -339,7 +342,10 @@ mod tests {
         assert_eq!(renamed(Answer::Nothing), None);
         assert_eq!(renamed(Answer::Disk("disk-1".parse().unwrap())), None);
         let other = || "disk-2".parse().unwrap();
-        assert_eq!(renamed(Answer::Disk(other())), Some((other(), "i".to_owned())));
+        assert_eq!(
+            renamed(Answer::Disk(other())),
+            Some(RenamedDisk { cid: other(), old_record_id: "i".to_owned() })
+        );
 
         let text = json!({"effect": "resize_disk", "cid": "disk-1", "cpi": "a", "size": 2});
         let effect: Effect = serde_json::from_value(text.clone()).unwrap();
@@ -351,7 +357,8 @@ mod tests {
 
     #[test]
     fn announced_effect_names_its_cpi() {
-        let effect = Effect::delete(Resource::Disk(DiskHandle::new("disk-1".parse().unwrap(), Some("a"))));
+        let effect =
+            Effect::deletion_of(Resource::Disk(DiskHandle::new("disk-1".parse().unwrap(), Some("a"))));
         let text = serde_json::to_value(&effect).unwrap();
         assert_eq!(text, json!({"effect": "delete_disk", "cid": "disk-1", "cpi": "a"}));
         let read: Effect = serde_json::from_value(text).unwrap();

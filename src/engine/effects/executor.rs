@@ -14,7 +14,7 @@ use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
 use crate::protocol::RegistryEndpoint;
 use crate::run_context::{RunContext, signals};
 use crate::run_cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
-use crate::state::call_rules::{self, Conclusion, Outcome, Preparation};
+use crate::state::call_rules::{self, EndingStep, Outcome, Preparation};
 use crate::state::{
     Change, CpiLocation, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
 };
@@ -135,21 +135,21 @@ impl<'a> Executor<'a> {
         let (run, registry) = (self.run, self.registry.as_ref());
         let store = Mutex::new(&mut self.store);
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
-        task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|number| {
-            let ParallelEffect { name, effect, arguments } = &calls[number];
+        task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|index| {
+            let ParallelEffect { name, effect, arguments } = &calls[index];
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
-            let outcome = announce_and_make(run, &store, connections[number], &call).and_then(|answer| {
+            let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| failed_call::error(run, lock_store(&store).state(), effect, error))
             });
             if outcome.is_ok() {
                 calling.finish();
             }
-            outcomes.lock().push((number, outcome));
+            outcomes.lock().push((index, outcome));
             Ok(())
         })?;
         let mut outcomes = outcomes.into_inner();
-        outcomes.sort_by_key(|(number, _)| *number);
+        outcomes.sort_by_key(|(index, _)| *index);
         Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
@@ -272,7 +272,7 @@ fn announce_and_make(
         if let Ok((_, changes)) = &mut result {
             changes.extend(location_change(lock_store(store).state(), effect, connection)?);
         }
-        let error = match conclude(run, &mut lock_store(store), cpi, effect, &open, result)? {
+        let error = match end_call(run, &mut lock_store(store), cpi, effect, &open, result)? {
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
@@ -302,7 +302,7 @@ fn lock_store<'m, 's>(store: &'m Mutex<&'s mut Store>) -> MutexGuard<'m, &'s mut
 }
 
 /// Ends a call: records its outcome and settles it, or returns the error for a call that stays open.
-fn conclude(
+fn end_call(
     run: &RunContext,
     store: &mut Store,
     cpi: Option<&str>,
@@ -314,19 +314,19 @@ fn conclude(
         Ok((answer, changes)) => (Outcome::Answered, Ok(answer), changes),
         Err(error) => (failed_call::outcome(store.state(), effect, &error), Err(error), Vec::new()),
     };
-    for step in call_rules::conclusions(outcome, effect.creates(), false) {
+    for step in call_rules::ending_steps(outcome, effect.creates(), false) {
         match step {
-            Conclusion::Record => {
+            EndingStep::Record => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
-            Conclusion::RecordSuspect => {
+            EndingStep::RecordSuspect => {
                 if let Err(error) = &answer {
                     failed_call::record(&run.redactor, store, effect, error)?;
                 }
             }
-            Conclusion::Settle => open.settle()?,
-            Conclusion::StayOpen => {
-                return answer.map(Ok).map_err(|error| stays_open(run, cpi, effect, open, error));
+            EndingStep::Settle => open.settle()?,
+            EndingStep::StayOpen => {
+                return answer.map(Ok).map_err(|error| stays_open_error(run, cpi, effect, open, error));
             }
         }
     }
@@ -334,7 +334,7 @@ fn conclude(
 }
 
 /// Returns the error for a call that stays open.
-fn stays_open(
+fn stays_open_error(
     run: &RunContext,
     cpi: Option<&str>,
     effect: &Effect,
@@ -362,7 +362,7 @@ fn run_announced_call(
         source,
     })?;
     let (prepared, ended) = (open.prepared_path(), open.answer_path());
-    scratch::claim(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
+    scratch::record_use(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
         what: "recording the CPI's use of the scratch directory failed".to_owned(),
         source,
     })?;

@@ -34,7 +34,7 @@ pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) ->
 
 /// Describes how to look for what an unanswered call may have created, and the command to run then.
 pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
-    let found = match effect {
+    let advice = match effect {
         // The new disk may have the only copy of the data.
         Effect::UpdateDisk { disk, .. } => format!(
             "If disk {disk} is gone, the other disk has its data: `monopile attach-disk MANIFEST CID \
@@ -42,7 +42,7 @@ pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
         ),
         _ => format!("If you find it, delete it there. Then, or if you found nothing, run {command}"),
     };
-    format!("look in the IaaS for {}. {found}", effect.how_to_find())
+    format!("look in the IaaS for {}. {advice}", effect.how_to_find())
 }
 
 fn has_content(path: &Path) -> bool {

@@ -84,7 +84,7 @@ impl<'a> RunRegistry<'a> {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
             let waiting = self.run.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
-                &|| self.run.interrupted(),
+                &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
             )?;

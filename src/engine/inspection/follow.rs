@@ -41,11 +41,11 @@ impl Follower {
         timeout: Duration,
         look: &mut dyn FnMut(&Agent, &mut Follower) -> Result<()>,
     ) -> Result<()> {
-        while run.interrupted().is_none() {
+        while run.signal().is_none() {
             let started = Instant::now();
             match look(agent, self) {
                 Ok(()) => {}
-                Err(_) if run.interrupted().is_some() => break,
+                Err(_) if run.signal().is_some() => break,
                 Err(error) if error.kind() == ErrorKind::AgentUnreachable => {
                     run.reporter.warn(format!("{error}; waiting for the agent"));
                     agent.wait_until_ready(timeout, &mut |_| {})?;

@@ -11,7 +11,7 @@ pub(super) fn known_hosts_line(alias: &str, key: &str) -> Result<String> {
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
     match (words.next(), words.next()) {
         (Some(kind), Some(text)) if is_kind(kind) && is_text(text) => Ok(format!("{alias} {kind} {text}\n")),
-        _ => Err(Error::environment("the agent did not return the host key of the VM's sshd")
+        _ => Err(Error::failure("the agent did not return the host key of the VM's sshd")
             .with_hint("without the host key, ssh cannot verify the VM: check that an sshd runs on it")),
     }
 }

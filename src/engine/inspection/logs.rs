@@ -84,11 +84,11 @@ impl LogsRequest {
     fn reach(&self, run: &RunContext) -> Result<Agent> {
         let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {
-            let known = super::jobs(&agent.get_full_state()?);
-            if let Some(other) = self.jobs.iter().find(|job| !known.contains(job)) {
-                let named = || Some(format!("its jobs are: {}", text::listed(&known)));
+            let vm_jobs = super::jobs(&agent.get_full_state()?);
+            if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
+                let named = || Some(format!("its jobs are: {}", text::listed(&vm_jobs)));
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
-                    .with_nearest(other, known.iter().map(String::as_str), named)
+                    .with_nearest(other, vm_jobs.iter().map(String::as_str), named)
                     .with_hint("to search for logs of a removed job: --filter 'JOB/**/*'"));
             }
         }
@@ -98,7 +98,7 @@ impl LogsRequest {
     fn fetch(&self, agent: &Agent, run: &RunContext) -> Result<LogArchive> {
         let jobs = self.jobs.iter().map(|job| format!("{job}/**/*"));
         let filters: Vec<String> = jobs.chain(self.filters.iter().cloned()).collect();
-        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.work, MAX_ARCHIVE_BYTES)
+        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.scratch, MAX_ARCHIVE_BYTES)
     }
 }
 

@@ -132,11 +132,11 @@ struct SessionFiles(tempfile::TempDir);
 
 impl SessionFiles {
     fn new(run: &RunContext) -> Result<Self> {
-        create_directory(&run.paths.work)?;
+        create_directory(&run.paths.scratch)?;
         let directory = tempfile::Builder::new()
             .prefix("ssh-")
             .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(&run.paths.work);
+            .tempdir_in(&run.paths.scratch);
         directory
             .map(SessionFiles)
             .map_err(|error| Error::io("making a directory for the ssh session", error))
@@ -219,8 +219,8 @@ impl VmSession {
         if !login.private_key.is_file() {
             return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
         }
-        let known = state.vm().and_then(|vm| vm.ssh_host_key.clone());
-        let line = known.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
+        let recorded_key = state.vm().and_then(|vm| vm.ssh_host_key.clone());
+        let line = recorded_key.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
         if line.is_none() {
             run.reporter.warn(
                 "the host key of the VM's sshd is unknown: any server at its address is accepted as the VM \
@@ -281,7 +281,7 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
     loop {
         let waited =
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
-        match (waited, run.interrupted()) {
+        match (waited, run.signal()) {
             (Some(status), None) => {
                 let code = exit_code(status);
                 // Such is the exit code of ssh and scp themselves.

@@ -165,7 +165,7 @@ pub struct AgentStatus {
     pub problem: Option<String>,
     /// True if nothing came from it; false if it refuses or cannot be trusted.
     #[serde(skip)]
-    pub silent: bool,
+    pub is_silent: bool,
     /// True if the connection failed in the proxy, so the agent may answer others.
     #[serde(skip)]
     pub is_proxy_failure: bool,
@@ -332,7 +332,11 @@ impl StatusCollector<'_> {
         let used = used.and_then(Value::as_str).map(str::to_owned);
         let vm = record.vm.as_ref().map(|vm| {
             let handle = VmHandle::new(vm.cid.clone(), vm.cpi.as_deref());
-            VmStatus { instance: vm.instance.clone(), exists: self.there(&handle.clone().into()), handle }
+            VmStatus {
+                instance: vm.instance.clone(),
+                exists: self.presence_of(&handle.clone().into()),
+                handle,
+            }
         });
         let disks = record
             .disks
@@ -346,7 +350,7 @@ impl StatusCollector<'_> {
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
-                    exists: self.there(&handle.clone().into()),
+                    exists: self.presence_of(&handle.clone().into()),
                     handle,
                     mounted,
                     used_percent: used.clone().filter(|_| disk.in_use && mounted == Some(true)),
@@ -397,18 +401,18 @@ impl StatusCollector<'_> {
         reporter: &Reporter,
     ) -> Result<(AgentStatus, Value, Option<Vec<DiskCid>>)> {
         let expected = state.vm().map(|vm| vm.agent_id.clone());
-        let mut seen = AgentStatus {
+        let mut agent_status = AgentStatus {
             id: expected.clone(),
             address: self.from.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
             answers: AgentAnswers::NotAsked,
             problem: None,
-            silent: false,
+            is_silent: false,
             is_proxy_failure: false,
             hints: Vec::new(),
             has_other_credentials: false,
         };
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
-            return Ok((seen, Value::Null, None));
+            return Ok((agent_status, Value::Null, None));
         };
         let asking = reporter.stage("Asking the agent for the state of the jobs");
         let agent = connect(self.from.run, endpoint.clone(), state);
@@ -418,28 +422,30 @@ impl StatusCollector<'_> {
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
-                seen.answers = AgentAnswers::Stranger;
-                seen.problem = Some(format!("another VM answers at this address: {other}"));
-                return Ok((seen, Value::Null, None));
+                agent_status.answers = AgentAnswers::Stranger;
+                agent_status.problem = Some(format!("another VM answers at this address: {other}"));
+                return Ok((agent_status, Value::Null, None));
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => {
-                seen.answers = AgentAnswers::No;
-                seen.silent = error.is_transient();
-                seen.is_proxy_failure = error.is_of_this_run();
+                agent_status.answers = AgentAnswers::No;
+                agent_status.is_silent = error.is_transient();
+                agent_status.is_proxy_failure = error.is_of_this_run();
                 let other = OtherCredentials::explain(&error, self.from.run, state, &self.from.given);
-                seen.has_other_credentials = other.is_some();
+                agent_status.has_other_credentials = other.is_some();
                 let error = other.map_or_else(|| error.into(), Error::from);
-                seen.problem = Some(error.to_string());
-                seen.hints = if seen.silent { Vec::new() } else { error.hints().to_vec() };
-                return Ok((seen, Value::Null, None));
+                agent_status.problem = Some(error.to_string());
+                agent_status.hints = if agent_status.is_silent { Vec::new() } else { error.hints().to_vec() };
+                return Ok((agent_status, Value::Null, None));
             }
         };
-        seen.answers = AgentAnswers::Yes;
-        seen.id = seen.id.or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
+        agent_status.answers = AgentAnswers::Yes;
+        agent_status.id = agent_status
+            .id
+            .or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
         let mounted = agent.list_disk().ok();
         asking.finish();
-        Ok((seen, agent_state, mounted))
+        Ok((agent_status, agent_state, mounted))
     }
 
     fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
@@ -473,7 +479,7 @@ impl StatusCollector<'_> {
                 }
                 cpi.presence(&asking, &resource)
             });
-            let there = match presence {
+            let presence_status = match presence {
                 Ok(Presence::Exists) => PresenceStatus::Yes,
                 Ok(Presence::Gone) => PresenceStatus::No,
                 Ok(Presence::Unknown(reason)) => {
@@ -488,7 +494,7 @@ impl StatusCollector<'_> {
                     break;
                 }
             };
-            findings.push((recorded, there));
+            findings.push((recorded, presence_status));
         }
         if problem.is_none() {
             asking.finish();
@@ -498,10 +504,10 @@ impl StatusCollector<'_> {
     }
 
     /// Returns the CPI's answer about a resource.
-    fn there(&self, resource: &Resource) -> PresenceStatus {
+    fn presence_of(&self, resource: &Resource) -> PresenceStatus {
         let findings = self.asked.iter().flat_map(|asked| &asked.findings);
-        let mut found = findings.filter(|(known, _)| known == resource);
-        found.next().map_or(PresenceStatus::NotAsked, |(_, there)| *there)
+        let mut matching = findings.filter(|(recorded, _)| recorded == resource);
+        matching.next().map_or(PresenceStatus::NotAsked, |(_, presence_status)| *presence_status)
     }
 
     /// Returns the networks as the agent reports them. Falls back to the CPI's answer, then to the manifest.
@@ -652,7 +658,7 @@ impl Status {
     /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
-            let error = Error::environment(format!("the CPI could not be asked what exists: {message}"));
+            let error = Error::failure(format!("the CPI could not be asked what exists: {message}"));
             let error = hints.iter().fold(error, |error, hint| error.with_hint(hint));
             return Some(
                 error.with_hint("see the record and the agent only: `monopile status MANIFEST --no-cpi`"),
@@ -663,7 +669,7 @@ impl Status {
         let next = |usual: &str| unfinished.as_ref().map_or(usual, |run| run.hint.as_str()).to_owned();
         let Some(vm) = &self.vm else {
             return Some(
-                Error::environment("no VM is on record")
+                Error::failure("no VM is on record")
                     .with_hint(next("create one: `monopile create-env MANIFEST`")),
             );
         };
@@ -686,7 +692,7 @@ impl Status {
                 let problem = self.agent.problem.clone().unwrap_or_default();
                 let trouble = match &self.agent {
                     AgentStatus { is_proxy_failure: true, .. } => "cannot be asked",
-                    AgentStatus { silent: true, .. } => "does not answer",
+                    AgentStatus { is_silent: true, .. } => "does not answer",
                     AgentStatus { .. } => "cannot be used",
                 };
                 let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
@@ -718,16 +724,16 @@ impl Status {
         if let Some(run) = self.running() {
             // The run itself stops and starts jobs.
             let text = format!("the jobs are '{jobs}' while `{}` is in progress", run.record.command);
-            return (jobs != "running").then(|| Error::environment(text));
+            return (jobs != "running").then(|| Error::failure(text));
         }
         if jobs != "running" && self.stopped_by().is_some() {
             return Some(
-                Error::environment("stop-env stopped the jobs")
+                Error::failure("stop-env stopped the jobs")
                     .with_hint("start them: `monopile start-env MANIFEST`"),
             );
         }
         (jobs != "running").then(|| {
-            let stopped = Error::environment(format!("the jobs are '{jobs}', not 'running'"));
+            let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");
             match &unfinished {
                 Some(run) if run.would_fail || fails => {

@@ -92,7 +92,7 @@ impl PackageKey {
 
 impl CompiledPackageStore {
     /// Returns the store below this cache directory.
-    pub(super) fn below(cache: &Path) -> CompiledPackageStore {
+    pub(super) fn in_cache(cache: &Path) -> CompiledPackageStore {
         CompiledPackageStore { directory: cache.join("compiled"), names: OnceLock::new() }
     }
 
@@ -153,8 +153,7 @@ impl CompiledPackageStore {
         fetch(&mut sink)?;
         let (_, digest) = sink.finish().map_err(failed)?;
         expected.check(&digest, "the compiled package")?;
-        let digest =
-            digest.only(Algorithm::Sha256).ok_or_else(|| Error::environment("a digest is missing"))?;
+        let digest = digest.only(Algorithm::Sha256).ok_or_else(|| Error::failure("a digest is missing"))?;
         let name = format!("{}.{}.tgz", key.0, digest.hex(Algorithm::Sha256).unwrap_or_default());
         let archive = self.directory.join(name);
         file.as_file().sync_all().map_err(failed)?;
@@ -241,9 +240,9 @@ mod tests {
     #[test]
     fn find_returns_kept_packages_and_removes_corrupt_ones() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = CompiledPackageStore::below(directory.path());
+        let package_store = CompiledPackageStore::in_cache(directory.path());
         let (key, other) = (key(&stemcell("1"), "a", "f", &[]), key(&stemcell("1"), "a", "g", &[]));
-        let find = |key: &PackageKey| CompiledPackageStore::below(directory.path()).find(key);
+        let find = |key: &PackageKey| CompiledPackageStore::in_cache(directory.path()).find(key);
         assert_eq!(find(&key), None);
         let kept = put(&package_store, &key, b"content");
         assert_eq!(find(&key), Some(kept.clone()));
@@ -258,7 +257,7 @@ mod tests {
     #[test]
     fn keep_rejects_content_with_another_digest() {
         let directory = tempfile::tempdir().unwrap();
-        let package_store = CompiledPackageStore::below(directory.path());
+        let package_store = CompiledPackageStore::in_cache(directory.path());
         let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
             .keep(&key, &digest(b"other"), &mut |into| {

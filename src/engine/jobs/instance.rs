@@ -70,16 +70,19 @@ impl AgentState {
     /// Returns the networks of the deployment, completed with the addresses that the agent reports.
     pub(crate) fn networks(&self, deployment: &Deployment) -> Map<String, Value> {
         let mut networks = deployment.vm.networks.clone();
-        let found = self.0.get("networks").and_then(Value::as_object);
+        let agent_networks = self.0.get("networks").and_then(Value::as_object);
         for (name, network) in &mut networks {
-            let Some(found) = found.and_then(|found| found.get(name)).and_then(Value::as_object) else {
+            let Some(agent_networks) =
+                agent_networks.and_then(|agent_networks| agent_networks.get(name)).and_then(Value::as_object)
+            else {
                 continue;
             };
             if let Value::Object(network) = network {
                 for key in ["ip", "netmask", "gateway"] {
-                    let known =
-                        found.get(key).filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
-                    if let Some(value) = known {
+                    let agent_value = agent_networks
+                        .get(key)
+                        .filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+                    if let Some(value) = agent_value {
                         network.entry(key).or_insert_with(|| value.clone());
                     }
                 }

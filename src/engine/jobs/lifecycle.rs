@@ -64,7 +64,7 @@ impl Jobs<'_> {
         );
         while !left.is_empty() {
             if started.elapsed() >= timeout {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
                     self.instance,
                     text::duration(timeout),
@@ -144,7 +144,7 @@ impl Jobs<'_> {
     }
 
     fn work(&self) -> &Path {
-        &self.run.paths.work
+        &self.run.paths.scratch
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
@@ -157,7 +157,7 @@ impl Jobs<'_> {
         let patience = LONGEST_PATIENCE.min(watch.end / 4);
         let mut has_warned = false;
         loop {
-            let seen = match self.agent.get_state() {
+            let agent_state = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
                 Err(error) if error.is_transient() && started.elapsed() < watch.end => {
@@ -166,11 +166,11 @@ impl Jobs<'_> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let job_state = seen.get("job_state").and_then(Value::as_str).unwrap_or("unknown");
+            let job_state = agent_state.get("job_state").and_then(Value::as_str).unwrap_or("unknown");
             if job_state == "running" {
                 return Ok(());
             }
-            let problems = not_running(&seen);
+            let problems = not_running(&agent_state);
             let line = match problems.is_empty() {
                 true => job_state.to_owned(),
                 false => problems
@@ -185,12 +185,12 @@ impl Jobs<'_> {
             }
             let waited = started.elapsed();
             if waited >= watch.end {
-                return Err(self.never_ran(job_state, &seen, watch.end));
+                return Err(self.never_ran(job_state, &agent_state, watch.end));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
             if !failing.is_empty() && !has_warned && waited >= patience {
                 has_warned = true;
-                stage.reporter().warn(self.keeps_failing(&failing, &seen, watch.end));
+                stage.reporter().warn(self.failing_jobs_warning(&failing, &agent_state, watch.end));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
@@ -198,7 +198,7 @@ impl Jobs<'_> {
     }
 
     /// Returns the warning about processes that keep failing, with the end of their logs.
-    fn keeps_failing(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
+    fn failing_jobs_warning(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
         let names: Vec<String> = failing.iter().map(|(name, _)| format!("'{name}'")).collect();
         let jobs = jobs_of(state, failing);
         let mut command = "monopile logs MANIFEST".to_owned();
@@ -227,7 +227,7 @@ impl Jobs<'_> {
         let which: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
         let which = if which.is_empty() { String::new() } else { format!(": {}", which.join(", ")) };
-        let error = Error::environment(format!(
+        let error = Error::failure(format!(
             "the jobs of {} are '{job_state}', not 'running', after {} (`update.update_watch_time`){which}",
             self.instance,
             text::duration(timeout)

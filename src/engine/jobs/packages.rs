@@ -97,8 +97,8 @@ impl<'r> Packages<'r> {
     }
 
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
-        let wanted = format!("{}/{}", stemcell.operating_system, stemcell.version);
-        let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(wanted.as_str());
+        let stemcell_name = format!("{}/{}", stemcell.operating_system, stemcell.version);
+        let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
         let compiled: HashMap<&str, &Package> = release
             .compiled_packages
             .iter()
@@ -166,7 +166,7 @@ impl<'r> Packages<'r> {
 
     /// Counts the packages by their current source.
     pub(crate) fn count_by_source(&self, cache: &Path) -> PackageCounts {
-        let package_store = CompiledPackageStore::below(cache);
+        let package_store = CompiledPackageStore::in_cache(cache);
         self.nodes.iter().fold(PackageCounts::default(), |mut counts, node| {
             match (&node.package.compiled_for, node.compiled(&package_store)) {
                 (Some(_), _) => counts.compiled += 1,
@@ -179,7 +179,7 @@ impl<'r> Packages<'r> {
 
     /// Returns true if the VM has exactly these packages, compiled from the same content.
     pub(crate) fn are_installed(&self, cache: &Path, installed: &[CompiledPackage]) -> bool {
-        let package_store = CompiledPackageStore::below(cache);
+        let package_store = CompiledPackageStore::in_cache(cache);
         let is_installed = |node: &PackageNode<'_>| {
             node.compiled(&package_store).is_some_and(|archive| node.among(installed, &archive).is_some())
         };
@@ -196,7 +196,7 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let started = Instant::now();
-        let package_store = CompiledPackageStore::below(&run.paths.cache);
+        let package_store = CompiledPackageStore::in_cache(&run.paths.cache);
         let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
@@ -315,7 +315,7 @@ impl<'r> Packages<'r> {
         let started = Instant::now();
         let compiling =
             stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
-        let missing = |name: &str| Error::environment(format!("package '{name}' is not there yet"));
+        let missing = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
         // declares too few of them fails here as under a director.
         let dependencies = node
@@ -408,17 +408,18 @@ impl PackageNode<'_> {
         installed: &'i [CompiledPackage],
         (archive, digest): &(PathBuf, Digest),
     ) -> Option<&'i CompiledPackage> {
-        let there = installed
-            .iter()
-            .find(|there| (&there.name, &there.version) == (&self.package.name, &self.package.fingerprint))?;
+        let installed_package = installed.iter().find(|installed_package| {
+            (&installed_package.name, &installed_package.version)
+                == (&self.package.name, &self.package.fingerprint)
+        })?;
         // The agent chooses the digest algorithm for what it compiles, so the archive is hashed with the same
         // algorithm.
         let is_same = || {
-            let known = Digest::parse(&there.sha1, &there.name).ok()?;
-            let found = Digest::of_file(archive, &[known.strongest()]).ok()?;
-            known.check(&found, &there.name).ok()
+            let installed_digest = Digest::parse(&installed_package.sha1, &installed_package.name).ok()?;
+            let archive_digest = Digest::of_file(archive, &[installed_digest.strongest()]).ok()?;
+            installed_digest.check(&archive_digest, &installed_package.name).ok()
         };
-        (there.sha1 == digest.to_string() || is_same().is_some()).then_some(there)
+        (installed_package.sha1 == digest.to_string() || is_same().is_some()).then_some(installed_package)
     }
 }
 

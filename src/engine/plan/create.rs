@@ -79,18 +79,18 @@ pub fn create(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Re
     let keeps_vm = options.strategy != Strategy::Recreate && !reasons.iter().any(|reason| reason.needs_vm);
     match state.vm_handle().filter(|_| keeps_vm) {
         Some(vm) => {
-            update(state, desired, &reasons, vm, &mut plan);
+            plan_update(state, desired, &reasons, vm, &mut plan);
             Ok(plan_cleanup(state, options, plan))
         }
         None => {
-            recreate(state, desired, &reasons, options, &mut plan)?;
+            plan_new_vm(state, desired, &reasons, options, &mut plan)?;
             Ok(plan)
         }
     }
 }
 
 /// Plans an in-place update: the VM stays, and its jobs are deployed again.
-fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
+fn plan_update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle, plan: &mut Plan) {
     let property_digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
     if property_digests.is_some_and(|property_digests| {
         property_digests.differences(desired.vm_properties).contains(&VmPropertiesPart::Tags)
@@ -101,7 +101,7 @@ fn update(state: &State, desired: &Desired<'_>, reasons: &[Reason], vm: VmHandle
 }
 
 /// Plans a new VM, and the deletion of the one on record, if any.
-fn recreate(
+fn plan_new_vm(
     state: &State,
     desired: &Desired<'_>,
     reasons: &[Reason],
@@ -123,9 +123,9 @@ fn recreate(
         if let Some(disk) = state.current_disk().filter(|_| options.snapshot) {
             plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
         }
-        plan.delete(vm, reason.clone());
+        plan.push_deletion(vm, reason.clone());
     }
-    delete_earlier_vms(state, plan);
+    plan_deletion_of_earlier_vms(state, plan);
     plan.push(Step::CreateVm(made_from), reason.clone());
     let current = state.current_disk();
     let superseded = match desired.disk {
@@ -136,7 +136,7 @@ fn recreate(
 
     // The old disk is deleted last. Until the jobs run with the new disk, it holds the only proven copy.
     if let (Some(current), Some(why)) = (current, superseded) {
-        plan.delete(current.handle(), why);
+        plan.push_deletion(current.handle(), why);
     }
 
     // Disks that an earlier run left behind.
@@ -145,10 +145,10 @@ fn recreate(
         .iter()
         .filter(|disk| Some(disk.id.as_str()) != current.map(|disk| disk.id.as_str()) && !disk.is_kept())
     {
-        plan.delete(disk.handle(), "it is not in use");
+        plan.push_deletion(disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(stemcell.map(StemcellRecord::handle), state, plan);
-    delete_expired_snapshots(state, options, plan);
+    plan_deletion_of_stemcells_but(stemcell.map(StemcellRecord::handle), state, plan);
+    plan_deletion_of_expired_snapshots(state, options, plan);
     Ok(())
 }
 
@@ -165,41 +165,41 @@ fn join_reasons(reasons: &[Reason]) -> String {
 
 /// Plans to delete resources that earlier runs could not delete, and those no longer in use.
 fn plan_cleanup(state: &State, options: &PlanOptions, mut plan: Plan) -> Plan {
-    delete_earlier_vms(state, &mut plan);
+    plan_deletion_of_earlier_vms(state, &mut plan);
     for disk in state.disks.iter().filter(|disk| {
         disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
     }) {
-        plan.delete(disk.handle(), "it is not in use");
+        plan.push_deletion(disk.handle(), "it is not in use");
     }
-    delete_stemcells_but(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
-    delete_expired_snapshots(state, options, &mut plan);
+    plan_deletion_of_stemcells_but(state.current_stemcell().map(StemcellRecord::handle), state, &mut plan);
+    plan_deletion_of_expired_snapshots(state, options, &mut plan);
     plan
 }
 
 /// Plans to delete earlier VMs that may still exist.
-fn delete_earlier_vms(state: &State, plan: &mut Plan) {
+fn plan_deletion_of_earlier_vms(state: &State, plan: &mut Plan) {
     for vm in state.undeleted_vms() {
-        plan.delete(vm, "an earlier run could not delete it");
+        plan.push_deletion(vm, "an earlier run could not delete it");
     }
 }
 
 /// Plans to delete all stemcells except the one in use and those that an operator uploaded. Plans one
 /// deletion per handle, because other tools may have recorded one stemcell under two versions.
-fn delete_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
+fn plan_deletion_of_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
     for known in &state.stemcells {
-        if kept.insert(known.handle()) && !known.kept {
-            plan.delete(known.handle(), "it is not in use any more");
+        if kept.insert(known.handle()) && !known.is_kept {
+            plan.push_deletion(known.handle(), "it is not in use any more");
         }
     }
 }
 
 /// Plans to delete the snapshots that were to be kept until a time before now.
-fn delete_expired_snapshots(state: &State, options: &PlanOptions, plan: &mut Plan) {
+fn plan_deletion_of_expired_snapshots(state: &State, options: &PlanOptions, plan: &mut Plan) {
     for snapshot in &state.monopile.snapshots {
         // Times of this form sort like text.
         if let Some(until) = snapshot.keep_until.as_ref().filter(|until| **until < options.now) {
-            plan.delete(snapshot.handle(), format!("it was kept until {until}"));
+            plan.push_deletion(snapshot.handle(), format!("it was kept until {until}"));
         }
     }
 }

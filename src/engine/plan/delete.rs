@@ -15,12 +15,12 @@ pub fn delete(state: &State) -> Plan {
     // Other tools may have recorded one stemcell of the IaaS under two versions.
     let mut stemcells = BTreeSet::new();
     for resource in state.resources() {
-        let seen = match &resource {
+        let is_planned = match &resource {
             Resource::Stemcell(stemcell) => !stemcells.insert(stemcell.clone()),
             Resource::Vm(_) | Resource::Disk(_) | Resource::Snapshot(_) => false,
         };
-        if !seen {
-            plan.delete(resource, WHY);
+        if !is_planned {
+            plan.push_deletion(resource, WHY);
         }
     }
     plan

@@ -49,10 +49,10 @@ pub enum LeafChange {
 /// Compares the deployed manifest with the desired one. Returns the differences in the order of the desired
 /// manifest, with removed leaves at the end.
 pub fn differences(deployed: &Leaves, wanted: &[DesiredLeaf]) -> Vec<Difference> {
-    let known: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
+    let desired_paths: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
     let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
-    let mut found: Vec<Difference> = wanted
+    let mut differences: Vec<Difference> = wanted
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
         .filter(|leaf| !has_leaves_below(&old, &leaf.path))
@@ -70,12 +70,16 @@ pub fn differences(deployed: &Leaves, wanted: &[DesiredLeaf]) -> Vec<Difference>
             Some(Difference { path: leaf.path.clone(), alteration })
         })
         .collect();
-    found.extend(
-        deployed.paths().filter(|path| !known.contains(path) && !has_leaves_below(&known, path)).map(
-            |path| Difference { path: path.to_owned(), alteration: LeafChange::Removed(old_value(path)) },
-        ),
+    differences.extend(
+        deployed
+            .paths()
+            .filter(|path| !desired_paths.contains(path) && !has_leaves_below(&desired_paths, path))
+            .map(|path| Difference {
+                path: path.to_owned(),
+                alteration: LeafChange::Removed(old_value(path)),
+            }),
     );
-    found
+    differences
 }
 
 /// Returns true if there are leaves below this path.
@@ -148,7 +152,7 @@ mod tests {
             [("/a", "1"), ("/b", "x"), ("/gone", "true")].map(|(path, value)| (path.into(), value.into())),
         );
         let long = format!("\"{}\"", "long ".repeat(40));
-        let wanted = [
+        let desired = [
             leaf("/same", "null", false),
             leaf("/a", "\"two\\nlines\"", false),
             leaf("/b", "\"hunter2\"", true),
@@ -157,7 +161,7 @@ mod tests {
             leaf("/filled/more", "1", false),
             leaf("/emptied", "[]", false),
         ];
-        let shown: Vec<String> = differences(&deployed, &wanted).iter().map(ToString::to_string).collect();
+        let shown: Vec<String> = differences(&deployed, &desired).iter().map(ToString::to_string).collect();
         assert_eq!(
             shown,
             [

@@ -217,7 +217,7 @@ impl Plan {
         self.steps.push(PlannedStep { step, reason: reason.into() });
     }
 
-    fn delete(&mut self, resource: impl Into<Resource>, reason: impl Into<String>) {
+    fn push_deletion(&mut self, resource: impl Into<Resource>, reason: impl Into<String>) {
         self.push(Step::Delete(resource.into()), reason);
     }
 
@@ -247,7 +247,7 @@ impl Plan {
                 plan.copy_disk(update, "the CPI cannot change the disk in place");
             }
             if planned.step == Step::DeployJobs {
-                plan.delete(update.disk.clone(), DATA_IS_ON_NEW_DISK);
+                plan.push_deletion(update.disk.clone(), DATA_IS_ON_NEW_DISK);
             }
         }
         plan

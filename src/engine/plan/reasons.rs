@@ -42,8 +42,8 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         reasons.push(vm_reason("the VM does not exist any more"));
     }
     if unfinished {
-        let ready = state.vm().is_some_and(|vm| vm.ready);
-        reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !ready });
+        let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
+        reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(vm_reason(format!(
@@ -156,16 +156,16 @@ pub(super) fn disk_change_reason(state: &State, desired: &Desired<'_>) -> Option
 fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String> {
     let deployed: Vec<_> = state.current_releases().collect();
     for release in desired {
-        let known = deployed.iter().find(|known| known.name == release.name);
-        match known {
+        let deployed_release = deployed.iter().find(|known| known.name == release.name);
+        match deployed_release {
             None => return Some(format!("release {} is new", name_and_version(release))),
-            Some(known) if known.version != release.version => {
+            Some(deployed_release) if deployed_release.version != release.version => {
                 return Some(format!(
                     "release {} changes from {} to {}",
-                    release.name, known.version, release.version
+                    release.name, deployed_release.version, release.version
                 ));
             }
-            Some(known) if known.compare(release) == IdentityMatch::OtherContent => {
+            Some(deployed_release) if deployed_release.compare(release) == IdentityMatch::OtherContent => {
                 return Some(new_content("release", release));
             }
             Some(_) => {}

@@ -5,8 +5,8 @@ use serde_json::{Map, json};
 use super::*;
 use crate::protocol::{CidKind, Contract, DiskHint};
 use crate::state::{
-    Change, DiskRecord, Handle, Leaves, ReleaseRecord, ReplacedOn, Resource, SnapshotRecord, State,
-    StemcellRecord, VmProperties, VmPropertiesDigests, VmRecord,
+    Change, DiskRecord, Handle, Leaves, ReleaseRecord, Resource, SnapshotRecord, State, StemcellRecord,
+    VmAtReplacement, VmProperties, VmPropertiesDigests, VmRecord,
 };
 use artifact::{ArtifactIdentity, Digest};
 use manifest::deployment::DiskSpec;
@@ -38,7 +38,7 @@ fn stemcell(cid: &str, version: &str, fill: char) -> StemcellRecord {
         cid: cid.parse().unwrap(),
         cpi: None,
         digest: Some(digest(fill).to_string()),
-        kept: false,
+        is_kept: false,
         unknown: Map::new(),
     }
 }
@@ -52,7 +52,7 @@ fn disk(cid: &str, size: u64) -> DiskRecord {
         hint: DiskHint::new(&json!("/dev/x")),
         cpi: None,
         az: None,
-        replaced_on: None,
+        vm_at_replacement: None,
         unknown: Map::new(),
     }
 }
@@ -80,7 +80,7 @@ fn deployed() -> State {
         ssh_host_key: None,
         instance: "bosh/0".into(),
         property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
-        ready: true,
+        is_ready: true,
         unknown: Map::new(),
     };
     let release = ReleaseRecord {
@@ -146,7 +146,7 @@ impl Case {
 
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
         let vm_properties = VmProperties { az: json!(self.az), ..self.vm_properties.clone() };
-        let wanted = Desired {
+        let desired = Desired {
             manifest_sha: self.sha,
             leaves: &self.leaves,
             vm_properties: &vm_properties,
@@ -156,7 +156,7 @@ impl Case {
             cpi: self.cpi,
             az: self.az,
         };
-        create(state, &wanted, &self.options)
+        create(state, &desired, &self.options)
     }
 }
 
@@ -315,11 +315,11 @@ fn changed_tags_do_not_recreate_the_vm() {
 #[test]
 fn downtime_is_estimated_from_earlier_runs() {
     let state = deployed();
-    let known = &state.monopile.durations;
-    assert_eq!(other_port().plan(&state).downtime(known), Some(Duration::from_millis(4)));
+    let durations = &state.monopile.durations;
+    assert_eq!(other_port().plan(&state).downtime(durations), Some(Duration::from_millis(4)));
     let recreate = PlanOptions { recreate: true, ..PlanOptions::default() };
-    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).downtime(known), None);
-    assert_eq!(Case::default().plan(&State::new()).downtime(known), None);
+    assert_eq!(Case { options: recreate, ..Case::default() }.plan(&state).downtime(durations), None);
+    assert_eq!(Case::default().plan(&State::new()).downtime(durations), None);
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         instance: "bosh/0".into(),
         ssh_host_key: None,
         property_digests: None,
-        ready: false,
+        is_ready: false,
         unknown: Map::new(),
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
@@ -390,7 +390,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             instance: "bosh/0".into(),
             ssh_host_key: None,
             property_digests: Some(VmPropertiesDigests::of(&vm_properties())),
-            ready: false,
+            is_ready: false,
             unknown: Map::new(),
         }))
     };
@@ -408,8 +408,8 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             let steps = steps(&case.plan(&state));
             let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
             let running = at(&Step::DeployJobs).unwrap();
-            let wanted = if case.sha == "old" { "sc-1" } else { "sc-2" };
-            assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(wanted)))), None, "{steps:?}");
+            let stemcell_cid = if case.sha == "old" { "sc-1" } else { "sc-2" };
+            assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(stemcell_cid)))), None, "{steps:?}");
             for deletion in steps.iter().filter(|step| {
                 matches!(step, Step::Delete(Resource::Stemcell(_)) | Step::Delete(Resource::Disk(_)))
             }) {
@@ -423,7 +423,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
             let declined = steps.iter().position(|step| matches!(step, Step::ResizeDisk(_)));
             if let Some(declined) = declined {
                 let copied = super::tests::steps(&case.plan(&state).copying_disk(declined));
-                let at = |wanted: &Step| copied.iter().position(|step| step == wanted).unwrap();
+                let at = |stemcell_cid: &Step| copied.iter().position(|step| step == stemcell_cid).unwrap();
                 let data = state.current_disk().unwrap().handle();
                 let order =
                     [Step::MigrateDisk, Step::UseDisk, Step::DeployJobs, Step::Delete(Resource::Disk(data))];
@@ -665,9 +665,11 @@ fn interrupted_move_continues_with_the_new_disk() {
 #[test]
 fn replaced_disks_and_uploaded_stemcells_are_kept() {
     let mut state = deployed();
-    let put_aside =
-        DiskRecord { replaced_on: Some(ReplacedOn(Some("vm-0".parse().unwrap()))), ..disk("disk-0", 1024) };
-    let uploaded = StemcellRecord { kept: true, ..stemcell("sc-0", "0", 'c') };
+    let put_aside = DiskRecord {
+        vm_at_replacement: Some(VmAtReplacement(Some("vm-0".parse().unwrap()))),
+        ..disk("disk-0", 1024)
+    };
+    let uploaded = StemcellRecord { is_kept: true, ..stemcell("sc-0", "0", 'c') };
     for change in [
         Change::DiskCreated(put_aside),
         Change::DiskCreated(disk("disk-2", 1024)),
@@ -689,7 +691,7 @@ fn newer_upload_of_a_stemcell_is_used() {
     let mut state = deployed();
     let again = StemcellRecord {
         id: "id-again".into(),
-        kept: true,
+        is_kept: true,
         cid: "sc-again".parse().unwrap(),
         ..state.stemcells[0].clone()
     };

@@ -143,7 +143,7 @@ pub(crate) fn prepare(
     let manifest_sha = manifest_sha(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let obtain = || {
-        let identify_by = IdentifyBy::beside(state);
+        let identify_by = IdentifyBy::for_state(state);
         let (stemcell, releases) = (&deployment.stemcell, &deployment.releases);
         obtain::all(run, stemcell, identify_by, releases, &directory, stage)
     };
@@ -281,8 +281,8 @@ pub(crate) fn open_stemcell(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let wanted = &deployment.stemcell;
-    let obtained = obtain::stemcell(run, wanted, IdentifyBy::Unpacking, directory, stage)?;
+    let stemcell_ref = &deployment.stemcell;
+    let obtained = obtain::stemcell(run, stemcell_ref, IdentifyBy::Unpacking, directory, stage)?;
     let stemcell = obtained.stemcell(run, stage)?;
     check_stemcell(deployment, &stemcell)?;
     Ok(stemcell)
@@ -290,7 +290,7 @@ pub(crate) fn open_stemcell(
 
 fn open_release(run: &RunContext, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
-    let directory = run.paths.work.join("releases").join(&wanted.identity.name);
+    let directory = run.paths.scratch.join("releases").join(&wanted.identity.name);
     obtain::create_directory(&directory)?;
     let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();

@@ -37,7 +37,7 @@ pub(crate) enum IdentifyBy {
 
 impl IdentifyBy {
     /// Selects the method for a run. A state without a stemcell needs the stemcell unpacked in any case.
-    pub(crate) fn beside(state: &State) -> Self {
+    pub(crate) fn for_state(state: &State) -> Self {
         if state.stemcells.is_empty() { IdentifyBy::Unpacking } else { IdentifyBy::Reading }
     }
 }
@@ -59,7 +59,7 @@ fn unpack(
     stage: &Stage,
 ) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
-    let directory = run.paths.work.join("stemcell");
+    let directory = run.paths.scratch.join("stemcell");
     create_directory(&directory)?;
     let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
     unpacking.finish();
@@ -78,11 +78,11 @@ pub(crate) fn all(
     let stemcell =
         WantedArtifact { kind: ArtifactKind::Stemcell, name: None, artifact: stemcell, identify_by };
     // The stemcell comes first, because it is the largest artifact.
-    let wanted: Vec<WantedArtifact<'_>> =
+    let artifacts: Vec<WantedArtifact<'_>> =
         std::iter::once(stemcell).chain(releases.iter().map(WantedArtifact::release)).collect();
-    let mut obtained = obtain(run, &wanted, directory, stage)?.into_iter();
+    let mut obtained = obtain(run, &artifacts, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
-    let stemcell = obtained.next().ok_or_else(|| Error::environment("the stemcell was not looked at"))?;
+    let stemcell = obtained.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
     Ok((stemcell, obtained.collect()))
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn releases(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
-    let wanted: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
-    obtain(run, &wanted, directory, stage)
+    let artifacts: Vec<WantedArtifact<'_>> = releases.iter().map(WantedArtifact::release).collect();
+    obtain(run, &artifacts, directory, stage)
 }
 
 /// An artifact of the manifest that may not be on this machine yet.
@@ -199,7 +199,7 @@ fn obtain(
     let is_over = |first: &OnceLock<Instant>| first.get().is_some_and(|at| at.elapsed() > GRACE_PERIOD);
     let (asked, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupted = move || match is_over(&failure) {
-        true => signals::check(&asked).and(Err(Error::environment("stopped").with_source(Stopped))),
+        true => signals::check(&asked).and(Err(Error::failure("stopped").with_source(Stopped))),
         false => signals::check(&asked),
     };
     let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::new(interrupted))?;

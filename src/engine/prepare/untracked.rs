@@ -73,8 +73,8 @@ pub(super) fn check_during<T>(
 /// Returns the reason why the address cannot be asked. Returns `None` if it can, or if a VM is on record.
 fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state: &State) -> Option<String> {
     let fixed = |network: &Value| network.get("ip").and_then(Value::as_str) == Some(endpoint.host());
-    let known = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
-    (!known && has_no_vm(state)).then(|| {
+    let has_known_address = !deployment.has_dynamic_network() || deployment.vm.networks.values().any(fixed);
+    (!has_known_address && has_no_vm(state)).then(|| {
         "Not checked: whether an untracked VM of this manifest exists, because the IaaS assigns its address"
             .to_owned()
     })
@@ -100,8 +100,8 @@ fn check_address(
         return Ok(None);
     }
     let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
-    let seen = match agent.get_state() {
-        Ok(seen) => seen,
+    let agent_state = match agent.get_state() {
+        Ok(agent_state) => agent_state,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(
             error @ (AgentError::Unauthorized { .. }
@@ -117,11 +117,12 @@ fn check_address(
             return Ok(None);
         }
     };
-    let agent_id = identity::id(&seen).to_owned();
+    let agent_id = identity::id(&agent_state).to_owned();
     if state.suspected_vm(&agent_id).is_some() {
         return Ok(None);
     }
-    let name = |key: &str| seen.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
+    let name =
+        |key: &str| agent_state.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
     let vm = name("/vm/id").or_else(|| name("/vm/name")).map(str::to_owned);
     let disks = agent.list_disk().unwrap_or_default();
     Ok(Some(UntrackedListener::Vm { agent_id, vm, disks }))
@@ -147,7 +148,7 @@ impl UntrackedListener {
                         format!("disk {} mounted", names.join(", "))
                     }
                 };
-                Error::environment(format!(
+                Error::failure(format!(
                     "an untracked VM answers at {address} (agent {agent_id}, {with}): it accepts the \
                      manifest's credentials, and no VM is on record in '{state}'"
                 ))
@@ -166,7 +167,7 @@ impl UntrackedListener {
                 ))
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
-            UntrackedListener::Other(problem) => Error::environment(format!(
+            UntrackedListener::Other(problem) => Error::failure(format!(
                 "the address {address} is in use, and no VM is on record in '{state}'"
             ))
             .with_source(problem.clone())

@@ -9,25 +9,25 @@ use manifest::cpi_label;
 /// Finds the resource on record with this CID at the CPI `cpi`, where the empty name means the default CPI.
 /// Without `cpi`, searches the resources of all CPIs.
 pub(crate) fn find<K: CidKind>(
-    known: impl Iterator<Item = Handle<K>>,
+    handles: impl Iterator<Item = Handle<K>>,
     cid: &Cid<K>,
     cpi: Option<&str>,
 ) -> Result<Handle<K>> {
     let what = K::KIND;
-    let known: Vec<Handle<K>> = known.collect();
-    let found: Vec<&Handle<K>> =
-        known.iter().filter(|handle| handle.cid == *cid && handle.is_of(cpi)).collect();
-    match found.as_slice() {
+    let handles: Vec<Handle<K>> = handles.collect();
+    let matches: Vec<&Handle<K>> =
+        handles.iter().filter(|handle| handle.cid == *cid && handle.is_of(cpi)).collect();
+    match matches.as_slice() {
         [one] => Ok((*one).clone()),
-        [first, ..] if found.iter().all(|other| other == first) => Ok((*first).clone()),
+        [first, ..] if matches.iter().all(|other| other == first) => Ok((*first).clone()),
         [] => {
-            let cids: Vec<&str> = known.iter().map(|handle| handle.cid.as_str()).collect();
+            let cids: Vec<&str> = handles.iter().map(|handle| handle.cid.as_str()).collect();
             let who = cpi.map_or_else(String::new, |cpi| {
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
             Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
                 cid.as_str(),
-                cids.iter().copied().filter(|known| *known != cid.as_str()),
+                cids.iter().copied().filter(|handles| *handles != cid.as_str()),
                 || {
                     Some(match cids.is_empty() {
                         true => format!("no {what} is on record at all"),

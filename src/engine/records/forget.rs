@@ -81,24 +81,24 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
             }
             let failed = suspects.iter().map(|failed_call| failed_call.request_id.to_string());
-            let known: Vec<String> =
+            let request_ids: Vec<String> =
                 open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
                 return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
                     id.as_str(),
-                    known.iter().map(String::as_str),
+                    request_ids.iter().map(String::as_str),
                     || {
-                        Some(if known.is_empty() {
+                        Some(if request_ids.is_empty() {
                             "no call is on record".into()
                         } else {
-                            format!("on record: {}", text::listed(&known))
+                            format!("on record: {}", text::listed(&request_ids))
                         })
                     },
                 ));
             };
             let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
             if matches!(call.progress().map_err(failed)?, CallProgress::Pending) {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
                 .with_hint(match call.processes().as_slice() {

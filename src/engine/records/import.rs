@@ -102,8 +102,8 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
 
     if let Some(handle) = vm {
         let agent = connect(run, endpoint, &state);
-        let known = known_agent(run, request, &agent)?;
-        let mounted = known.as_ref().and_then(|known| known.mounted.as_deref());
+        let known_agent = known_agent(run, request, &agent)?;
+        let mounted = known_agent.as_ref().and_then(|known_agent| known_agent.mounted.as_deref());
         if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
             let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
@@ -111,7 +111,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
             asking.finish();
             run.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
         }
-        let vm = known.map(|KnownAgent { id: agent_id, .. }| {
+        let vm = known_agent.map(|KnownAgent { id: agent_id, .. }| {
             let instance = deployment.instance();
             Box::new(VmRecord {
                 cid: handle.cid.clone(),
@@ -122,7 +122,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
                 instance,
                 ssh_host_key: None,
                 property_digests: None,
-                ready: false,
+                is_ready: false,
                 unknown: Map::new(),
             })
         });
@@ -143,9 +143,9 @@ fn disk_to_adopt<'m>(
     deployment: &Deployment,
     mounted: Option<&'m [DiskCid]>,
 ) -> Result<Option<&'m DiskCid>> {
-    let wanted = deployment.disk.is_some();
+    let wants_disk = deployment.disk.is_some();
     let Some(mounted) = mounted else {
-        if wanted && request.disk.is_none() {
+        if wants_disk && request.disk.is_none() {
             run.reporter.warn(
                 "the VM's disks are unknown, because its agent gave no list: if it has a persistent disk, \
                  name it with --disk; otherwise the next create-env creates an empty one",
@@ -162,13 +162,13 @@ fn disk_to_adopt<'m>(
     let names = unnamed.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
     match (unnamed.as_slice(), &request.disk) {
         ([], Some(_)) => Ok(None),
-        ([], None) if wanted => refused(
+        ([], None) if wants_disk => refused(
             "the manifest has a persistent disk, but the agent has none mounted".to_owned(),
             "find the disk in the IaaS, and name it with --disk; without --vm only the disk is recorded, and \
              the VM must be deleted in the IaaS",
         ),
         ([], None) => Ok(None),
-        (_, _) if !wanted => refused(
+        (_, _) if !wants_disk => refused(
             format!("the agent has disk {names} mounted, but the manifest has no persistent disk"),
             "give the instance group the persistent disk with which it was deployed",
         ),
@@ -200,7 +200,7 @@ fn record_disk_and_stemcells(
             cid: wanted.cid.clone(),
             cpi: deployment.cpi().map(str::to_owned),
             digest: None,
-            kept: false,
+            is_kept: false,
             unknown: Map::new(),
         };
         apply(state, Change::StemcellCreated(record))?;
@@ -228,7 +228,7 @@ fn record_disk(state: &mut State, cid: &DiskCid, deployment: &Deployment) -> Res
         hint: None,
         cpi: deployment.cpi().map(str::to_owned),
         az: deployment.az.as_ref().map(|az| az.name.clone()),
-        replaced_on: None,
+        vm_at_replacement: None,
         unknown: Map::new(),
     };
     let handle = record.handle();
@@ -266,12 +266,12 @@ struct KnownAgent {
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
 fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<KnownAgent>> {
     let asking = run.reporter.stage("Asking the agent for its id");
-    let seen = agent
+    let agent_state = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| agent.get_state());
-    let id = match seen {
-        Ok(seen) => {
-            seen.get("agent_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
+    let id = match agent_state {
+        Ok(agent_state) => {
+            agent_state.get("agent_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
         }
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -283,9 +283,9 @@ fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Resu
             return Ok(None);
         }
     };
-    let known = id.map(|id| KnownAgent { id, mounted: agent.list_disk().ok() });
+    let known_agent = id.map(|id| KnownAgent { id, mounted: agent.list_disk().ok() });
     asking.finish();
-    Ok(known)
+    Ok(known_agent)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub fn keep_version(run: &RunContext) -> Result<String> {
 
 /// Returns the resources that are on record now but are not in the other version.
 fn missing_resources(present: &State, wanted: &State) -> Vec<String> {
-    let known: Vec<_> = wanted.resources().collect();
-    let lost = present.resources().filter(|resource| !known.contains(resource));
+    let restored: Vec<_> = wanted.resources().collect();
+    let lost = present.resources().filter(|resource| !restored.contains(resource));
     lost.map(|resource| resource.to_string()).collect()
 }

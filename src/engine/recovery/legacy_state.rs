@@ -104,7 +104,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             hint: None,
             cpi: None,
             az: None,
-            replaced_on: None,
+            vm_at_replacement: None,
             unknown: Map::new(),
         });
     }
@@ -118,7 +118,7 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
             cid,
             cpi: None,
             digest: None,
-            kept: false,
+            is_kept: false,
             unknown: Map::new(),
         });
     }

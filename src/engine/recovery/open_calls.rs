@@ -2,7 +2,7 @@
 
 use super::resume::read;
 use crate::effects::{Effect, failed_call};
-use crate::state::call_rules::{self, Conclusion, Outcome};
+use crate::state::call_rules::{self, EndingStep, Outcome};
 use crate::state::{CallProgress, Intent, OpenCall, State};
 use base::{Error, Result};
 
@@ -30,8 +30,8 @@ pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) ->
             Err(error) => failed_call::outcome(state, &intent.effect, &error),
         },
     };
-    let conclusions = call_rules::conclusions(outcome, intent.effect.creates(), false);
-    Ok(match conclusions.iter().any(|conclusion| matches!(conclusion, Conclusion::StayOpen)) {
+    let ending_steps = call_rules::ending_steps(outcome, intent.effect.creates(), false);
+    Ok(match ending_steps.iter().any(|conclusion| matches!(conclusion, EndingStep::StayOpen)) {
         true => OpenCallStatus::Unknown,
         false => OpenCallStatus::Settles,
     })

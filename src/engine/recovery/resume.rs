@@ -11,7 +11,7 @@ use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
 use crate::run_cpis;
-use crate::state::call_rules::{self, Conclusion, Outcome};
+use crate::state::call_rules::{self, EndingStep, Outcome};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
 use base::timing::Activity;
@@ -52,8 +52,8 @@ fn settle(
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let waited = wait_for_call(run, store, intent, &call, &stage)?;
     let lost = matches!(waited, WaitResult::Lost);
-    let found = examine(run, store, intent, &call, waited, &stage);
-    let outcome = match &found {
+    let examined = examine(run, store, intent, &call, waited, &stage);
+    let outcome = match &examined {
         OpenCallOutcome::NeverStarted => Outcome::NeverStarted,
         OpenCallOutcome::Changes(_) => Outcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
@@ -65,23 +65,23 @@ fn settle(
             intent.effect.how_to_find()
         ));
     }
-    for step in call_rules::conclusions(outcome, intent.effect.creates(), forget) {
-        match (step, &found) {
-            (Conclusion::Record, OpenCallOutcome::Changes(changes)) => {
+    for step in call_rules::ending_steps(outcome, intent.effect.creates(), forget) {
+        match (step, &examined) {
+            (EndingStep::Record, OpenCallOutcome::Changes(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
-            (Conclusion::RecordSuspect, OpenCallOutcome::Failed(error)) => {
+            (EndingStep::RecordSuspect, OpenCallOutcome::Failed(error)) => {
                 failed_call::record(&run.redactor, store, &intent.effect, error)?;
             }
-            (Conclusion::Record | Conclusion::RecordSuspect, _) => {}
-            (Conclusion::Settle, _) => call.settle()?,
-            (Conclusion::StayOpen, _) => {
-                let error = found.into_error(intent);
-                return Err(stays_open(run, inputs, store, intent, &call, error, lost));
+            (EndingStep::Record | EndingStep::RecordSuspect, _) => {}
+            (EndingStep::Settle, _) => call.settle()?,
+            (EndingStep::StayOpen, _) => {
+                let error = examined.into_error(intent);
+                return Err(stays_open_error(run, inputs, store, intent, &call, error, lost));
             }
         }
     }
-    match found {
+    match examined {
         OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
         OpenCallOutcome::Changes(_) => stage.finish(),
         OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
@@ -132,16 +132,16 @@ fn examine(
     let answer = match waited {
         WaitResult::NeverStarted => return OpenCallOutcome::NeverStarted,
         WaitResult::Answer(bytes) => {
-            let mut of_call = CallLog::open(&call.log_path());
-            of_call.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
-            read(intent, &bytes).map_err(|error| error.with_end(None, of_call.tail()))
+            let mut call_log = CallLog::open(&call.log_path());
+            call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
+            read(intent, &bytes).map_err(|error| error.with_end(None, call_log.tail()))
         }
         WaitResult::Lost => {
-            let by = intent
+            let caller = intent
                 .holder
                 .as_ref()
                 .map_or_else(|| "a run on another machine".to_owned(), Holder::to_string);
-            let lost = format!("the call was made by {by}, and its answer has not arrived");
+            let lost = format!("the call was made by {caller}, and its answer has not arrived");
             Err(no_answer(intent, lost))
         }
     };
@@ -156,7 +156,7 @@ fn examine(
 }
 
 /// Returns the error for a call that stays open. It describes the resource that the call may have created.
-fn stays_open(
+fn stays_open_error(
     run: &RunContext,
     inputs: &Inputs,
     store: &Store,
@@ -168,7 +168,7 @@ fn stays_open(
     call.redact(&run.redactor);
     let mut error = Error::from(cause);
     if lost {
-        let host = intent.holder.as_ref().map_or("that machine", |by| by.host.as_str());
+        let host = intent.holder.as_ref().map_or("that machine", |holder| holder.host.as_str());
         error = error.with_hint(format!(
             "if {host} is only cut off, wait until it is back: it then delivers the answer, and the same \
              command continues"
@@ -176,7 +176,7 @@ fn stays_open(
     }
     let error = unknown_outcome(&intent.effect, call, error);
     match suspects::describe_vm_search(run, inputs, store.state(), &intent.effect) {
-        Some(seen) => error.with_note(seen),
+        Some(vm_search) => error.with_note(vm_search),
         None => error,
     }
 }

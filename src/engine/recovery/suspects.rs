@@ -76,7 +76,7 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
 /// new VM would have the same address.
 pub(crate) fn check_suspected_vm(run: &RunContext, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
     let Some(suspect) = find_answering(run, endpoint, state)? else { return Ok(()) };
-    Err(Error::environment(format!(
+    Err(Error::failure(format!(
         "an untracked VM answers at {} (agent id {}); its CID is unknown",
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
@@ -96,21 +96,21 @@ pub(crate) fn find_answering<'s>(
     }
     let looking = run.reporter.stage("Looking for a VM that a failed call may have created");
     let agent = connect(run, endpoint.clone(), state);
-    let seen = match agent.get_state() {
-        Ok(seen) => seen,
+    let agent_state = match agent.get_state() {
+        Ok(agent_state) => agent_state,
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
             looking.skip(format!("its agent does not answer: {error}"));
             return Ok(None);
         }
     };
-    let id = identity::id(&seen);
-    let found = state.suspected_vm(id);
-    match found {
+    let id = identity::id(&agent_state);
+    let suspect = state.suspected_vm(id);
+    match suspect {
         Some(_) => looking.finish(),
         None => looking.skip(format!("another agent answers at {}, with the id '{id}'", agent.address())),
     }
-    Ok(found)
+    Ok(suspect)
 }
 
 /// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. Takes the

@@ -91,10 +91,10 @@ pub(crate) fn loopback_address(config: &RegistryConfig) -> Result<SocketAddr> {
         )
     };
     let host = config.host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, config.port)
+    let mut addresses = (host, config.port)
         .to_socket_addrs()
         .map_err(|error| wrong(format!("the host '{host}' does not resolve (DNS): {error}")))?;
-    match found.next() {
+    match addresses.next() {
         Some(address) if address.ip().is_loopback() => Ok(address),
         Some(address) => Err(wrong(format!("{} is not a loopback address", address.ip()))),
         None => Err(wrong(format!("the host '{host}' has no address"))),

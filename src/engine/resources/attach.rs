@@ -11,7 +11,7 @@ use crate::protocol::DiskCid;
 use crate::records;
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, Presence};
-use crate::state::{Change, DiskHandle, DiskRecord, ReplacedOn, Resource};
+use crate::state::{Change, DiskHandle, DiskRecord, Resource, VmAtReplacement};
 use base::{Error, Result};
 use manifest::deployment::DiskSpec;
 use manifest::{Deployment, cpi_label};
@@ -37,7 +37,7 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
             .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
     run_cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
-    let wanted = match request.cpi.as_deref() {
+    let cpi_name = match request.cpi.as_deref() {
         Some(cpi) => run_cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
@@ -47,7 +47,7 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
         Err(error) if disks.iter().any(|disk| disk.cid == *cid) => return Err(error),
         Err(_) => None,
     };
-    let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), wanted));
+    let handle = recorded.clone().unwrap_or_else(|| DiskHandle::new(cid.clone(), cpi_name));
     check_location(opened.store.state().disk(&handle), &handle, &deployment)?;
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
@@ -108,7 +108,7 @@ fn check_presence(
                 .with_hint("list the disks on record: `monopile state show --only disks`"));
         }
         Presence::Unknown(reason) => {
-            return Err(Error::environment(format!("it is unknown whether disk {disk} exists"))
+            return Err(Error::failure(format!("it is unknown whether disk {disk} exists"))
                 .with_source(reason)
                 .with_note("nothing was changed"));
         }
@@ -138,7 +138,7 @@ fn take_on_record(
         hint: None,
         cpi: handle.cpi.clone(),
         az: deployment.az.as_ref().map(|az| az.name.clone()),
-        replaced_on: Some(ReplacedOn(None)),
+        vm_at_replacement: Some(VmAtReplacement(None)),
         unknown: Map::new(),
     }))
 }

@@ -191,17 +191,18 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
     match named.is_empty() {
         false => Ok(named),
         true if name.contains('/') => {
-            let known = state.stemcells.iter().map(|known| format!("{}/{}", known.name, known.version));
+            let stemcell_names =
+                state.stemcells.iter().map(|known| format!("{}/{}", known.name, known.version));
             let error = Error::invalid(format!("no stemcell '{name}' is on record"));
-            Err(match known.collect::<Vec<_>>().as_slice() {
+            Err(match stemcell_names.collect::<Vec<_>>().as_slice() {
                 [] => error,
                 names => error.with_hint(format!("on record: {}", base::text::listed(names))),
             })
         }
         true => {
             let cid: StemcellCid = name.parse().map_err(|error| Error::usage(format!("{error}")))?;
-            let known = state.stemcells.iter().map(StemcellRecord::handle);
-            records::find(known, &cid, cpi).map(|handle| vec![handle])
+            let handles = state.stemcells.iter().map(StemcellRecord::handle);
+            records::find(handles, &cid, cpi).map(|handle| vec![handle])
         }
     }
 }

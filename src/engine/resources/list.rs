@@ -23,7 +23,8 @@ pub struct ListedStemcell {
     /// True if the VM was made from it.
     pub in_use: bool,
     /// True if `upload-stemcell` uploaded it. It then stays even if unused.
-    pub kept: bool,
+    #[serde(rename = "kept")]
+    pub is_kept: bool,
     /// The error of the last attempt to delete it, if any.
     pub undeleted: Option<String>,
 }
@@ -80,7 +81,7 @@ pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
         cpi: stemcell.cpi.clone(),
         api_version: stemcell.api_version,
         in_use: stemcell.id == state.current_stemcell_id,
-        kept: stemcell.kept,
+        is_kept: stemcell.is_kept,
         undeleted: cpi_answer(&state, stemcell.handle()),
     });
     Ok(listed.collect())

@@ -42,7 +42,7 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
         crate::cpi::Answer::Snapshot(cid) => {
             Ok(format!("Took snapshot {} of disk '{}'", SnapshotHandle { cid, cpi: disk.cpi }, disk.cid))
         }
-        other => Err(Error::environment(format!("{other:?} is not an answer to `snapshot_disk`"))),
+        other => Err(Error::failure(format!("{other:?} is not an answer to `snapshot_disk`"))),
     }
 }
 

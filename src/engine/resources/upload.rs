@@ -48,17 +48,17 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let deployment = loaded.deployment()?;
     let targets = targets(&request.cpis, cpi_parts.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
-        let known = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
-        if targets.iter().all(|cpi| known(&cpi)) {
+        let is_on_record = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
+        if targets.iter().all(|cpi| is_on_record(&cpi)) {
             targets.iter().try_for_each(|cpi| keep(run, &mut store, name, version, cpi.as_deref()))?;
             return Ok(format!("Stemcell {name}/{version} is uploaded already"));
         }
     }
 
-    let identify_by = obtain::IdentifyBy::beside(store.state());
+    let identify_by = obtain::IdentifyBy::for_state(store.state());
     let obtaining = run.reporter.stage("Obtaining the stemcell");
-    let wanted = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
-    let obtained = obtain::stemcell(run, &wanted, identify_by, &request.directory, &obtaining)?;
+    let stemcell_ref = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
+    let obtained = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
     let all = targets.len();
@@ -89,7 +89,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         true if missing.len() < all => RequiredCpis::None,
         true => RequiredCpis::One,
     };
-    let fitting = fitting(&executor, run, missing, &stemcell, need)?;
+    let fitting = accepting_cpis(&executor, run, missing, &stemcell, need)?;
     if fitting.is_empty() {
         return already();
     }
@@ -172,11 +172,11 @@ fn is_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) ->
 
 /// Marks existing uploads as kept, as if this run had uploaded them.
 fn keep(run: &RunContext, store: &mut Store, name: &str, version: &str, cpi: Option<&str>) -> Result<()> {
-    let there: Vec<StemcellHandle> =
+    let uploaded: Vec<StemcellHandle> =
         records(store.state(), name, version, cpi).map(StemcellRecord::handle).collect();
-    for stemcell in there {
+    for stemcell in uploaded {
         run.reporter.note(format!("stemcell {name}/{version} is uploaded already: {stemcell}"));
-        store.commit(Change::StemcellKept { stemcell, kept: true })?;
+        store.commit(Change::StemcellKept { stemcell, is_kept: true })?;
     }
     Ok(())
 }
@@ -203,7 +203,7 @@ enum RequiredCpis {
 }
 
 /// Asks each CPI for `info` and returns those that accept the stemcell.
-fn fitting(
+fn accepting_cpis(
     executor: &Executor<'_>,
     run: &RunContext,
     asked: Vec<CpiName>,
@@ -250,7 +250,7 @@ fn upload(
     let answers = executor.perform_in_parallel(stage, REASON, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
-        other => Err(Error::environment(format!("{other:?} is not an answer to `create_stemcell`"))),
+        other => Err(Error::failure(format!("{other:?} is not an answer to `create_stemcell`"))),
     });
     Ok(handles.collect())
 }
@@ -275,7 +275,7 @@ fn supersede(
     old.dedup();
     old.retain(|old| old != handle);
     for old in old {
-        executor.commit(Change::StemcellKept { stemcell: old.clone(), kept: false })?;
+        executor.commit(Change::StemcellKept { stemcell: old.clone(), is_kept: false })?;
         let used = executor.state().current_stemcell().is_some_and(|current| current.handle() == old);
         if used && executor.state().vm_handle().is_some() {
             run.reporter.note(format!(

@@ -23,7 +23,7 @@ pub struct Paths {
     /// The storage of the state.
     pub state: Storage,
     /// The scratch directory of this run. It is removed when the run ends.
-    pub work: PathBuf,
+    pub scratch: PathBuf,
     /// The cache, which runs and environments share (`$XDG_CACHE_HOME/monopile`).
     pub cache: PathBuf,
     /// Data of built-in CPIs (`$XDG_STATE_HOME/monopile`).
@@ -60,7 +60,7 @@ pub struct RunContext {
     /// `--parallel`: the number of parallel downloads, uploads or compilations.
     pub parallel: usize,
     /// `--keep-workdir`: keeps the scratch directory after the run.
-    pub keep_work: bool,
+    pub keep_scratch: bool,
     /// `--sha2`: uses SHA-2 digests with the agent.
     pub sha2: bool,
     /// `--wait-for-lock`: the time to wait for a state that another run holds.
@@ -84,7 +84,7 @@ pub fn interrupt_check(signals: &SignalCounter) -> artifact::InterruptCheck {
 
 impl RunContext {
     /// Returns the number of the first signal, if any.
-    pub fn interrupted(&self) -> Option<u8> {
+    pub fn signal(&self) -> Option<u8> {
         self.signals.first()
     }
 

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check(run: &RunContext) -> Result<()> {
     run.paths.state.check_lock()?;
-    check_signal(run.interrupted())
+    check_signal(run.signal())
 }
 
 /// Fails if there is a signal.

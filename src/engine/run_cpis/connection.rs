@@ -101,7 +101,7 @@ impl<'a> CpiConnection<'a> {
         let setup = CpiSettings {
             executable: located.executable,
             director_uuid: director_uuid.to_owned(),
-            scratch: run.paths.work.clone(),
+            scratch: run.paths.scratch.clone(),
             context: located.context,
             highest_api_version: highest,
             builtin: located.builtin,
@@ -154,7 +154,7 @@ impl<'a> CpiConnection<'a> {
 
     /// Returns the scratch directory of the run, which the CPI may read.
     pub(crate) fn scratch(&self) -> &Path {
-        &self.run.paths.work
+        &self.run.paths.scratch
     }
 
     /// Returns the location of its resources.

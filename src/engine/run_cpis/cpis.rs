@@ -137,19 +137,21 @@ impl<'a> Cpis<'a> {
 
     /// Fails if a built-in CPI uses another directory than the one with the VM and disks on record.
     fn check_location(&self, name: Option<&str>) -> Result<()> {
-        let known = self.locations.iter().find(|location| location.cpi.as_deref() == name);
-        let Some(known) = known.and_then(|location| location.id.as_deref()) else { return Ok(()) };
+        let recorded_id = self.locations.iter().find(|location| location.cpi.as_deref() == name);
+        let Some(recorded_id) = recorded_id.and_then(|location| location.id.as_deref()) else {
+            return Ok(());
+        };
         let location = self.sources.location(name)?;
         // If it is no directory, another CPI has become the default one.
         let LocationSource::Directory(root) = &location else { return Ok(()) };
-        let found = match location.current()? {
-            CurrentLocation::Directory(Some(id)) if id == known => return Ok(()),
+        let actual_id = match location.current()? {
+            CurrentLocation::Directory(Some(id)) if id == recorded_id => return Ok(()),
             CurrentLocation::Directory(Some(id)) => format!("has the id {id}"),
             _ => "does not exist or has no id".to_owned(),
         };
         Err(Error::invalid(format!(
-            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id {known}, \
-             but '{}' {found}",
+            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id {recorded_id}, \
+             but '{}' {actual_id}",
             cpi_label(name),
             root.display()
         ))

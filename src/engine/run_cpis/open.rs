@@ -98,7 +98,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     let LocatedCpi { executable, context, installed, .. } = sources.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
-            Some(CallRegistry::start(config, run.paths.work.join("registry.json").as_path().into())?)
+            Some(CallRegistry::start(config, run.paths.scratch.join("registry.json").as_path().into())?)
         }
         _ => None,
     };
@@ -118,7 +118,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
 /// Unpacks a local stemcell into the scratch directory.
 pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
-    let directory = run.paths.work.join("stemcell");
+    let directory = run.paths.scratch.join("stemcell");
     obtain::create_directory(&directory)?;
     let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
     unpacking.finish();

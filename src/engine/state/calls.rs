@@ -69,7 +69,7 @@ pub(super) fn announced(directory: &Path) -> Vec<CallFiles> {
 }
 
 /// Removes the files of calls that are not open, and the directory if it is empty.
-pub(super) fn sweep(directory: &Path, is_open: &dyn Fn(&str) -> bool) -> io::Result<()> {
+pub(super) fn clean_up(directory: &Path, is_open: &dyn Fn(&str) -> bool) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -234,8 +234,8 @@ fn written(mut file: &File) -> io::Result<Vec<u8>> {
 pub(super) fn processes_with(path: &Path) -> Vec<u32> {
     let Ok(wanted) = path.metadata() else { return Vec::new() };
     let is_wanted = |file: fs::DirEntry| {
-        let found = fs::metadata(file.path());
-        found.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+        let metadata = fs::metadata(file.path());
+        metadata.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries

@@ -9,8 +9,8 @@ use super::credentials::Credentials;
 use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle};
 use super::location::CpiLocation;
 use super::records::{
-    AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, ReplacedOn, SnapshotRecord, State, StemcellRecord,
-    Suspect, Undeleted, VmRecord,
+    AbsentMethod, AgentTask, DiskRecord, ReleaseRecord, SnapshotRecord, State, StemcellRecord, Suspect,
+    Undeleted, VmAtReplacement, VmRecord,
 };
 use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
@@ -33,7 +33,7 @@ pub enum Change {
         /// Its handle.
         stemcell: StemcellHandle,
         /// True if it stays.
-        kept: bool,
+        is_kept: bool,
     },
     /// A stemcell is gone from the cloud.
     StemcellDeleted(StemcellHandle),
@@ -65,9 +65,8 @@ pub enum Change {
         size: u64,
         /// The new cloud properties; `None` if they stay.
         cloud_properties: Option<Map<String, Value>>,
-        /// The new CID, if the CPI returned another one, and the id of a record for the old one. The disk
-        /// with the old CID may still exist, so it stays on record until an operator deletes it.
-        renamed: Option<(DiskCid, String)>,
+        /// The new CID, if the CPI returned another one.
+        renamed: Option<RenamedDisk>,
     },
     /// This disk record is now the one in use.
     DiskUsed(DiskHandle),
@@ -133,7 +132,7 @@ pub enum Change {
     /// A CPI created a resource in this location.
     LocationRecorded(CpiLocation),
     /// The VM's agent began a long task, or the run that waited for the task saw its end.
-    AgentTask(Option<AgentTask>),
+    AgentTaskChanged(Option<AgentTask>),
     /// An update of the VM in place failed.
     UpdateFailed,
     /// The metadata of the VM was set again.
@@ -153,6 +152,16 @@ pub enum Change {
     },
     /// The jobs were stopped or removed on purpose, so the next create-env must deploy.
     DeploymentForgotten,
+}
+
+/// Another CID of an updated disk. The disk with the old CID may still exist, so it stays on record until an
+/// operator deletes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenamedDisk {
+    /// The new CID.
+    pub cid: DiskCid,
+    /// The id of a record for the old CID.
+    pub old_record_id: String,
 }
 
 /// The reason why a change is not allowed in this state.
@@ -191,18 +200,18 @@ impl State {
     pub fn apply(&mut self, change: Change) -> Result<(), Rejected> {
         match change {
             Change::StemcellCreated(stemcell) => {
-                let known = self
+                let record = self
                     .stemcells
                     .iter_mut()
-                    .find(|known| known.cid == stemcell.cid && known.cpi == stemcell.cpi);
-                match known {
+                    .find(|record| record.cid == stemcell.cid && record.cpi == stemcell.cpi);
+                match record {
                     // The CPI returned a known CID for a new description. Some CPIs identify a stemcell by
                     // its content or name.
-                    Some(known) => {
-                        let id = std::mem::take(&mut known.id);
-                        let unknown = std::mem::take(&mut known.unknown);
-                        let kept = known.kept || stemcell.kept;
-                        *known = StemcellRecord { id, kept, unknown, ..stemcell };
+                    Some(record) => {
+                        let id = std::mem::take(&mut record.id);
+                        let unknown = std::mem::take(&mut record.unknown);
+                        let is_kept = record.is_kept || stemcell.is_kept;
+                        *record = StemcellRecord { id, is_kept, unknown, ..stemcell };
                     }
                     None => {
                         self.unmark(&stemcell.handle().into());
@@ -211,24 +220,24 @@ impl State {
                 }
             }
             Change::StemcellUsed { id } => {
-                if !self.stemcells.iter().any(|known| known.id == id) {
+                if !self.stemcells.iter().any(|record| record.id == id) {
                     return Err(Rejected::Unknown { what: "stemcell", name: id });
                 }
                 self.current_stemcell_id = id;
             }
-            Change::StemcellKept { stemcell, kept } => {
-                let mut known =
-                    self.stemcells.iter_mut().filter(|known| known.handle() == stemcell).peekable();
-                if known.peek().is_none() {
+            Change::StemcellKept { stemcell, is_kept } => {
+                let mut records =
+                    self.stemcells.iter_mut().filter(|record| record.handle() == stemcell).peekable();
+                if records.peek().is_none() {
                     return Err(not_recorded_error(&stemcell.into()));
                 }
-                known.for_each(|known| known.kept = kept);
+                records.for_each(|record| record.is_kept = is_kept);
             }
             Change::StemcellDeleted(handle) => {
                 if self.current_stemcell().is_some_and(|current| current.handle() == handle) {
                     self.current_stemcell_id.clear();
                 }
-                self.stemcells.retain(|known| known.handle() != handle);
+                self.stemcells.retain(|record| record.handle() != handle);
                 self.unmark(&handle.into());
             }
             Change::VmCreated(vm) => {
@@ -240,7 +249,7 @@ impl State {
                 self.unmark(&handle.into());
                 self.current_vm_cid = Some(vm.cid.clone());
                 self.monopile.vm = Some(*vm);
-                self.monopile.bare_vm = None;
+                self.monopile.undetailed_vm = None;
             }
             Change::VmDeleted(handle) => {
                 let current = self.vm_handle();
@@ -253,15 +262,15 @@ impl State {
                 self.unmark(&vm);
             }
             Change::HostKeyLearned { vm, key } => {
-                let known = self.monopile.vm.as_mut().filter(|known| known.cid == vm);
-                let known = match known.filter(|_| self.current_vm_cid.as_ref() == Some(&vm)) {
-                    Some(known) => known,
+                let vm_record = self.monopile.vm.as_mut().filter(|vm_record| vm_record.cid == vm);
+                let vm_record = match vm_record.filter(|_| self.current_vm_cid.as_ref() == Some(&vm)) {
+                    Some(vm_record) => vm_record,
                     None => return Err(Rejected::Unknown { what: "VM", name: vm.to_string() }),
                 };
-                if known.ssh_host_key.as_ref().is_some_and(|known| *known != key) {
+                if vm_record.ssh_host_key.as_ref().is_some_and(|vm_record| *vm_record != key) {
                     return Err(Rejected::HostKeyKnown { vm });
                 }
-                known.ssh_host_key = Some(key);
+                vm_record.ssh_host_key = Some(key);
             }
             Change::DiskCreated(disk) => {
                 if self.disk(&disk.handle()).is_none() {
@@ -270,25 +279,27 @@ impl State {
                 }
             }
             Change::DiskAttached { disk, hint } => {
-                let known = self.disks.iter_mut().find(|known| known.handle() == disk);
-                known.ok_or_else(|| not_recorded_error(&disk.into()))?.hint = hint;
+                let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == disk);
+                disk_record.ok_or_else(|| not_recorded_error(&disk.into()))?.hint = hint;
             }
             Change::DiskUpdated { disk, size, cloud_properties, renamed } => {
                 let disk = match renamed {
-                    Some((cid, left_id)) => self.rename_disk(&disk, cid, left_id)?,
+                    Some(RenamedDisk { cid, old_record_id }) => {
+                        self.rename_disk(&disk, cid, old_record_id)?
+                    }
                     None => disk,
                 };
-                let known = self.disks.iter_mut().find(|known| known.handle() == disk);
-                let known = known.ok_or_else(|| not_recorded_error(&disk.into()))?;
-                known.size = size;
+                let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == disk);
+                let disk_record = disk_record.ok_or_else(|| not_recorded_error(&disk.into()))?;
+                disk_record.size = size;
                 if let Some(cloud_properties) = cloud_properties {
-                    known.cloud_properties = cloud_properties;
+                    disk_record.cloud_properties = cloud_properties;
                 }
             }
             Change::DiskUsed(handle) => {
                 let disk = self.disks.iter_mut().find(|disk| disk.handle() == handle);
                 let disk = disk.ok_or_else(|| not_recorded_error(&handle.clone().into()))?;
-                disk.replaced_on = None;
+                disk.vm_at_replacement = None;
                 self.current_disk_id = disk.id.clone();
                 self.unmark(&handle.into());
             }
@@ -296,11 +307,13 @@ impl State {
                 let before = self.current_disk_id.clone();
                 // If a disk already waits for the next VM, the current VM has another one.
                 let vm = self.vm_cid().filter(|_| self.disk_left_on_vm().is_none());
-                let replaced_on = ReplacedOn(vm.cloned());
+                let vm_at_replacement = VmAtReplacement(vm.cloned());
                 self.apply(Change::DiskUsed(handle))?;
                 if before != self.current_disk_id {
                     let before = self.disks.iter_mut().find(|disk| disk.id == before);
-                    before.into_iter().for_each(|disk| disk.replaced_on = Some(replaced_on.clone()));
+                    before
+                        .into_iter()
+                        .for_each(|disk| disk.vm_at_replacement = Some(vm_at_replacement.clone()));
                     self.apply(Change::DeploymentForgotten)?;
                 }
             }
@@ -308,17 +321,17 @@ impl State {
                 if self.current_disk().is_some_and(|current| current.handle() == handle) {
                     self.current_disk_id.clear();
                 }
-                self.disks.retain(|known| known.handle() != handle);
+                self.disks.retain(|record| record.handle() != handle);
                 self.unmark(&handle.into());
             }
             Change::SnapshotCreated(snapshot) => {
                 let handle = snapshot.handle();
-                if !self.monopile.snapshots.iter().any(|known| known.handle() == handle) {
+                if !self.monopile.snapshots.iter().any(|record| record.handle() == handle) {
                     self.monopile.snapshots.push(snapshot);
                 }
             }
             Change::SnapshotDeleted(handle) => {
-                self.monopile.snapshots.retain(|known| known.handle() != handle);
+                self.monopile.snapshots.retain(|record| record.handle() != handle);
                 self.unmark(&handle.into());
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
@@ -351,7 +364,7 @@ impl State {
                 self.monopile.undeleted.push(Undeleted { unknown, ..undeleted });
             }
             Change::CreationFailed(suspect) => {
-                if !self.monopile.suspects.iter().any(|known| known.request_id == suspect.request_id) {
+                if !self.monopile.suspects.iter().any(|record| record.request_id == suspect.request_id) {
                     self.monopile.suspects.push(suspect);
                 }
             }
@@ -361,7 +374,7 @@ impl State {
                 }
             }
             Change::SuspectForgotten { request_id } => {
-                self.monopile.suspects.retain(|known| known.request_id != request_id);
+                self.monopile.suspects.retain(|record| record.request_id != request_id);
             }
             Change::Forgotten(resource) => {
                 if !self.has_on_record(&resource) {
@@ -369,16 +382,18 @@ impl State {
                 }
                 let used = match &resource {
                     Resource::Vm(vm) => self.vm_handle().as_ref() == Some(vm),
-                    Resource::Disk(disk) => self.current_disk().is_some_and(|known| known.handle() == *disk),
+                    Resource::Disk(disk) => {
+                        self.current_disk().is_some_and(|record| record.handle() == *disk)
+                    }
                     Resource::Stemcell(stemcell) => {
-                        self.current_stemcell().is_some_and(|known| known.handle() == *stemcell)
+                        self.current_stemcell().is_some_and(|record| record.handle() == *stemcell)
                     }
                     Resource::Snapshot(_) => false,
                 };
                 if used {
                     self.apply(Change::DeploymentForgotten)?;
                 }
-                self.apply(Change::deleted(resource))?;
+                self.apply(Change::deletion_of(resource))?;
             }
             Change::VmAdopted { handle, vm } => {
                 if let Some(existing) = self.vm_handle() {
@@ -393,7 +408,7 @@ impl State {
             Change::DeployBegun { in_place: false } | Change::DeploymentForgotten => {
                 self.clear_deployment();
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.ready = false;
+                    vm.is_ready = false;
                 }
             }
             Change::CredentialsChosen(credentials) => {
@@ -403,15 +418,15 @@ impl State {
             }
             Change::VmReady => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.ready = true;
+                    vm.is_ready = true;
                 }
             }
             Change::LocationRecorded(location) => {
-                self.monopile.locations.retain(|known| known.cpi != location.cpi);
+                self.monopile.locations.retain(|record| record.cpi != location.cpi);
                 self.monopile.locations.push(location);
             }
-            Change::AgentTask(task) => self.monopile.agent_task = task,
-            Change::UpdateFailed => self.monopile.update_failed.clone_from(&self.current_vm_cid),
+            Change::AgentTaskChanged(task) => self.monopile.agent_task = task,
+            Change::UpdateFailed => self.monopile.failed_update_of.clone_from(&self.current_vm_cid),
             Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.property_digests = Some(VmPropertiesDigests::of(&spec));
@@ -419,7 +434,7 @@ impl State {
             }
             Change::Deployed { manifest_sha, releases, manifest, credentials, durations } => {
                 self.monopile.durations.record(durations);
-                self.monopile.update_failed = None;
+                self.monopile.failed_update_of = None;
                 self.monopile.credentials = credentials;
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
@@ -433,7 +448,7 @@ impl State {
 
 impl Change {
     /// Returns the change for a resource that is gone from the cloud.
-    pub fn deleted(resource: Resource) -> Self {
+    pub fn deletion_of(resource: Resource) -> Self {
         match resource {
             Resource::Vm(vm) => Change::VmDeleted(vm),
             Resource::Disk(disk) => Change::DiskDeleted(disk),
@@ -459,10 +474,10 @@ impl State {
     /// Removes the record of the VM of this environment.
     fn forget_vm(&mut self) {
         self.current_vm_cid = None;
-        self.monopile.update_failed = None;
+        self.monopile.failed_update_of = None;
         self.monopile.agent_task = None;
         self.monopile.vm = None;
-        self.monopile.bare_vm = None;
+        self.monopile.undetailed_vm = None;
     }
 
     /// Records the CPI of the VM of this environment. Only the CID of the VM may be known.
@@ -470,36 +485,36 @@ impl State {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);
         }
-        self.monopile.bare_vm =
+        self.monopile.undetailed_vm =
             Some(handle).filter(|handle| self.monopile.vm.is_none() && handle.cpi.is_some());
     }
 
-    /// Gives a disk another CID, keeps the old CID on record with the id `left_id`, and returns the new
+    /// Gives a disk another CID, keeps the old CID on record with the id `old_record_id`, and returns the new
     /// handle. Without effect if that was done before.
     fn rename_disk(
         &mut self,
         disk: &DiskHandle,
         cid: DiskCid,
-        left_id: String,
+        old_record_id: String,
     ) -> Result<DiskHandle, Rejected> {
         let renamed = Handle { cid, ..disk.clone() };
-        if self.disks.iter().any(|known| known.id == left_id) {
+        if self.disks.iter().any(|record| record.id == old_record_id) {
             return Ok(renamed);
         }
         if self.disk(&renamed).is_some() {
             return Err(Rejected::SameHandle(renamed.into()));
         }
-        let known = self.disks.iter_mut().find(|known| known.handle() == *disk);
-        let known = known.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
-        let old = std::mem::replace(&mut known.cid, renamed.cid.clone());
-        let left = DiskRecord {
-            id: left_id,
+        let disk_record = self.disks.iter_mut().find(|disk_record| disk_record.handle() == *disk);
+        let disk_record = disk_record.ok_or_else(|| not_recorded_error(&disk.clone().into()))?;
+        let old = std::mem::replace(&mut disk_record.cid, renamed.cid.clone());
+        let old_record = DiskRecord {
+            id: old_record_id,
             cid: old,
             hint: None,
-            replaced_on: Some(ReplacedOn(None)),
-            ..known.clone()
+            vm_at_replacement: Some(VmAtReplacement(None)),
+            ..disk_record.clone()
         };
-        self.disks.push(left);
+        self.disks.push(old_record);
         self.unmark(&renamed.clone().into());
         Ok(renamed)
     }

@@ -13,7 +13,7 @@ fn vm(cid: &str) -> Change {
         instance: "bosh/0".into(),
         ssh_host_key: None,
         property_digests: None,
-        ready: false,
+        is_ready: false,
         unknown: serde_json::Map::new(),
     }))
 }
@@ -31,7 +31,7 @@ fn disk(cid: &str) -> DiskRecord {
         hint: None,
         cpi: None,
         az: None,
-        replaced_on: None,
+        vm_at_replacement: None,
         unknown: serde_json::Map::new(),
     }
 }
@@ -95,7 +95,8 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
         disk: handle(cid),
         size: 2048,
         cloud_properties: renamed.map(|_| properties.clone()),
-        renamed: renamed.map(|cid| (cid.parse().unwrap(), "id-of-left".to_owned())),
+        renamed: renamed
+            .map(|cid| RenamedDisk { cid: cid.parse().unwrap(), old_record_id: "id-of-left".to_owned() }),
     };
     assert!(state.apply(update("disk-2", None)).is_err());
     for _ in 0..2 {
@@ -280,7 +281,7 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
         cid: "same".parse().unwrap(),
         cpi: cpi.clone(),
         digest: None,
-        kept: false,
+        is_kept: false,
         unknown: serde_json::Map::new(),
     };
     let (disk_cid, cpi_name) = ("same".parse().unwrap(), cpi.clone());
@@ -319,7 +320,7 @@ fn same_cid_of_two_cpis_is_two_resources() {
         Resource::Snapshot(handle("same")),
     ];
     for resource in same {
-        state.apply(Change::deleted(resource.clone())).unwrap();
+        state.apply(Change::deletion_of(resource.clone())).unwrap();
         assert!(
             state.has_on_record(&resource.at_cpi(Some("a"))) && !state.has_on_record(&resource),
             "{resource}"
@@ -362,7 +363,7 @@ fn renamed_cpi_keeps_its_resources() {
     assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9".parse().unwrap(), Some("a"))));
     assert_eq!(State::parse(&bare.to_bytes().unwrap()).unwrap(), bare);
     bare.apply(Change::VmDeleted(Handle::new("vm-9".parse().unwrap(), Some("a")))).unwrap();
-    assert!(bare.is_empty_of_resources() && bare.monopile.bare_vm.is_none());
+    assert!(bare.is_empty_of_resources() && bare.monopile.undetailed_vm.is_none());
 }
 
 #[test]
@@ -539,7 +540,7 @@ fn reupload_with_the_same_cid_keeps_one_record() {
             cid: "sc-1".parse().unwrap(),
             cpi: None,
             digest: None,
-            kept: false,
+            is_kept: false,
             unknown: serde_json::Map::new(),
         })
     };

@@ -153,7 +153,7 @@ impl From<SnapshotHandle> for Resource {
 }
 
 /// Describes the appearance of a resource without a known CID, and its CPI if it is not the default one.
-pub fn in_iaas(description: &str, cpi: Option<&str>) -> String {
+pub fn describe_in_iaas(description: &str, cpi: Option<&str>) -> String {
     match cpi {
         Some(cpi) => format!("{description}, in the IaaS of CPI '{cpi}'"),
         None => description.to_owned(),

@@ -115,7 +115,7 @@ impl Journal {
             |error| Error::io(format!("announcing a call in '{}'", self.storage.location_of(JOURNAL)), error);
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
-            .map_err(|error| Error::environment("encoding an intent failed").with_source(error))?;
+            .map_err(|error| Error::failure("encoding an intent failed").with_source(error))?;
         self.storage.verify_server_locks()?;
         if self.storage.answers_outside_journal() {
             call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
@@ -149,7 +149,7 @@ impl Journal {
 
     /// Removes files that belong to no open call, such as the rest of a killed write or an answer to a
     /// settled call. Then removes the journal if it is empty. Returns true if no call is open.
-    pub(super) fn sweep(&self) -> io::Result<bool> {
+    pub(super) fn clean_up(&self) -> io::Result<bool> {
         let names = self.names()?;
         let id_of = |name: &str, kind: &str| Some(name.strip_suffix(kind)?.strip_suffix('.')?.to_owned());
         let open: BTreeSet<String> = names.iter().filter_map(|name| id_of(name, INTENT_KIND)).collect();
@@ -163,7 +163,7 @@ impl Journal {
         // Succeeds only if the folder is empty.
         self.storage.remove_if_empty(JOURNAL);
         if self.storage.answers_outside_journal() {
-            calls::sweep(self.storage.calls(), &is_open)?;
+            calls::clean_up(self.storage.calls(), &is_open)?;
         }
         Ok(open.is_empty())
     }
@@ -201,7 +201,7 @@ impl Journal {
     /// calls may have created.
     pub(super) fn remove(&self) -> Result<()> {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
-            return Err(Error::environment(format!(
+            return Err(Error::failure(format!(
                 "the journal '{}' still has open calls, so the state is kept",
                 self.storage.location_of(JOURNAL)
             )));

@@ -54,8 +54,8 @@ impl std::fmt::Display for Holder {
 /// Returns the name of the user of this process, or its user id.
 fn user() -> String {
     let id = rustix::process::getuid().as_raw().to_string();
-    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = known.lines().find_map(|line| {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let (name, _, uid) = (fields.next()?, fields.next()?, fields.next()?);
         (uid == id).then(|| name.to_owned())

@@ -23,17 +23,17 @@ mod suspect_group;
 mod versions;
 mod wait;
 
-pub use change::{Change, Rejected};
+pub use change::{Change, Rejected, RenamedDisk};
 pub use credentials::{Credentials, GivenCredentials};
 pub use durations::Durations;
-pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
+pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
 pub use location::{CpiLocation, CurrentLocation};
 pub use lock::{Holder, LockConflictHandler};
 pub use records::{
-    AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, ReplacedOn,
-    SnapshotRecord, State, StemcellRecord, Suspect, Undeleted, VmRecord,
+    AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, SnapshotRecord,
+    State, StemcellRecord, Suspect, Undeleted, VmAtReplacement, VmRecord,
 };
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{

@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 use super::credentials::Credentials;
 use super::durations::Durations;
-use super::handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, in_iaas};
+use super::handle::{
+    DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas,
+};
 use super::location::CpiLocation;
 use super::salted::{Leaves, VmPropertiesDigests};
 use super::storage::{BACKUP, STATE, Storage, VERSIONS};
@@ -47,8 +49,8 @@ const RECORD_KEYS: &[&str] = &["id", "cid", "name", "version", "size", "cloud_pr
 /// Returns a key that differs from a known one only in case, and the known one.
 fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Option<(String, &'static str)> {
     keys.keys().find_map(|key| {
-        let known = known.iter().find(|known| **known != key && known.eq_ignore_ascii_case(key))?;
-        Some((key.clone(), *known))
+        let known_key = known.iter().find(|known| **known != key && known.eq_ignore_ascii_case(key))?;
+        Some((key.clone(), *known_key))
     })
 }
 
@@ -126,8 +128,8 @@ pub struct DiskRecord<C = DiskCid> {
     pub az: Option<String>,
     /// Set when `attach-disk` replaced this disk with another one. The disk then stays until an operator
     /// deletes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaced_on: Option<ReplacedOn>,
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "replaced_on")]
+    pub vm_at_replacement: Option<VmAtReplacement>,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -136,7 +138,7 @@ pub struct DiskRecord<C = DiskCid> {
 /// The VM to which a disk was attached when `attach-disk` replaced the disk, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ReplacedOn(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
+pub struct VmAtReplacement(#[serde(with = "cid_or_empty")] pub Option<VmCid>);
 
 /// A snapshot of a persistent disk. Before the CPI has named it, `C` is [`Unnamed`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -181,7 +183,8 @@ pub struct StemcellRecord<C = StemcellCid> {
     /// True if an operator uploaded it (`upload-stemcell`). It stays until an operator deletes it, even if
     /// unused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kept: bool,
+    #[serde(rename = "kept")]
+    pub is_kept: bool,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -214,7 +217,8 @@ pub struct MonopileSection {
     pub vm: Option<VmRecord>,
     /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bare_vm: Option<VmHandle>,
+    #[serde(rename = "bare_vm")]
+    pub undetailed_vm: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotRecord>,
@@ -237,7 +241,8 @@ pub struct MonopileSection {
     pub agent_task: Option<AgentTask>,
     /// The VM on which the last update in place failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub update_failed: Option<VmCid>,
+    #[serde(rename = "update_failed")]
+    pub failed_update_of: Option<VmCid>,
     /// The leaves of the manifest last deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Leaves>,
@@ -258,14 +263,14 @@ impl Default for MonopileSection {
         MonopileSection {
             format: FORMAT_VERSION,
             vm: None,
-            bare_vm: None,
+            undetailed_vm: None,
             snapshots: Vec::new(),
             undeleted: Vec::new(),
             suspects: Vec::new(),
             absent_methods: Vec::new(),
             locations: Vec::new(),
             agent_task: None,
-            update_failed: None,
+            failed_update_of: None,
             manifest: None,
             credentials: None,
             durations: Durations::default(),
@@ -346,7 +351,7 @@ pub struct AbsentMethod {
 impl Suspect {
     /// Describes how to find it in the IaaS.
     pub fn how_to_find(&self) -> String {
-        in_iaas(&self.description, self.cpi.as_deref())
+        describe_in_iaas(&self.description, self.cpi.as_deref())
     }
 }
 
@@ -376,7 +381,8 @@ pub struct VmRecord<C = VmCid> {
     pub property_digests: Option<VmPropertiesDigests>,
     /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ready: bool,
+    #[serde(rename = "ready")]
+    pub is_ready: bool,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
@@ -385,16 +391,25 @@ pub struct VmRecord<C = VmCid> {
 impl DiskRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: DiskCid) -> DiskRecord {
-        let DiskRecord { id, cid: Unnamed, size, cloud_properties, hint, cpi, az, replaced_on, unknown } =
-            self;
-        DiskRecord { id, cid, size, cloud_properties, hint, cpi, az, replaced_on, unknown }
+        let DiskRecord {
+            id,
+            cid: Unnamed,
+            size,
+            cloud_properties,
+            hint,
+            cpi,
+            az,
+            vm_at_replacement,
+            unknown,
+        } = self;
+        DiskRecord { id, cid, size, cloud_properties, hint, cpi, az, vm_at_replacement, unknown }
     }
 }
 
 impl DiskRecord {
     /// Returns true if it stays although it is unused.
     pub fn is_kept(&self) -> bool {
-        self.replaced_on.is_some()
+        self.vm_at_replacement.is_some()
     }
 
     /// Returns its handle.
@@ -406,9 +421,9 @@ impl DiskRecord {
 impl StemcellRecord<Unnamed> {
     /// Returns the record with the CID from the CPI.
     pub fn named(self, cid: StemcellCid) -> StemcellRecord {
-        let StemcellRecord { id, name, version, api_version, cid: Unnamed, cpi, digest, kept, unknown } =
+        let StemcellRecord { id, name, version, api_version, cid: Unnamed, cpi, digest, is_kept, unknown } =
             self;
-        StemcellRecord { id, name, version, api_version, cid, cpi, digest, kept, unknown }
+        StemcellRecord { id, name, version, api_version, cid, cpi, digest, is_kept, unknown }
     }
 }
 
@@ -458,7 +473,7 @@ impl VmRecord<Unnamed> {
             instance,
             ssh_host_key,
             property_digests,
-            ready,
+            is_ready,
             unknown,
             networks: _,
         } = self;
@@ -471,7 +486,7 @@ impl VmRecord<Unnamed> {
             instance,
             ssh_host_key,
             property_digests,
-            ready,
+            is_ready,
             unknown,
         }
     }
@@ -501,15 +516,15 @@ impl State {
 
     /// Like [`State::read`]. Also returns whether the state is stored as plain text or encrypted.
     pub(super) fn read_with_form(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
-        let found = storage.read(STATE).map_err(|error| match error.kind() {
+        let document = storage.read(STATE).map_err(|error| match error.kind() {
             // The state is encrypted, but not for an identity of this run.
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
             _ => Error::io(format!("reading the state '{storage}'"), error),
         })?;
-        let Some(found) = found else { return Ok(None) };
-        Self::parse(&found.bytes).map(|state| Some((state, found.stored_form))).map_err(|error| {
+        let Some(document) = document else { return Ok(None) };
+        Self::parse(&document.bytes).map(|state| Some((state, document.stored_form))).map_err(|error| {
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
                 .with_note("nothing was changed");
@@ -612,7 +627,7 @@ impl State {
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
         self.serialize(&mut serializer)
-            .map_err(|error| Error::environment("encoding the state failed").with_source(error))?;
+            .map_err(|error| Error::failure("encoding the state failed").with_source(error))?;
         bytes.push(b'\n');
         Ok(bytes)
     }
@@ -631,7 +646,7 @@ impl State {
     /// CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
-        let bare = self.monopile.bare_vm.as_ref().filter(|vm| vm.cid == *cid);
+        let bare = self.monopile.undetailed_vm.as_ref().filter(|vm| vm.cid == *cid);
         let cpi = match self.vm() {
             Some(vm) => vm.cpi.as_deref(),
             None => bare.and_then(Handle::cpi),
@@ -646,7 +661,7 @@ impl State {
 
     /// Returns true if the last update of the VM in place failed.
     pub fn update_failed(&self) -> bool {
-        self.monopile.update_failed.is_some() && self.monopile.update_failed.as_ref() == self.vm_cid()
+        self.monopile.failed_update_of.is_some() && self.monopile.failed_update_of.as_ref() == self.vm_cid()
     }
 
     /// Returns the task of the VM's agent that an earlier run waited for.
@@ -728,8 +743,9 @@ impl State {
     /// Returns the `api_version` of the stemcell in use. Falls back to another stemcell, preferably of this
     /// CPI, then to 1.
     pub fn stemcell_api_version(&self, cpi: Option<&str>) -> u32 {
-        let known = || self.current_stemcell().into_iter().chain(&self.stemcells);
-        let stemcell = known().find(|stemcell| stemcell.cpi.as_deref() == cpi).or_else(|| known().next());
+        let stemcells = || self.current_stemcell().into_iter().chain(&self.stemcells);
+        let stemcell =
+            stemcells().find(|stemcell| stemcell.cpi.as_deref() == cpi).or_else(|| stemcells().next());
         stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
     }
 
@@ -743,7 +759,7 @@ impl State {
     pub fn disk_left_on_vm(&self) -> Option<&DiskRecord> {
         let vm = self.vm_cid()?;
         let was_on =
-            |disk: &&DiskRecord| disk.replaced_on.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
+            |disk: &&DiskRecord| disk.vm_at_replacement.as_ref().is_some_and(|on| on.0.as_ref() == Some(vm));
         self.disks.iter().find(was_on)
     }
 
@@ -824,13 +840,13 @@ fn describe_damage(error: &serde_json::Error) -> String {
     }
     match error.to_string() {
         text if text.contains("expected struct State") => {
-            let found = match text {
+            let kind = match text {
                 text if text.contains("sequence") => "a list",
                 text if text.contains("string") => "a text",
                 text if text.contains("map") => "an object",
                 _ => "a single value",
             };
-            format!("line {}: {found}, but a state is a JSON object", error.line())
+            format!("line {}: {kind}, but a state is a JSON object", error.line())
         }
         _ => json_problem(error),
     }

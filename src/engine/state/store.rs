@@ -43,7 +43,7 @@ impl Store {
         let exists = read.is_some();
         storage.reencrypt(read.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
-        let no_call_is_open = storage.sweep().and_then(|()| journal.sweep()).map_err(|error| {
+        let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
             Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
@@ -76,22 +76,22 @@ impl Store {
         storage.reencrypt(stored_form)?;
         let versions = versions::versions(&storage)?;
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
-        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known})");
-        let wanted =
+        let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let no_such = format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
+        let requested =
             versions.into_iter().find(|kept| kept.name == version).ok_or_else(|| Error::invalid(no_such))?;
-        let wanted = wanted.state.context(|| format!("version '{version}' cannot be used"))?;
+        let requested = requested.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
         let (exists, present) = match State::read(&storage) {
             Ok(present) => (present.is_some(), present),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
-        agree(present.as_ref(), &wanted)?;
+        agree(present.as_ref(), &requested)?;
         let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
         let mut store = Store { storage, state, journal, exists, version_kept: false, lock };
-        store.commit(Change::Replaced(Box::new(wanted)))
+        store.commit(Change::Replaced(Box::new(requested)))
     }
 
     /// Keeps the current state as a version, and returns its number.
@@ -130,7 +130,7 @@ impl Store {
         let ends_vm = matches!(change, Change::VmDeleted(_));
         let mut next = self.state.clone();
         next.apply(change)
-            .map_err(|rejected| Error::environment("the state rejects a change").with_source(rejected))?;
+            .map_err(|rejected| Error::failure("the state rejects a change").with_source(rejected))?;
         self.write(next)?;
         if ends_vm { self.forget_registry() } else { Ok(()) }
     }
@@ -173,7 +173,7 @@ impl Store {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"
             };
-            Error::environment(what())
+            Error::failure(what())
                 .with_source(error)
                 .with_owner_hint(&self.storage.location(), if self.exists { "" } else { "--state FILE" })
                 .with_hint(way)
@@ -189,7 +189,7 @@ impl Store {
     /// suspects.
     pub fn remove(self) -> Result<()> {
         if !self.state.is_empty_of_resources() || !self.state.monopile.suspects.is_empty() {
-            return Err(Error::environment("the state still records resources, so it is kept"));
+            return Err(Error::failure("the state still records resources, so it is kept"));
         }
         self.journal.remove()?;
         self.storage
@@ -289,11 +289,11 @@ mod tests {
             })
             .unwrap();
         let kept = versions::versions(&at(&path)).unwrap();
-        let said: Vec<_> = kept
+        let versions: Vec<_> = kept
             .iter()
             .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_manifest_sha.as_str()))
             .collect();
-        assert_eq!(said, [("bak", ""), ("1", "abc")], "one version for each run");
+        assert_eq!(versions, [("bak", ""), ("1", "abc")], "one version for each run");
         store.remove().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -393,7 +393,7 @@ mod tests {
             instance: "bosh/0".into(),
             ssh_host_key: None,
             property_digests: None,
-            ready: false,
+            is_ready: false,
             unknown: serde_json::Map::new(),
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();

@@ -1,6 +1,6 @@
 //! Groups suspects that look alike, so that repeated failures of one call are shown once.
 
-use super::handle::in_iaas;
+use super::handle::describe_in_iaas;
 use super::records::Suspect;
 
 /// Suspects of one kind at one CPI. They differ at most in the id of the VM's agent, the answer of the CPI
@@ -34,14 +34,14 @@ impl<'s> SuspectGroup<'s> {
         let count = self.0.len();
         let mut agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
         // Retries of a call are for one agent id.
-        let mut seen = std::collections::HashSet::new();
-        agents.retain(|agent| seen.insert(*agent));
+        let mut listed_agents = std::collections::HashSet::new();
+        agents.retain(|agent| listed_agents.insert(*agent));
         let description = match agents.as_slice() {
             [] => format!("up to {count} times {}", first.description),
             [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
             agents => format!("up to {count} VMs, whose agent ids are {}", agents.join(", ")),
         };
-        in_iaas(&description, first.cpi.as_deref())
+        describe_in_iaas(&description, first.cpi.as_deref())
     }
 
     /// Lists the request ids, and the time of the last call.

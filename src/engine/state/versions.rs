@@ -47,16 +47,16 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = numbers(storage)?;
-    let found = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
+    let current = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
     let newest = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
-    if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == found.bytes) {
+    if newest > 0 && storage.read(&document(newest))?.is_some_and(|kept| kept.bytes == current.bytes) {
         return Ok(newest);
     }
     let number = newest + 1;
     // This is a copy, not a link, because editing the state file in place must not change the kept version.
-    storage.write(&document(number), &found.bytes)?;
-    storage.set_written_time(&document(number), found.written);
+    storage.write(&document(number), &current.bytes)?;
+    storage.set_written_time(&document(number), current.written);
     for old in numbers.iter().rev().skip(KEPT_VERSIONS - 1) {
         storage.remove(&document(*old))?;
     }
@@ -122,7 +122,7 @@ mod tests {
         keep(&storage).unwrap();
         let directory = base.path().join("m-state.json.versions");
         fs::write(directory.join(".2.json.x.tmp"), "").unwrap();
-        storage.sweep().unwrap();
+        storage.clean_up().unwrap();
         let kept = versions(&storage).unwrap();
         assert!(kept.len() == 1 && kept[0].state.is_err());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);

@@ -4,7 +4,7 @@
 //! where it is created and where it is dropped, without access to the interpreter.
 //!
 //! Code of the interpreter gets an exceeded limit as an error. Code without access to the interpreter, such
-//! as the comparison of two keys, unwinds the thread instead ([`work`], [`Charge`]); `eval::run` catches
+//! as the comparison of two keys, unwinds the thread instead ([`step_or_unwind`], [`Charge`]); `eval::run` catches
 //! that.
 
 use std::cell::{Cell, RefCell};
@@ -125,7 +125,7 @@ pub(crate) fn step_bytes(bytes: usize) -> Result<(), Exceeded> {
 
 /// Counts steps, and unwinds the thread when a limit is exceeded.
 #[inline(always)]
-pub(crate) fn work(count: u64) {
+pub(crate) fn step_or_unwind(count: u64) {
     if let Err(exceeded) = step(count) {
         resume_unwind(Box::new(exceeded));
     }
@@ -216,17 +216,17 @@ impl Drop for Charge {
 
 /// Guards the scratch memory of a method of Ruby, see [`use_scratch`]. Holds the count of the method that
 /// called it, and restores it on drop.
-pub(crate) struct Scratch(u64);
+pub(crate) struct MethodMemory(u64);
 
-impl Scratch {
+impl MethodMemory {
     /// Begins the memory of a method.
     #[inline(always)]
-    pub(crate) fn begin() -> Scratch {
-        Scratch(SCRATCH.replace(0))
+    pub(crate) fn begin() -> MethodMemory {
+        MethodMemory(SCRATCH.replace(0))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for MethodMemory {
     #[inline(always)]
     fn drop(&mut self) {
         MEMORY.set(MEMORY.get().saturating_sub(SCRATCH.replace(self.0)));

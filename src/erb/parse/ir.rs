@@ -40,7 +40,7 @@ pub(crate) enum Node {
     True,
     False,
     /// `self`
-    Myself,
+    SelfValue,
     Int(i64),
     /// `__LINE__`
     Line,

@@ -184,7 +184,7 @@ impl Lowerer {
             Ast::Nil(_) | Ast::EmptyElse(_) => Node::Nil,
             Ast::True(_) => Node::True,
             Ast::False(_) => Node::False,
-            Ast::Self_(_) => Node::Myself,
+            Ast::Self_(_) => Node::SelfValue,
             Ast::Int(int) => number(&int.value),
             Ast::Float(float) => Node::Float(float.value.replace('_', "").parse().unwrap_or(f64::NAN)),
             Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {

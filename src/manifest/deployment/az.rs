@@ -20,10 +20,10 @@ pub struct Az {
 
 /// Returns the zone that the instance group names.
 pub(super) fn of_group(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Az> {
-    let wanted = group.list("azs", problems);
-    let wanted = match wanted.as_slice() {
+    let az_field = group.list("azs", problems);
+    let az_field = match az_field.as_slice() {
         [] => return None,
-        [wanted] => wanted,
+        [az_field] => az_field,
         several => {
             let count = several.len();
             group.problem(
@@ -33,7 +33,7 @@ pub(super) fn of_group(sections: &Sections<'_>, group: &Field<'_>, problems: &mu
             return None;
         }
     };
-    let zone = sections.find(AZS, wanted, problems)?;
+    let zone = sections.find(AZS, az_field, problems)?;
     let name = zone.required_text("name", problems)?;
     let cpi = zone.optional_text("cpi", problems).filter(|cpi| !cpi.is_empty());
     Some(Az { name, cpi, cloud_properties: zone.object("cloud_properties", problems) })

@@ -10,7 +10,7 @@ use base::error::did_you_mean;
 /// Reads the persistent disk of the instance group. Checks all disk pools.
 pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
     let size = group.optional_number("persistent_disk", 0, problems);
-    let wanted = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
+    let pool_name = group.optional_text("persistent_disk_pool", problems).filter(|name| !name.is_empty());
     let mut pools = Vec::new();
     for pool in sections.root.list("disk_pools", problems) {
         let name = pool.required_text("name", problems);
@@ -24,17 +24,17 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
                 disk_type.problem(problems, format!("and `{other}` cannot both be given"));
             }
         }
-        let found = sections.find(DISK_TYPES, &disk_type, problems)?;
-        return spec(sections, &found, problems);
+        let disk_type_entry = sections.find(DISK_TYPES, &disk_type, problems)?;
+        return spec(sections, &disk_type_entry, problems);
     }
-    match wanted {
-        Some(wanted) => match pools.iter().position(|(name, _)| *name == wanted) {
+    match pool_name {
+        Some(pool_name) => match pools.iter().position(|(name, _)| *name == pool_name) {
             Some(index) => pools.swap_remove(index).1,
             None => {
-                let hint = did_you_mean(&wanted, pools.iter().map(|(name, _)| name.as_str()));
+                let hint = did_you_mean(&pool_name, pools.iter().map(|(name, _)| name.as_str()));
                 group.problem(
                     problems,
-                    format!("names disk pool '{wanted}', which is not in `disk_pools`{hint}"),
+                    format!("names disk pool '{pool_name}', which is not in `disk_pools`{hint}"),
                 );
                 None
             }

@@ -165,8 +165,8 @@ impl JobRef {
         let is_above = |name: &str| {
             property.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let mut known = self.property_locations.iter().rev().filter(|(name, _)| is_above(name));
-        known.next().map_or(&self.location, |(_, location)| location)
+        let mut locations = self.property_locations.iter().rev().filter(|(name, _)| is_above(name));
+        locations.next().map_or(&self.location, |(_, location)| location)
     }
 }
 
@@ -227,8 +227,9 @@ impl CertificateBundle {
         let key = self.private_key.as_ref().map(Secret::expose);
         let parts =
             [("ca", self.ca.as_deref()), ("certificate", self.certificate.as_deref()), ("private_key", key)];
-        let there = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?.into())));
-        Value::Object(there.collect())
+        let present_parts =
+            parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?.into())));
+        Value::Object(present_parts.collect())
     }
 }
 

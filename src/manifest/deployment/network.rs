@@ -104,7 +104,7 @@ impl Network {
         }
         let ranges: Vec<IpNet> =
             candidates.iter().filter_map(|subnet| Some(subnet.range.as_ref()?.0)).collect();
-        let mut found = None;
+        let mut first_subnet = None;
         for ip in ips {
             let Ok(address) = ip.parse::<IpAddr>() else {
                 membership.problem_at(
@@ -117,7 +117,7 @@ impl Network {
             let has =
                 |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
             match (candidates.iter().find(has), ranges.as_slice()) {
-                (Some(subnet), _) => found = found.or(Some(*subnet)),
+                (Some(subnet), _) => first_subnet = first_subnet.or(Some(*subnet)),
                 (None, [range]) => membership.problem_at(
                     "static_ips",
                     problems,
@@ -131,7 +131,7 @@ impl Network {
                 }
             }
         }
-        found.or(candidates.first().copied())
+        first_subnet.or(candidates.first().copied())
     }
 
     /// Returns the VM's interface in this network, in the format of `create_vm`.
@@ -213,11 +213,11 @@ fn zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -
         (Some(az), None) => vec![az],
         (None, _) => subnet.list("azs", problems),
     };
-    let known = sections.names(AZS.key);
+    let az_names = sections.names(AZS.key);
     let mut zones = Vec::new();
     for field in fields {
         let Some(name) = field.text(problems) else { continue };
-        if !known.is_empty() && !known.contains(&name) {
+        if !az_names.is_empty() && !az_names.contains(&name) {
             let hint = sections.suggest(AZS, &name);
             field.problem(problems, format!("names AZ '{name}', which is not in `azs`{hint}"));
         }

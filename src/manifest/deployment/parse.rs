@@ -64,17 +64,17 @@ impl Deployment {
     /// Parses only the releases whose names `wanted` accepts.
     pub fn parse_releases(manifest: &Node, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<ReleaseRef>> {
         let mut problems = Problems::default();
-        let mut found: Vec<ReleaseRef> = Vec::new();
+        let mut releases: Vec<ReleaseRef> = Vec::new();
         for field in Field::root(manifest).list("releases", &mut problems) {
             let name = field.optional_text("name", &mut Problems::default());
             let Some(name) = name.filter(|name| wanted(name)) else {
                 continue;
             };
             if let Some(artifact) = artifact(&field, &mut problems) {
-                found.push(ReleaseRef { name, artifact });
+                releases.push(ReleaseRef { name, artifact });
             }
         }
-        problems.into_result(Some(found))
+        problems.into_result(Some(releases))
     }
 }
 

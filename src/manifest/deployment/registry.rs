@@ -90,12 +90,12 @@ pub(super) fn read(
         (None, None) => None,
     };
     if let Some(registry) = &registry {
-        let known = properties.entry("registry").or_insert_with(|| json!({}));
-        if let Value::Object(known) = known {
-            known.insert("host".to_owned(), json!(registry.host));
-            known.insert("port".to_owned(), json!(registry.port));
-            known.insert("username".to_owned(), json!(registry.username));
-            known.insert("password".to_owned(), json!(registry.password.expose()));
+        let registry_properties = properties.entry("registry").or_insert_with(|| json!({}));
+        if let Value::Object(registry_properties) = registry_properties {
+            registry_properties.insert("host".to_owned(), json!(registry.host));
+            registry_properties.insert("port".to_owned(), json!(registry.port));
+            registry_properties.insert("username".to_owned(), json!(registry.username));
+            registry_properties.insert("password".to_owned(), json!(registry.password.expose()));
         }
     }
     (registry, tunnel.and_then(|tunnel| ssh_tunnel(&tunnel, redactor, problems)))

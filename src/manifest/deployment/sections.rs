@@ -88,22 +88,22 @@ impl<'n> Sections<'n> {
         problems: &mut Problems,
     ) -> Option<Field<'n>> {
         let name = wanted.text(problems)?;
-        let mut found: Option<Field<'n>> = None;
+        let mut matching_entry: Option<Field<'n>> = None;
         for entry in self.list(section.key, problems) {
             if entry.required_text("name", problems).as_ref() != Some(&name) {
                 continue;
             }
-            if found.is_some() {
+            if matching_entry.is_some() {
                 entry.problem(problems, format!("defines {} '{name}' a second time", section.entry));
             }
-            found = Some(entry);
+            matching_entry = Some(entry);
         }
-        if found.is_none() {
+        if matching_entry.is_none() {
             let hint = self.suggest(section, &name);
             let Section { key, entry } = section;
             wanted.problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
         }
-        found
+        matching_entry
     }
 
     /// Reads the cloud properties of an entry. Those for the VM's CPI take precedence over the general ones.
@@ -120,8 +120,9 @@ impl<'n> Sections<'n> {
                 properties.extend(own);
             }
             if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|known| known == name)) {
-                let known = || cpis.iter().map(String::as_str);
-                let hint = near_or(name, known(), || format!("; its CPIs are: {}", join_names(known())));
+                let cpi_names = || cpis.iter().map(String::as_str);
+                let hint =
+                    near_or(name, cpi_names(), || format!("; its CPIs are: {}", join_names(cpi_names())));
                 let problem = format!("names CPI '{name}', which the CPI config does not have{hint}");
                 by_cpi.problem(problems, problem);
             }

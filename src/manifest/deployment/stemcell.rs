@@ -60,18 +60,18 @@ pub(super) fn of_group(
 ) -> Option<(ArtifactRef, StemcellSpec)> {
     let alias = group.required_text("stemcell", problems)?;
     let mut aliases = Vec::new();
-    let mut found = None;
+    let mut stemcell_entry = None;
     for entry in sections.root.list("stemcells", problems) {
         let Some(own) = entry.required_text("alias", problems) else { continue };
         if own == alias {
-            if found.is_some() {
+            if stemcell_entry.is_some() {
                 entry.problem(problems, format!("defines the alias '{alias}' a second time"));
             }
-            found = Some(entry);
+            stemcell_entry = Some(entry);
         }
         aliases.push(own);
     }
-    let Some(entry) = found else {
+    let Some(entry) = stemcell_entry else {
         let hint = near_or(&alias, aliases.iter().map(String::as_str), || match aliases.as_slice() {
             [] => String::new(),
             aliases => format!("; the aliases are {}", aliases.join(", ")),

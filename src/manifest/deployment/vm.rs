@@ -120,8 +120,8 @@ fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResource
 /// Checks all resource pools, and returns the one that the instance group names.
 fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<VmParts> {
     let root = &sections.root;
-    let wanted = group.get("resource_pool").and_then(|_| group.required_text("resource_pool", problems));
-    let mut found = None;
+    let pool_name = group.get("resource_pool").and_then(|_| group.required_text("resource_pool", problems));
+    let mut resource_pool = None;
     let networks = sections.names("networks");
     for pool in root.list("resource_pools", problems) {
         let name = pool.required_text("name", problems);
@@ -141,22 +141,23 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
         let cloud_properties = sections.cloud_properties(&pool, problems);
         let env = pool.object("env", problems);
         if let (Some(name), Some(stemcell)) = (name, stemcell)
-            && wanted.as_ref() == Some(&name)
+            && pool_name.as_ref() == Some(&name)
         {
             let env_path = "resource_pools[].env";
             let (stemcell_spec, resources) = (None, None);
-            found = Some(VmParts { stemcell, stemcell_spec, cloud_properties, resources, env, env_path });
+            resource_pool =
+                Some(VmParts { stemcell, stemcell_spec, cloud_properties, resources, env, env_path });
         }
     }
-    let known = names(root, "resource_pools");
-    if let (Some(wanted), None) = (&wanted, &found)
-        && !known.contains(wanted)
+    let pool_names = names(root, "resource_pools");
+    if let (Some(pool_name), None) = (&pool_name, &resource_pool)
+        && !pool_names.contains(pool_name)
     {
-        let hint = did_you_mean(wanted, known.iter().map(String::as_str));
+        let hint = did_you_mean(pool_name, pool_names.iter().map(String::as_str));
         group.problem(
             problems,
-            format!("names resource pool '{wanted}', which is not in `resource_pools`{hint}"),
+            format!("names resource pool '{pool_name}', which is not in `resource_pools`{hint}"),
         );
     }
-    found
+    resource_pool
 }

@@ -2,7 +2,7 @@
 
 use super::item_index::{ItemIndex, ItemPlace};
 use super::path::{Modifier, Path, Token};
-use super::walk::{MatchResult, PathError, PathErrorKind, Step, find_indexed, to_i64};
+use super::walk::{MatchResult, PathError, PathErrorKind, TokenAt, find_indexed, to_i64};
 use yaml::{Data, Mapping, Node};
 
 /// A value, and its place if it is an item of a list.
@@ -25,23 +25,23 @@ pub(super) fn replace(
     value: Node,
     index: &mut ItemIndex,
 ) -> Result<(), PathError> {
-    let mut here = Visited { node: root, place: None };
-    for (step, token) in Step::all(path) {
+    let mut visited = Visited { node: root, place: None };
+    for (step, token) in TokenAt::all(path) {
         if step.is_last() {
-            return put(here, step, token, value, index);
+            return put(visited, step, token, value, index);
         }
-        here = descend_making(here.node, step, token, index)?;
+        visited = descend_making(visited.node, step, token, index)?;
     }
     // An empty path means the whole document.
-    index.forget(here.node);
-    *here.node = value;
+    index.forget(visited.node);
+    *visited.node = value;
     Ok(())
 }
 
 /// Descends one level for `replace`, and creates a missing value if the token is optional.
 fn descend_making<'a>(
     node: &'a mut Node,
-    step: Step<'_>,
+    step: TokenAt<'_>,
     token: &Token,
     index: &mut ItemIndex,
 ) -> Result<Visited<'a>, PathError> {
@@ -89,7 +89,7 @@ fn descend_making<'a>(
 /// Writes the value at the last level of a `replace`.
 fn put(
     here: Visited<'_>,
-    step: Step<'_>,
+    step: TokenAt<'_>,
     token: &Token,
     value: Node,
     index: &mut ItemIndex,
@@ -129,7 +129,7 @@ fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
 /// Replaces an item of a sequence, or inserts the value before or after it.
 fn place(
     items: &mut Vec<Node>,
-    step: Step<'_>,
+    step: TokenAt<'_>,
     at: i64,
     modifiers: &[Modifier],
     value: Node,
@@ -157,24 +157,24 @@ fn place(
 
 /// Removes the value at a path. A missing value is an error unless its token is optional.
 pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
-    let mut here = Visited { node: root, place: None };
-    for (step, token) in Step::all(path) {
+    let mut visited = Visited { node: root, place: None };
+    for (step, token) in TokenAt::all(path) {
         match token {
             Token::Key { key, optional } => {
-                let map = step.map_mut(here.node)?;
+                let map = step.map_mut(visited.node)?;
                 if !map.contains_key(key) {
                     return if *optional { Ok(()) } else { Err(step.missing_key(key, map)) };
                 }
                 if step.is_last() {
                     let old = map.remove(key);
-                    index.set(here.place, key, old.as_ref(), map.get(key));
+                    index.set(visited.place, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
                 let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
-                here = Visited { node, place: None };
+                visited = Visited { node, place: None };
             }
             Token::Index { .. } | Token::Match { .. } => {
-                let items = step.seq_mut(here.node)?;
+                let items = step.seq_mut(visited.node)?;
                 let (at, modifiers) = match token {
                     Token::Index { index: at, modifiers } => (*at, modifiers),
                     Token::Match { key, value, optional, modifiers } => {
@@ -191,7 +191,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                     index.removed(ItemPlace::new(items, at), &old);
                     return Ok(());
                 }
-                here = Visited::item(items, at);
+                visited = Visited::item(items, at);
             }
             Token::End => {
                 return Err(

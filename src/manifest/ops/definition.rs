@@ -91,11 +91,11 @@ impl Ops {
 
 /// Returns `; did you mean 'path' by 'pth'?` with the position of a misspelt key, or an empty text.
 fn misspelt(map: &Mapping, wanted: &str) -> String {
-    let known = ["type", "path", "value", "name", "error", "absent"];
+    let known_keys = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
-    let found =
-        keys.find(|(key, _)| !known.contains(key) && base::error::nearest(key, known) == Some(wanted));
-    found.map_or_else(String::new, |(key, position)| {
+    let misspelt = keys
+        .find(|(key, _)| !known_keys.contains(key) && base::error::nearest(key, known_keys) == Some(wanted));
+    misspelt.map_or_else(String::new, |(key, position)| {
         format!("; did you mean '{wanted}' by '{key}' at {}?", position.describe())
     })
 }
@@ -112,18 +112,18 @@ impl Op {
             map.get(key)
                 .filter(|node| !node.is_null())
                 .map(|node| {
-                    let wanted = || format!("needs a string as its {key}, not {}", kind_with_article(node));
-                    scalar_text(node).ok_or_else(|| wrong(wanted()))
+                    let problem = || format!("needs a string as its {key}, not {}", kind_with_article(node));
+                    scalar_text(node).ok_or_else(|| wrong(problem()))
                 })
                 .transpose()
         };
         let kind = text("type")?;
-        let known = ["replace", "remove", "test"];
+        let known_types = ["replace", "remove", "test"];
         let kind = match kind.as_deref() {
-            Some(kind) if known.contains(&kind) => kind,
+            Some(kind) if known_types.contains(&kind) => kind,
             Some(kind) => {
-                let there = suggest::nearest(kind, known.into_iter(), str::to_owned);
-                return Err(wrong(format!("has an unknown type, '{kind}'; {there}")));
+                let alternatives = suggest::nearest(kind, known_types.into_iter(), str::to_owned);
+                return Err(wrong(format!("has an unknown type, '{kind}'; {alternatives}")));
             }
             None => {
                 let near = misspelt(map, "type");

@@ -13,8 +13,9 @@ pub(super) fn nearest<'a>(
     candidates: impl Iterator<Item = &'a str>,
     show: impl Fn(&str) -> String,
 ) -> String {
-    let mut seen = std::collections::HashSet::new();
-    let names: Vec<&str> = candidates.filter(|name| name.len() <= MAX_NAME && seen.insert(*name)).collect();
+    let mut listed_names = std::collections::HashSet::new();
+    let names: Vec<&str> =
+        candidates.filter(|name| name.len() <= MAX_NAME && listed_names.insert(*name)).collect();
     match (base::error::nearest(wanted, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
         (Some(name), _) => base::error::question(&show(name)),

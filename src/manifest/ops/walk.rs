@@ -49,7 +49,7 @@ impl From<PathError> for base::Error {
 
 /// One token of a path while it is followed.
 #[derive(Clone, Copy)]
-pub(super) struct Step<'a> {
+pub(super) struct TokenAt<'a> {
     pub path: &'a Path,
     /// The index of the token.
     pub at: usize,
@@ -63,10 +63,10 @@ pub(super) enum MatchResult {
     Absent,
 }
 
-impl<'a> Step<'a> {
+impl<'a> TokenAt<'a> {
     /// Returns all steps of a path.
-    pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (Step<'a>, &'a Token)> {
-        path.tokens().iter().enumerate().map(move |(at, token)| (Step { path, at }, token))
+    pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (TokenAt<'a>, &'a Token)> {
+        path.tokens().iter().enumerate().map(move |(at, token)| (TokenAt { path, at }, token))
     }
 
     pub(super) fn is_last(self) -> bool {
@@ -176,13 +176,16 @@ impl<'a> Step<'a> {
             usize::try_from(result).ok().filter(|front| *front < length)
         };
         front.ok_or_else(|| {
-            let there = match length {
+            let length_text = match length {
                 0 => "it is empty".into(),
                 1 => "it has 1 item".into(),
                 _ => format!("it has {length} items"),
             };
-            let message =
-                format!("'{}' does not exist: {} has no index {result}, {there}", self.here(), self.parent());
+            let message = format!(
+                "'{}' does not exist: {} has no index {result}, {length_text}",
+                self.here(),
+                self.parent()
+            );
             self.error(PathErrorKind::MissingIndex, message)
         })
     }
@@ -209,12 +212,12 @@ impl<'a> Step<'a> {
             [] if optional => Ok(MatchResult::Absent),
             [] => {
                 let names = entries().filter_map(|(_, candidate)| candidate.as_str());
-                let there = if entries().next().is_none() {
+                let alternatives = if entries().next().is_none() {
                     format!("no item has a '{key}'")
                 } else {
                     suggest::nearest_entry(key, value, names)
                 };
-                let message = format!("'{}' does not exist; {there}", self.here());
+                let message = format!("'{}' does not exist; {alternatives}", self.here());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
                 let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
                 error.hint = other_type.then(|| {
@@ -254,7 +257,7 @@ pub(super) fn find_indexed<'a>(
     index: &mut ItemIndex,
 ) -> Result<Cow<'a, Node>, PathError> {
     let mut node = root;
-    for (step, token) in Step::all(path) {
+    for (step, token) in TokenAt::all(path) {
         node = match token {
             Token::Key { key, optional } => match step.map(node)?.get(key) {
                 Some(value) => value,
@@ -294,7 +297,7 @@ pub(super) fn find_indexed<'a>(
 /// Continues from token `at` in a value that an optional token created.
 fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
     while let Some(token) = path.tokens().get(at) {
-        let step = Step { path, at };
+        let step = TokenAt { path, at };
         node = match token {
             Token::Key { key, .. } => match (step.map(&node)?.get(key), step.next_token()) {
                 (Some(value), _) => value.clone(),

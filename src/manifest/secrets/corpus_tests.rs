@@ -39,14 +39,14 @@ fn redactor() -> Redactor {
     let urls = literal_urls(&Node::from_json(&manifest));
     fill(&mut manifest, variables.as_object().unwrap());
     let (manifest, variables) = (Node::from_json(&manifest), Node::from_json(&variables));
-    let known = KnownInputs {
+    let known_inputs = KnownInputs {
         documents: vec![&manifest],
         variables: entries(variables.as_map().unwrap()).collect(),
         urls: &urls,
         ..KnownInputs::default()
     };
     let redactor = Redactor::default();
-    register_secrets(&known, &redactor);
+    register_secrets(&known_inputs, &redactor);
     ["/home/op/bosh/bosh.yml", "/home/op/bosh/bosh-state.json", "/home/op/.local/state/monopile"]
         .iter()
         .for_each(|path| redactor.exempt_from_precautions(path));

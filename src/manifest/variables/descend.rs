@@ -10,9 +10,9 @@ pub(super) fn descend<'n, 'k>(
     value: &'n Node,
     keys: impl Iterator<Item = &'k str>,
 ) -> Result<&'n Node, String> {
-    let mut here = value;
+    let mut node = value;
     for key in keys {
-        here = match &here.data {
+        node = match &node.data {
             Data::Map(map) => match map.get(key).or_else(|| integer_key(map, key)) {
                 Some(value) => value,
                 None => {
@@ -23,28 +23,28 @@ pub(super) fn descend<'n, 'k>(
             },
             Data::Seq(items) => index(items, key)?,
             _ => {
-                return Err(format!("the value is {}, so it has no key '{key}'", kind_with_article(here)));
+                return Err(format!("the value is {}, so it has no key '{key}'", kind_with_article(node)));
             }
         };
     }
-    Ok(here)
+    Ok(node)
 }
 
 fn integer_key<'n>(map: &'n yaml::Mapping, key: &str) -> Option<&'n Node> {
-    let wanted: i64 = key.parse().ok()?;
-    map.iter().find(|(name, _)| name.as_i64() == Some(wanted)).map(|(_, value)| value)
+    let number: i64 = key.parse().ok()?;
+    map.iter().find(|(name, _)| name.as_i64() == Some(number)).map(|(_, value)| value)
 }
 
 fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
-    let wanted: i64 = key.parse().map_err(|_| format!("the value is a list, so '{key}' must be a number"))?;
-    let position = if wanted < 0 {
-        items.len().checked_sub(usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX))
+    let index: i64 = key.parse().map_err(|_| format!("the value is a list, so '{key}' must be a number"))?;
+    let position = if index < 0 {
+        items.len().checked_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX))
     } else {
-        usize::try_from(wanted).ok()
+        usize::try_from(index).ok()
     };
     position
         .and_then(|position| items.get(position))
-        .ok_or_else(|| format!("there is no item {wanted}: the list has {} items", items.len()))
+        .ok_or_else(|| format!("there is no item {index}: the list has {} items", items.len()))
 }
 
 fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {

@@ -50,7 +50,7 @@ impl MbusOutline {
             return Vec::new();
         }
         let mut earlier = sources.clone();
-        let mut found = Vec::new();
+        let mut candidates = Vec::new();
         let mut store = store;
         let lists =
             stored.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
@@ -59,10 +59,10 @@ impl MbusOutline {
                 // A given value takes precedence over the store, and did so before the rotation.
                 let in_force = rotation.into_iter().filter(|(name, _)| given || sources.get(name).is_none());
                 in_force.for_each(|(name, value)| earlier.replace(name, value.clone()));
-                found.extend(self.with(&earlier, definitions, store.as_deref_mut(), now));
+                candidates.extend(self.with(&earlier, definitions, store.as_deref_mut(), now));
             }
         }
-        found
+        candidates
     }
 
     fn with(

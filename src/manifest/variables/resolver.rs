@@ -118,15 +118,15 @@ impl<'a> Resolver<'a> {
         }
         // Values that another run has generated in the meantime are used.
         store.lock()?;
-        let wanted = candidates(store);
-        let absent = wanted.iter().filter(|definition| store.get(&definition.name).is_none());
+        let definitions = candidates(store);
+        let absent = definitions.iter().filter(|definition| store.get(&definition.name).is_none());
         self.keys.fill(absent.filter_map(|definition| {
             GeneratorSpec::key_size_guess(
                 definition.kind.as_deref().unwrap_or_default(),
                 definition.options.as_ref(),
             )
         }));
-        let result = wanted
+        let result = definitions
             .iter()
             .try_for_each(|definition| self.resolve(&definition.name, &definition.position).map(drop));
         let Some(store) = self.store.as_deref_mut() else { return result };
@@ -404,7 +404,7 @@ impl<'a> Resolver<'a> {
     /// Returns the error for everything missing. Without `variables`, only missing parts count.
     pub fn missing_error(&self, variables: bool) -> Option<Error> {
         let stored = self.store.as_deref().into_iter().flat_map(VarsStore::names);
-        let known = self
+        let variable_names = self
             .sources
             .iter()
             .map(|(name, _)| name)
@@ -412,7 +412,7 @@ impl<'a> Resolver<'a> {
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing.contains(name));
         let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
-        self.missing.error(variables, known, declared)
+        self.missing.error(variables, variable_names, declared)
     }
 
     /// Returns the names in the vars store.

@@ -88,11 +88,11 @@ impl Sources {
             return Ok(());
         };
         let empty = || Node { data: Data::Map(Mapping::new()), position: value.position.clone() };
-        let mut here = self.values.entry(root).or_insert_with(empty);
+        let mut node = self.values.entry(root).or_insert_with(empty);
         for key in parents {
-            here = entry(here, key, name, empty())?;
+            node = entry(node, key, name, empty())?;
         }
-        *entry(here, last, name, Data::Null.into())? = value;
+        *entry(node, last, name, Data::Null.into())? = value;
         Ok(())
     }
 }
@@ -117,19 +117,19 @@ impl Given {
 /// makes them run in vain.
 fn read_all(inputs: &Inputs, env_file_variables: &mut Given, own: &mut Given) -> Result<()> {
     let defaults = &inputs.env_file_variables;
-    many(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
+    read_prefixes_and_files(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
     for (name, path) in &defaults.var_files {
         env_file_variables.other.push(from_var_file(name, path)?);
     }
     env_file_variables.other.extend(defaults.vars.iter().cloned());
-    many(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
+    read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
-        let flag = numbered("--var-file", index, inputs.var_files.len());
+        let flag = numbered_flag("--var-file", index, inputs.var_files.len());
         let (name, path) = split(pair, &flag, "PATH")?;
         own.other.push(from_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
-        own.other.push(from_var(pair, &numbered("--var", index, inputs.vars.len()))?);
+        own.other.push(from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?);
     }
     from_programs(&defaults.vars_exec, inputs, env_file_variables)?;
     from_programs(&inputs.vars_exec, inputs, own)
@@ -146,7 +146,7 @@ fn from_programs(programs: &[VarsProgram], inputs: &Inputs, given: &mut Given) -
 }
 
 /// Returns the name of a repeated flag for errors that cannot show its value: "--var number 2".
-fn numbered(flag: &str, index: usize, count: usize) -> String {
+fn numbered_flag(flag: &str, index: usize, count: usize) -> String {
     if count > 1 { format!("{flag} number {}", index + 1) } else { flag.to_owned() }
 }
 
@@ -183,7 +183,12 @@ fn without_quotes(text: &str) -> &str {
 }
 
 /// Reads variables from the environment, then from files.
-fn many(prefixes: &[String], files: &[PathBuf], inputs: &Inputs, given: &mut Given) -> Result<()> {
+fn read_prefixes_and_files(
+    prefixes: &[String],
+    files: &[PathBuf],
+    inputs: &Inputs,
+    given: &mut Given,
+) -> Result<()> {
     for prefix in prefixes {
         from_environment(prefix, &inputs.env_vars, &mut given.env_vars)?;
     }

@@ -32,21 +32,21 @@ impl<'a> Reference<'a> {
 
 /// Returns all references in `text`, from left to right.
 pub fn references(text: &str) -> Vec<Reference<'_>> {
-    let mut found = Vec::new();
+    let mut references = Vec::new();
     let mut from = 0;
     while let Some(offset) = text[from..].find('(') {
         let start = from + offset;
         match reference_at(text, start) {
             Some(reference) => {
                 from = reference.range.end;
-                found.push(reference);
+                references.push(reference);
             }
             // The search goes on one character later, not two: in `(((a))` the reference begins at the second
             // parenthesis.
             None => from = start + 1,
         }
     }
-    found
+    references
 }
 
 /// Returns the variables that a tree refers to.

@@ -126,7 +126,7 @@ impl Rotation<'_> {
                 .missing_error(true)
                 .unwrap_or_else(|| Error::invalid(format!("the options of '{name}' cannot be resolved"))));
         }
-        let spec = GeneratorSpec::like(name, old)?;
+        let spec = GeneratorSpec::like_value(name, old)?;
         let authority = match certificate {
             // The old signer of a dependent is already replaced, so the renewed CA is found by name.
             Some(certificate) => match self.renewed_authority(store, certificate)? {
@@ -165,10 +165,10 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut done = RotationResult::default();
     let mut replaced = Vec::new();
     let mut waiting = vec![name.to_owned()];
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     while let Some(name) = waiting.pop() {
         // A CA under two names has signed itself.
-        if !seen.insert(name.clone()) {
+        if !visited.insert(name.clone()) {
             continue;
         }
         let value = stored_value(store, &name)?;

@@ -92,8 +92,7 @@ const MAX_DAYS: i64 = 4_000_000;
 /// Returns 128 random bits.
 fn serial() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Error::environment("the system gives no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::failure("the system gives no random numbers"))?;
     Ok(bytes)
 }
 

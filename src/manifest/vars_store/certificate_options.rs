@@ -220,12 +220,12 @@ fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
             if EXTENDED_KEY_USAGES.iter().any(|(known, _)| *known == name) {
                 return Ok(name);
             }
-            let known: Vec<&str> = EXTENDED_KEY_USAGES.iter().map(|(known, _)| *known).collect();
+            let usage_names: Vec<&str> = EXTENDED_KEY_USAGES.iter().map(|(known, _)| *known).collect();
             Err(Error::invalid(format!(
                 "{}: there is no extended key usage '{name}'",
                 item.position.describe()
             ))
-            .with_hint(format!("the extended key usages are {}", known.join(", "))))
+            .with_hint(format!("the extended key usages are {}", usage_names.join(", "))))
         })
         .collect()
 }

@@ -34,15 +34,15 @@ pub struct CertificateExpiry {
 /// Returns the certificates in these variables, sorted by expiry. A CA, which is also part of the values that
 /// it signed, is listed once, with its shortest path.
 pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) -> Vec<CertificateExpiry> {
-    let mut found = Vec::new();
+    let mut certificates = Vec::new();
     for (name, value) in variables {
-        walk(name.to_owned(), value, &mut found);
+        walk(name.to_owned(), value, &mut certificates);
     }
-    found.sort_by_key(|(path, _)| (path.len(), path.clone()));
-    let mut seen = BTreeSet::new();
-    let mut dated: Vec<CertificateExpiry> = found
+    certificates.sort_by_key(|(path, _)| (path.len(), path.clone()));
+    let mut listed = BTreeSet::new();
+    let mut dated: Vec<CertificateExpiry> = certificates
         .into_iter()
-        .filter(|(_, certificate)| seen.insert(certificate.der.clone()))
+        .filter(|(_, certificate)| listed.insert(certificate.der.clone()))
         .map(|(path, certificate)| CertificateExpiry { not_after: certificate.not_after, path })
         .collect();
     dated.sort();

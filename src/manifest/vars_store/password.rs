@@ -16,7 +16,7 @@ pub(super) fn generate(length: usize) -> Result<String> {
     let mut bytes = [0; 64];
     while password.len() < length {
         aws_lc_rs::rand::fill(&mut bytes)
-            .map_err(|_| Error::environment("the system gives no random numbers"))?;
+            .map_err(|_| Error::failure("the system gives no random numbers"))?;
         let letters = bytes.iter().filter(|&&byte| byte < FIRST_SKIPPED_BYTE);
         let letters = letters.map(|&byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]));
         let left = length - password.len();

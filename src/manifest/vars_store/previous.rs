@@ -46,7 +46,7 @@ pub(super) fn with_replaced(list: Option<&Node>, replaced: &[(String, Node)]) ->
 }
 
 /// Removes variables from the list under [`KEY`]. Returns the new list, which is empty if nothing is left.
-pub(super) fn without(list: &Node, names: &[&str]) -> Node {
+pub(super) fn without_variables(list: &Node, names: &[&str]) -> Node {
     let left = list.as_seq().unwrap_or_default().iter().filter_map(|rotation| {
         let mut rotation = rotation.as_map()?.clone();
         names.iter().for_each(|name| drop(rotation.remove(name)));

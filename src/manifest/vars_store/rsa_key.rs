@@ -63,7 +63,7 @@ impl RsaKey {
             KeySize::Rsa3072 => rsa::KeySize::Rsa3072,
             KeySize::Rsa4096 => rsa::KeySize::Rsa4096,
         };
-        let failed = || Error::environment("an RSA key cannot be generated");
+        let failed = || Error::failure("an RSA key cannot be generated");
         let pair = rsa::KeyPair::generate(size).map_err(|_| failed())?;
         let pkcs8: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| failed())?;
         let pkcs1 = pkcs1_of_pkcs8(pkcs8.as_ref()).map_err(|_| failed())?;

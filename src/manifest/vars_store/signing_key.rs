@@ -96,7 +96,7 @@ impl SigningKey {
 
     /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
-        let failed = |_| Error::environment("signing a certificate failed");
+        let failed = |_| Error::failure("signing a certificate failed");
         match self {
             SigningKey::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];

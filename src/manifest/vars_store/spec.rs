@@ -160,10 +160,10 @@ fn differences(
     certificate: &Certificate,
     authority: Option<&Authority>,
 ) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     let mut note = |differs: bool, text: String| {
         if differs {
-            found.push(text);
+            differences.push(text);
         }
     };
     let quoted = |name: Option<&str>| name.map_or("none".to_owned(), |name| format!("'{name}'"));
@@ -194,12 +194,12 @@ fn differences(
                     != options.addresses.iter().collect::<BTreeSet<_>>(),
             "its alternative names are not as declared".into(),
         );
-        let mut wanted: BTreeSet<&str> = options.extended_key_usage.iter().map(String::as_str).collect();
-        if wanted.is_empty() {
-            wanted.insert("server_auth");
+        let mut usages: BTreeSet<&str> = options.extended_key_usage.iter().map(String::as_str).collect();
+        if usages.is_empty() {
+            usages.insert("server_auth");
         }
         note(
-            certificate.extended_key_usage.iter().copied().collect::<BTreeSet<_>>() != wanted,
+            certificate.extended_key_usage.iter().copied().collect::<BTreeSet<_>>() != usages,
             "its extended key usage is not as declared".into(),
         );
     }
@@ -216,5 +216,5 @@ fn differences(
             note(options.ca.is_none() && !certificate.is_self_signed(), "it is not signed by itself".into())
         }
     }
-    found
+    differences
 }

@@ -144,7 +144,7 @@ impl VarsStore {
             return Ok(());
         }
         self.lock()?;
-        let left = self.previous().map(|list| previous::without(list, names));
+        let left = self.previous().map(|list| previous::without_variables(list, names));
         match left {
             Some(left) if left.as_seq().is_some_and(|left| !left.is_empty()) => {
                 self.set(previous::KEY, left);

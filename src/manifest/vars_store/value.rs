@@ -65,7 +65,7 @@ impl ValueKind {
 
 impl GeneratorSpec {
     /// Derives a spec that generates a value like this one, without its CA.
-    pub fn like(name: &str, value: &Node) -> Result<Self> {
+    pub fn like_value(name: &str, value: &Node) -> Result<Self> {
         let unknown = |why: &str| {
             Error::invalid(format!("the vars store does not show how '{name}' was generated: {why}"))
                 .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))

@@ -115,12 +115,12 @@ impl Certificate {
 
     /// Parses the certificates in a PEM text, in order.
     pub fn from_pem(text: &str) -> Result<Vec<Self>> {
-        let found: Vec<Self> =
+        let certificates: Vec<Self> =
             pem_text::certificates(text).iter().map(|der| Self::from_der(der)).collect::<Result<_>>()?;
-        if found.is_empty() {
+        if certificates.is_empty() {
             return Err(Error::invalid("there is no certificate in PEM form"));
         }
-        Ok(found)
+        Ok(certificates)
     }
 
     /// Returns the certificate in PEM.

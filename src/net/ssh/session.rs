@@ -130,7 +130,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let stream = connect_tcp(server, &address).await?;
     let handshake = |problem: String| SshError::Handshake { address: address.clone(), problem };
 
-    let known = match &server.host_key {
+    let recorded_key = match &server.host_key {
         Some(text) => Some(
             PublicKey::from_openssh(text)
                 .map_err(|error| handshake(format!("the host key on record is not valid: {error}")))?,
@@ -139,29 +139,29 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     };
     let mut config =
         client::Config { keepalive_interval: Some(KEEPALIVE_INTERVAL), ..client::Config::default() };
-    if let Some(known) = &known {
+    if let Some(recorded_key) = &recorded_key {
         // A server may have several host keys. Preferring the known algorithm makes it use the same key
         // again.
         let mut kinds = config.preferred.key.to_vec();
-        kinds.sort_by_key(|kind| !same_kind(kind, &known.algorithm()));
+        kinds.sort_by_key(|kind| !same_kind(kind, &recorded_key.algorithm()));
         config.preferred.key = Cow::Owned(kinds);
     }
     let presented_key = Arc::new(Mutex::new(None));
     let client = SessionCallbacks {
         presented_key: Arc::clone(&presented_key),
-        known: known.clone(),
+        known: recorded_key.clone(),
         forwarded: server.forwarded.clone(),
     };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
     let outcome = timeout(STEP_TIMEOUT, shaking).await;
     let presented_key = presented_key.lock().take();
-    if let (Some(known), Some(presented_key)) = (&known, &presented_key)
-        && known.key_data() != presented_key.key_data()
+    if let (Some(recorded_key), Some(presented_key)) = (&recorded_key, &presented_key)
+        && recorded_key.key_data() != presented_key.key_data()
     {
         let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
         return Err(SshError::HostKeyChanged {
             address,
-            known: fingerprint(known),
+            known: fingerprint(recorded_key),
             seen: fingerprint(presented_key),
         });
     }
@@ -193,14 +193,14 @@ fn same_kind(one: &russh::keys::Algorithm, other: &russh::keys::Algorithm) -> bo
 async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, SshError> {
     let tcp = |problem: String| SshError::Tcp { address: address.to_owned(), problem };
     let dns = |problem: String| SshError::Dns { host: server.host.clone(), problem };
-    let found =
+    let addresses =
         match timeout(STEP_TIMEOUT, tokio::net::lookup_host((server.host.as_str(), server.port))).await {
-            Ok(Ok(found)) => found,
+            Ok(Ok(addresses)) => addresses,
             Ok(Err(error)) => return Err(dns(error.to_string())),
             Err(_) => return Err(dns("no answer in time".to_owned())),
         };
     let mut last = dns("it has no address".to_owned());
-    for candidate in found {
+    for candidate in addresses {
         match timeout(STEP_TIMEOUT, TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => {
                 // Small messages must not wait for more data.

@@ -1,6 +1,6 @@
 //! A full disk, an unwritable file or an interrupted system call, at every such call of a life.
 
-use super::{Contract, Disturbance, Sweep, reference};
+use super::{Disturbance, LifeSetting, Sweep, reference};
 
 /// System call, error, and whether the error lasts.
 const FAULTS: [(&str, &str, bool); 17] = [
@@ -26,8 +26,8 @@ const FAULTS: [(&str, &str, bool); 17] = [
 #[test]
 fn failing_system_calls_lose_no_resource() {
     let mut sweep = Sweep::new("failing system calls");
-    let reference = reference(Contract::V2);
-    sweep.add(Contract::V2, 4, |stage| {
+    let reference = reference(LifeSetting::V2);
+    sweep.add(LifeSetting::V2, 4, |stage| {
         let mut points = Vec::new();
         for (name, errno, lasting) in FAULTS {
             for call in reference.syscalls[stage].iter().filter(|call| call.name == name) {

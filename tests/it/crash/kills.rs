@@ -1,14 +1,16 @@
 //! Kills the program at every point of its life.
 
 use super::life::RECREATE;
-use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
+use super::{ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, chosen, reference};
 use crate::support::long_form;
 use crate::support::scripted::Interruption;
 
 #[test]
 fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 1), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in
+        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 1), (LifeSetting::OldStemcell, 0)])
+    {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [
@@ -32,7 +34,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
 #[test]
 fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
-    let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)];
+    let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
     for (contract, sample) in chosen(samples) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
@@ -42,7 +44,7 @@ fn kill_at_an_agent_message_loses_no_resource() {
             // Messages under v1 are nearly the same, so each is tried at only one moment.
             let taken = points
                 .enumerate()
-                .filter(|(at, _)| contract == Contract::V2 || (at / 3 + contract as usize) % 3 == at % 3);
+                .filter(|(at, _)| contract == LifeSetting::V2 || (at / 3 + contract as usize) % 3 == at % 3);
             taken
                 .map(|(_, (message, side))| {
                     Disturbance::At(ConversationPoint::Message(message, side), MachineAction::Kill)
@@ -57,8 +59,8 @@ fn kill_at_an_agent_message_loses_no_resource() {
 fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
     // Under v1, the same code writes, so a third of its writes is enough.
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0)]) {
-        let step = if contract == Contract::V2 { 1 } else { 3 };
+    for (contract, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+        let step = if contract == LifeSetting::V2 { 1 } else { 3 };
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             // The moment before an open is the same as after the call before it.
@@ -73,9 +75,9 @@ fn kill_at_a_durable_write_loses_no_resource() {
 #[test]
 fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
-    let samples = [(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)];
+    let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
     for (contract, sample) in chosen(samples) {
-        let instants = if contract == Contract::V2 { 40 } else { 10 };
+        let instants = if contract == LifeSetting::V2 { 40 } else { 10 };
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             // The moments are spread over the run, and are the same in every test run.

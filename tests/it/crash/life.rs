@@ -30,7 +30,7 @@ pub(super) const NEEDLESS: [usize; 2] = [1, RECREATE];
 /// The contract between program, CPI and stemcell, and the storage of the state. Under v1, a registry is
 /// configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contract {
+pub(super) enum LifeSetting {
     /// Contract v2.
     V2,
     /// Contract v1, because of the CPI.
@@ -43,26 +43,26 @@ pub(super) enum Contract {
     SharedOldCpi,
 }
 
-impl Contract {
+impl LifeSetting {
     /// Contracts with the state beside the manifest.
-    pub(super) const ALL: [Contract; 3] = [Contract::V2, Contract::OldCpi, Contract::OldStemcell];
+    pub(super) const ALL: [LifeSetting; 3] = [LifeSetting::V2, LifeSetting::OldCpi, LifeSetting::OldStemcell];
     /// Contracts with the state in a bucket.
-    pub(super) const SHARED: [Contract; 2] = [Contract::Shared, Contract::SharedOldCpi];
+    pub(super) const SHARED: [LifeSetting; 2] = [LifeSetting::Shared, LifeSetting::SharedOldCpi];
 
     pub(super) fn is_shared(self) -> bool {
-        Contract::SHARED.contains(&self)
+        LifeSetting::SHARED.contains(&self)
     }
 
     fn has_registry(self) -> bool {
-        !matches!(self, Contract::V2 | Contract::Shared)
+        !matches!(self, LifeSetting::V2 | LifeSetting::Shared)
     }
 
     /// Returns the CPI's answer to `info`.
     fn info_answer(self) -> InfoAnswer {
         match self {
-            Contract::V2 | Contract::Shared => InfoAnswer::Local,
-            Contract::OldCpi | Contract::SharedOldCpi => InfoAnswer::Version(1),
-            Contract::OldStemcell => InfoAnswer::Version(2),
+            LifeSetting::V2 | LifeSetting::Shared => InfoAnswer::Local,
+            LifeSetting::OldCpi | LifeSetting::SharedOldCpi => InfoAnswer::Version(1),
+            LifeSetting::OldStemcell => InfoAnswer::Version(2),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Contract {
 /// One life in which each command is disturbed once.
 pub(super) struct CrashLife<'t> {
     pub hello: Hello,
-    pub contract: Contract,
+    pub contract: LifeSetting,
     pub gate: Arc<Gate>,
     /// The stage and its disturbance, for messages.
     pub context: String,
@@ -85,12 +85,12 @@ pub(super) struct CrashLife<'t> {
 }
 
 impl<'t> CrashLife<'t> {
-    pub(super) fn new(contract: Contract, tally: &'t Tally) -> Self {
+    pub(super) fn new(contract: LifeSetting, tally: &'t Tally) -> Self {
         let mut hello = match contract {
-            Contract::V2 => Hello::without_vars_store(),
+            LifeSetting::V2 => Hello::without_vars_store(),
             _ => Hello::new(),
         };
-        if contract == Contract::OldStemcell {
+        if contract == LifeSetting::OldStemcell {
             let text = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(text.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", text.replace("api_version: 3\n", ""));

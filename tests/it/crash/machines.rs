@@ -1,7 +1,7 @@
 //! Failures outside the program: the CPI's process, the agent, the VM, the whole machine.
 
 use super::{
-    Contract, ConversationPoint, Disturbance, MachineAction, Moment, Reference, Sweep, chosen, reference,
+    ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Reference, Sweep, chosen, reference,
 };
 use crate::support::scripted::Interruption;
 
@@ -22,7 +22,9 @@ fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Di
 #[test]
 fn killing_the_cpi_loses_no_resource() {
     let mut sweep = Sweep::new("killed CPI processes");
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in
+        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
+    {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [Interruption::DieBefore, Interruption::DieDuring, Interruption::DieAfter];
@@ -38,9 +40,9 @@ fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
     let mut sweep = Sweep::new("killed agents and rebooted VMs");
     let acts = [MachineAction::KillAgent, MachineAction::Reboot];
     for act in acts {
-        sweep.add(Contract::V2, 1, |stage| points(reference(Contract::V2), stage, &[act]));
+        sweep.add(LifeSetting::V2, 1, |stage| points(reference(LifeSetting::V2), stage, &[act]));
     }
-    for (contract, sample) in chosen([(Contract::OldCpi, 0), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in chosen([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
         sweep.add(contract, sample, |stage| points(reference(contract), stage, &acts));
     }
     sweep.run();
@@ -54,7 +56,7 @@ fn restarting_the_machine_loses_no_resource() {
         MachineAction::SwitchOff,
         MachineAction::Restart { booted: false },
     ];
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0)]) {
+    for (contract, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
         sweep.add(contract, sample, |stage| points(reference(contract), stage, &acts));
     }
     sweep.run();

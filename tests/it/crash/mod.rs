@@ -25,5 +25,5 @@ mod sweep;
 
 use crate::support::gate::Moment;
 use disturbance::{ConversationPoint, Disturbance, MachineAction};
-use life::Contract;
+use life::LifeSetting;
 use sweep::{Reference, Sweep, chosen, reference};

@@ -1,12 +1,12 @@
 //! Two machines that share only a bucket and the cloud: a run is killed on one, and the other continues.
 
-use super::{Contract, ConversationPoint, Disturbance, MachineAction, Moment, Sweep, chosen, reference};
+use super::{ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, chosen, reference};
 use crate::support::scripted::Interruption;
 
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
-    for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 0)]) {
+    for (contract, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let whens = [
@@ -26,8 +26,8 @@ fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
     let mut sweep = Sweep::new("kill sweep at requests to the bucket, two machines");
-    for (contract, sample) in chosen([(Contract::Shared, 1), (Contract::SharedOldCpi, 0)]) {
-        let step = if contract == Contract::Shared { 1 } else { 3 };
+    for (contract, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
+        let step = if contract == LifeSetting::Shared { 1 } else { 3 };
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let requests = reference.syscalls[stage].iter().filter(|call| call.durable).step_by(step);
@@ -40,15 +40,15 @@ fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
 #[test]
 fn another_machine_resumes_after_a_kill_at_any_instant() {
     let mut sweep = Sweep::new("kill sweep at messages and random instants, two machines");
-    let reference = reference(Contract::Shared);
-    sweep.add(Contract::Shared, 1, |stage| {
+    let reference = reference(LifeSetting::Shared);
+    sweep.add(LifeSetting::Shared, 1, |stage| {
         let messages = 1..=reference.messages[stage];
         let sides = [Moment::Before, Moment::During, Moment::After];
         let points = messages.flat_map(|message| sides.map(|side| ConversationPoint::Message(message, side)));
         points.map(|point| Disturbance::At(point, MachineAction::Kill)).collect()
     });
     // The default run has random instants on one machine only.
-    sweep.add(Contract::Shared, 0, |stage| {
+    sweep.add(LifeSetting::Shared, 0, |stage| {
         let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
         let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
         (0..20).map(|number| Disturbance::After(at(number))).collect()
@@ -59,8 +59,8 @@ fn another_machine_resumes_after_a_kill_at_any_instant() {
 #[test]
 fn another_machine_resumes_after_the_first_is_lost() {
     let mut sweep = Sweep::new("machines that are no more, another goes on");
-    let reference = reference(Contract::Shared);
-    sweep.add(Contract::Shared, 1, |stage| {
+    let reference = reference(LifeSetting::Shared);
+    sweep.add(LifeSetting::Shared, 1, |stage| {
         let sides = [Moment::Before, Moment::After];
         let calls = (1..=reference.calls[stage])
             .flat_map(|call| sides.map(|side| ConversationPoint::Call(call, side)));

@@ -2,12 +2,14 @@
 
 use rustix::process::Signal;
 
-use super::{Contract, Disturbance, Sweep, chosen, reference};
+use super::{Disturbance, LifeSetting, Sweep, chosen, reference};
 
 #[test]
 fn signals_at_a_cpi_call_lose_no_resource() {
     let mut sweep = Sweep::new("signals");
-    for (contract, sample) in chosen([(Contract::V2, 1), (Contract::OldCpi, 0), (Contract::OldStemcell, 0)]) {
+    for (contract, sample) in
+        chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
+    {
         let reference = reference(contract);
         sweep.add(contract, sample, |stage| {
             let mut points = Vec::new();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disturbance::{Disturbance, wrapped};
-use super::life::{Contract, CrashLife, NEEDLESS, RECREATE, STAGES};
+use super::life::{CrashLife, LifeSetting, NEEDLESS, RECREATE, STAGES};
 use crate::support::hello::Hello;
 use crate::support::{full_sweep, long_form, wanted_sweep};
 
@@ -84,13 +84,14 @@ impl Tally {
 }
 
 /// Returns the record of an undisturbed life, made once for all tests.
-pub(super) fn reference(contract: Contract) -> &'static Reference {
+pub(super) fn reference(contract: LifeSetting) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
-    let place = Contract::ALL.iter().chain(&Contract::SHARED).position(|known| *known == contract).unwrap();
+    let place =
+        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|known| *known == contract).unwrap();
     REFERENCES[place].get_or_init(|| undisturbed(contract))
 }
 
-fn undisturbed(contract: Contract) -> Reference {
+fn undisturbed(contract: LifeSetting) -> Reference {
     let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).outcome();
     assert!(traced.status.success(), "this test needs strace, and the right to trace");
     let tally = Tally::default();
@@ -175,15 +176,15 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 /// Returns the contracts of this run with their samples. A contract with an empty sample is tried only in
 /// longer sweeps.
 pub(super) fn chosen<const N: usize>(
-    samples: [(Contract, usize); N],
-) -> impl Iterator<Item = (Contract, usize)> {
+    samples: [(LifeSetting, usize); N],
+) -> impl Iterator<Item = (LifeSetting, usize)> {
     samples.into_iter().filter(|(_, sample)| *sample > 0 || long_form())
 }
 
 /// The lives of a sweep.
 pub(super) struct Sweep {
     name: &'static str,
-    lives: Vec<(Contract, [Disturbance; STAGES.len()])>,
+    lives: Vec<(LifeSetting, [Disturbance; STAGES.len()])>,
     started: Instant,
 }
 
@@ -197,7 +198,7 @@ impl Sweep {
     /// `sample` lives, with spread points that differ between stages.
     pub(super) fn add(
         &mut self,
-        contract: Contract,
+        contract: LifeSetting,
         sample: usize,
         points: impl Fn(usize) -> Vec<Disturbance>,
     ) {
@@ -257,7 +258,7 @@ impl Sweep {
 }
 
 /// Runs one life. A failure does not stop the others.
-fn live(contract: Contract, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
+fn live(contract: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
     let reference = reference(contract);
     let lived = catch_unwind(AssertUnwindSafe(|| {
         CrashLife::new(contract, tally).live(

@@ -25,8 +25,6 @@ use super::process::TaskControl;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-pub(super) use self::proc::living;
-
 /// The pause between two checks of all processes while a change is expected.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// The pause between two checks of all processes otherwise.
@@ -50,29 +48,29 @@ struct Shared {
 struct SupervisorState {
     services: Vec<Service>,
     /// True after the `stop` action has stopped all services.
-    stopped: bool,
+    is_stopped: bool,
     /// True while the `stop` action runs. `start` must then wait.
-    stopping: bool,
+    is_stopping: bool,
 }
 
 impl Supervisor {
     /// Loads the state of an earlier agent process and starts the supervisor's thread. Without `resume`, no
     /// process is started before [`Supervisor::start`].
-    pub(super) fn start_up(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
+    pub(super) fn load(dirs: &Dirs, resume: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             dir: dirs.monit(),
             shared: Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }),
         };
-        let monitored = !supervisor.dir.join("unmonitored").exists();
+        let is_monitored = !supervisor.dir.join("unmonitored").exists();
         let mut state = supervisor.lock();
-        state.stopped = supervisor.dir.join("stopped").exists();
-        match supervisor.load() {
+        state.is_stopped = supervisor.dir.join("stopped").exists();
+        match supervisor.load_services() {
             Ok(services) => state.services = services,
             Err(error) => tracing::error!(error = %super::error_text(&error), "resuming the jobs failed"),
         }
-        let active = resume && monitored && !state.stopped;
+        let active = resume && is_monitored && !state.is_stopped;
         for service in &mut state.services {
-            service.monitored = active;
+            service.is_monitored = active;
         }
         drop(state);
         let watcher = supervisor.clone();
@@ -95,7 +93,7 @@ impl Supervisor {
             let name = format!("{:04}_{label}.monitrc", count - 1 - index);
             dirs::write_atomically(&jobs.join(name), &text, 0o600)?;
         }
-        let mut fresh = self.load()?;
+        let mut fresh = self.load_services()?;
         let mut state = self.lock();
         for service in &mut fresh {
             if let Some(old) = state.services.iter_mut().find(|old| old.spec.name == service.spec.name) {
@@ -116,13 +114,13 @@ impl Supervisor {
     /// Starts all services, and restarts them from now on.
     pub(super) fn start(&self) -> Result<()> {
         let mut state = self.lock();
-        if state.stopping {
-            return Err(Error::environment("the services are being stopped: wait for the stop to end"));
+        if state.is_stopping {
+            return Err(Error::failure("the services are being stopped: wait for the stop to end"));
         }
         for flag in ["stopped", "unmonitored"] {
             self.set_flag(flag, false)?;
         }
-        state.stopped = false;
+        state.is_stopped = false;
         for service in &mut state.services {
             service.monitor();
         }
@@ -137,7 +135,7 @@ impl Supervisor {
         let mut state = self.lock();
         self.set_flag("unmonitored", true)?;
         for service in &mut state.services {
-            service.monitored = false;
+            service.is_monitored = false;
         }
         Ok(())
     }
@@ -147,15 +145,15 @@ impl Supervisor {
         self.unmonitor()?;
         let levels = {
             let mut state = self.lock();
-            state.stopping = true;
+            state.is_stopping = true;
             state.levels()
         };
         let outcome = levels.iter().rev().try_for_each(|level| self.stop_level(level, task));
         let mut state = self.lock();
-        state.stopping = false;
+        state.is_stopping = false;
         outcome?;
         self.set_flag("stopped", true)?;
-        state.stopped = true;
+        state.is_stopped = true;
         for service in &mut state.services {
             service.phase = Phase::Down;
         }
@@ -167,7 +165,7 @@ impl Supervisor {
     pub(super) fn job_state(&self) -> &'static str {
         let mut state = self.lock();
         state.tick();
-        if state.stopped {
+        if state.is_stopped {
             return "stopped";
         }
         let all: Vec<_> = state.services.iter().map(Service::status).collect();
@@ -205,7 +203,7 @@ impl Supervisor {
             .collect()
     }
 
-    fn load(&self) -> Result<Vec<Service>> {
+    fn load_services(&self) -> Result<Vec<Service>> {
         let mut files: Vec<_> =
             super::packages::list(&self.dir.join("job")).iter().map(fs::DirEntry::path).collect();
         files.sort();
@@ -269,7 +267,7 @@ impl Supervisor {
         if failed.is_empty() {
             Ok(())
         } else {
-            Err(Error::environment(format!("Stopping services '[{}]' errored", failed.join(" "))))
+            Err(Error::failure(format!("Stopping services '[{}]' errored", failed.join(" "))))
         }
     }
 
@@ -281,9 +279,9 @@ impl Supervisor {
         let exit = service::launch(&program, self)?;
         let deadline = Instant::now() + program.timeout;
         let mut wait = BUSY_PAUSE;
-        while living(process.pid) == Some(process) || exit.get().is_none() {
+        while proc::find(process.pid) == Some(process) || exit.get().is_none() {
             if Instant::now() >= deadline {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "process {} still runs {} s after its stop program was started",
                     process.pid,
                     program.timeout.as_secs()
@@ -333,7 +331,7 @@ impl SupervisorState {
             });
             self.services[index].tick(ready);
         }
-        self.services.iter().any(Service::is_restless)
+        self.services.iter().any(Service::expects_change)
     }
 
     /// Returns the names of services in levels. Each service depends only on services of earlier levels.
@@ -377,13 +375,13 @@ fn terminate(process: ProcessId, task: &TaskControl) -> Result<()> {
     signal(rustix::process::Signal::TERM);
     let mut kill_at = Some(Instant::now() + TERM_GRACE);
     let give_up = Instant::now() + TERM_GRACE * 2;
-    while living(process.pid) == Some(process) {
+    while proc::find(process.pid) == Some(process) {
         if kill_at.is_some_and(|at| at <= Instant::now()) {
             signal(rustix::process::Signal::KILL);
             kill_at = None;
         }
         if give_up <= Instant::now() {
-            return Err(Error::environment(format!("process {} still runs after SIGKILL", process.pid)));
+            return Err(Error::failure(format!("process {} still runs after SIGKILL", process.pid)));
         }
         task.sleep(BUSY_PAUSE)?;
     }
@@ -396,7 +394,7 @@ pub(super) fn boot_identity() -> String {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     // If the agent is the first process, it has no parent.
     let init = if parent > 0 { parent } else { i32::try_from(std::process::id()).unwrap_or_default() };
-    let started = living(init).map_or(0, |process| process.started);
+    let started = proc::find(init).map_or(0, |process| process.started);
     format!("{} {init} {started}", boot.trim())
 }
 

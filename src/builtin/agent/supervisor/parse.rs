@@ -321,9 +321,9 @@ mod tests {
               group vcap
             check system localhost
         "#;
-        let found = parse(text, "monit").unwrap();
-        assert_eq!(found.len(), 2);
-        let (web, db) = (&found[0], &found[1]);
+        let specs = parse(text, "monit").unwrap();
+        assert_eq!(specs.len(), 2);
+        let (web, db) = (&specs[0], &specs[1]);
         assert_eq!(web.name, "web");
         let start = web.start.as_ref().unwrap();
         assert_eq!(start.command, ["/var/vcap/jobs/web/bin/ctl", "start"]);

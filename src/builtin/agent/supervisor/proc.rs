@@ -17,11 +17,11 @@ pub(super) fn in_pidfile(path: &Path) -> Option<ProcessId> {
     // A pid file has one number, so only its beginning is read.
     let text = read_start(path, 64)?;
     let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
-    if pid > 0 { living(pid) } else { None }
+    if pid > 0 { find(pid) } else { None }
 }
 
 /// Returns the process with this pid, if it runs. A zombie counts as ended.
-pub(crate) fn living(pid: i32) -> Option<ProcessId> {
+pub(crate) fn find(pid: i32) -> Option<ProcessId> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
     let state = fields.first()?;
@@ -65,16 +65,16 @@ mod tests {
     #[test]
     fn zombies_and_reaped_processes_do_not_run() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert_eq!(living(own).unwrap().pid, own);
+        assert_eq!(find(own).unwrap().pid, own);
         assert!(usage(own).unwrap().0 > 0);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         // The process has ended, but is not reaped.
-        while living(pid).is_some() {
+        while find(pid).is_some() {
             std::thread::yield_now();
         }
         child.wait().unwrap();
-        assert_eq!(living(pid), None);
+        assert_eq!(find(pid), None);
     }
 
     #[test]

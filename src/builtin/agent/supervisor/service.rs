@@ -29,7 +29,7 @@ pub(super) struct Service {
     /// The entry in the monit file.
     pub spec: ProcessSpec,
     /// True if the supervisor starts and restarts the process.
-    pub monitored: bool,
+    pub is_monitored: bool,
     /// The current phase.
     pub phase: Phase,
     failures: u32,
@@ -78,12 +78,12 @@ impl Wake for NoWake {
 impl Service {
     /// Creates a service that is down and not monitored.
     pub(super) fn new(spec: ProcessSpec) -> Self {
-        Service { spec, monitored: false, phase: Phase::Down, failures: 0 }
+        Service { spec, is_monitored: false, phase: Phase::Down, failures: 0 }
     }
 
     /// Takes over the state of the service with the same name from the old monit files.
     pub(super) fn take_over(&mut self, old: &Service) {
-        self.monitored = old.monitored;
+        self.is_monitored = old.is_monitored;
         self.failures = old.failures;
         if self.spec.pidfile == old.spec.pidfile {
             self.phase = old.phase.clone();
@@ -92,7 +92,7 @@ impl Service {
 
     /// Starts monitoring and resets the failures, for the `start` action.
     pub(super) fn monitor(&mut self) {
-        self.monitored = true;
+        self.is_monitored = true;
         self.failures = 0;
         if matches!(self.phase, Phase::Backoff { .. }) {
             self.phase = Phase::Down;
@@ -102,7 +102,7 @@ impl Service {
     /// Checks the process, and starts or restarts it if necessary. `ready` is true if all its dependencies
     /// run.
     pub(super) fn tick(&mut self, ready: bool) {
-        if !self.monitored {
+        if !self.is_monitored {
             return;
         }
         let running = proc::in_pidfile(&self.spec.pidfile);
@@ -140,7 +140,7 @@ impl Service {
             since.elapsed() >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
         };
         match &self.phase {
-            _ if !self.monitored => "unknown",
+            _ if !self.is_monitored => "unknown",
             Phase::Up { since, .. } if settled(*since) => "running",
             Phase::Backoff { .. } => "failing",
             _ if self.failures == 0 => "starting",
@@ -164,8 +164,8 @@ impl Service {
     }
 
     /// Returns true if a change is expected soon.
-    pub(super) fn is_restless(&self) -> bool {
-        self.monitored
+    pub(super) fn expects_change(&self) -> bool {
+        self.is_monitored
             && match &self.phase {
                 Phase::Up { .. } => self.status() != "running",
                 Phase::Backoff { .. } => false,
@@ -228,12 +228,12 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
         .process_group(0);
     if let Some(user) = &program.user {
         let (uid, gid) = dirs::user_ids(user)
-            .ok_or_else(|| Error::environment(format!("/etc/passwd has no user '{user}'")))?;
+            .ok_or_else(|| Error::failure(format!("/etc/passwd has no user '{user}'")))?;
         command.uid(uid).gid(gid);
     }
     if let Some(group) = &program.group {
         let gid = dirs::group_id(group)
-            .ok_or_else(|| Error::environment(format!("/etc/group has no group '{group}'")))?;
+            .ok_or_else(|| Error::failure(format!("/etc/group has no group '{group}'")))?;
         command.gid(gid);
     }
     let mut child = spawn(&mut command).map_err(|e| Error::io(format!("running '{name}'"), e))?;
@@ -256,7 +256,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
 /// Fails if a service depends on a service that does not exist, or on itself through others.
 pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
     for service in services {
-        let mut seen = vec![service.spec.name.as_str()];
+        let mut visited = vec![service.spec.name.as_str()];
         let mut next: Vec<&str> = service.spec.depends.iter().map(String::as_str).collect();
         while let Some(name) = next.pop() {
             if name == service.spec.name {
@@ -268,8 +268,8 @@ pub(super) fn check_dependencies(services: &[Service]) -> Result<()> {
                     service.spec.name
                 )));
             };
-            if !seen.contains(&name) {
-                seen.push(name);
+            if !visited.contains(&name) {
+                visited.push(name);
                 next.extend(other.spec.depends.iter().map(String::as_str));
             }
         }
@@ -315,7 +315,7 @@ mod tests {
             let Phase::Up { process, .. } = service.phase else { panic!("not up") };
             let pid = rustix::process::Pid::from_raw(process.pid).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            while proc::living(process.pid).is_some() {
+            while proc::find(process.pid).is_some() {
                 std::thread::yield_now();
             }
         };

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::volume::VolumeName;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use ironic::Object;
+use base::JsonObject;
 
 /// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
 pub(super) trait Storage {
@@ -174,8 +174,8 @@ impl Export {
     }
 
     /// Returns the `properties` of the target in Ironic (Ironic's documentation, "Boot From Volume").
-    pub(super) fn properties(&self, login: &Login) -> Object {
-        let mut properties = Object::new();
+    pub(super) fn properties(&self, login: &Login) -> JsonObject {
+        let mut properties = JsonObject::new();
         let mut set = |key: &str, value: Value| drop(properties.insert(key.to_owned(), value));
         let luns = match self {
             Export::Iscsi(way) => {

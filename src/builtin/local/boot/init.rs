@@ -56,7 +56,7 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
     Report::Ready.send().map_err(|error| format!("reporting failed: {error}"))?;
-    if !wait_for_release() {
+    if !wait_for_go_ahead() {
         return Err("the CPI call that creates this VM has ended".to_owned());
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
@@ -113,7 +113,7 @@ fn start_agent() -> io::Result<Pid> {
 }
 
 /// Waits until the CPI has recorded the VM and writes a byte. Returns false if the CPI has ended before.
-fn wait_for_release() -> bool {
+fn wait_for_go_ahead() -> bool {
     let mut byte = [0];
     loop {
         match rustix::io::read(rustix::stdio::stdin(), &mut byte) {
@@ -158,14 +158,14 @@ impl Events {
             Err(errno) => return Err(errno.into()),
         }
         // The sockets are read in any case, because a signal can interrupt `poll` before it reports them.
-        drain(&mut self.child);
-        let term = drain(&mut self.term);
+        empty_socket(&mut self.child);
+        let term = empty_socket(&mut self.term);
         Ok(term)
     }
 }
 
 /// Empties a non-blocking socket. Returns true if it had data.
-fn drain(socket: &mut UnixStream) -> bool {
+fn empty_socket(socket: &mut UnixStream) -> bool {
     let mut buffer = [0; 64];
     let mut any = false;
     while matches!(socket.read(&mut buffer), Ok(count) if count > 0) {
@@ -230,7 +230,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     let left = || deadline.saturating_duration_since(Instant::now());
     if let Some(pid) = agent {
-        signal(kill_process(pid, Signal::TERM))?;
+        ignore_ended_process(kill_process(pid, Signal::TERM))?;
     }
     while agent.is_some() && !left().is_zero() {
         events.wait(Some(left()))?;
@@ -239,7 +239,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
         }
     }
     // Group 1 makes this kill(-1): all processes of the namespace except init.
-    signal(kill_process_group(Pid::INIT, Signal::TERM))?;
+    ignore_ended_process(kill_process_group(Pid::INIT, Signal::TERM))?;
     while !left().is_zero() {
         match reap()? {
             Reaped::One(_) => {}
@@ -253,7 +253,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
 }
 
 /// Ignores the error of a signal to a process that has ended.
-fn signal(sent: Result<(), Errno>) -> io::Result<()> {
+fn ignore_ended_process(sent: Result<(), Errno>) -> io::Result<()> {
     match sent {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(errno) => Err(errno.into()),

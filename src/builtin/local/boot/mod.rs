@@ -98,7 +98,7 @@ fn dispatch(
     outcome.map_err(|why| {
         // The caller may have ended. The exit status also shows the failure.
         let _ = Report::Failed(why.clone()).send();
-        Error::environment(why)
+        Error::failure(why)
     })
 }
 
@@ -109,5 +109,5 @@ fn dispatch(
     _executable: &std::path::Path,
     _network: Option<&std::path::Path>,
 ) -> Result<()> {
-    Err(Error::environment("VMs of the built-in 'local' CPI run only on Linux"))
+    Err(Error::failure("VMs of the built-in 'local' CPI run only on Linux"))
 }

@@ -46,8 +46,8 @@ fn stalled_at(point: StallPoint, timeouts: AgentTimeouts) -> Stalled {
     let mbus = Secret::new(format!("https://mbus:secret@{address}"), &redactor);
     let endpoint = AgentEndpoint::new(&mbus, Some(&made.cert.pem()), &redactor).unwrap();
     let interrupt = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&interrupt);
-    let interrupted = Arc::new(move || seen.load(Ordering::SeqCst).then_some(2));
+    let interrupt_flag = Arc::clone(&interrupt);
+    let interrupted = Arc::new(move || interrupt_flag.load(Ordering::SeqCst).then_some(2));
     let agent = Agent::with_timeouts(endpoint, "director", interrupted, Clock::start(), timeouts);
     Stalled { agent, interrupt, reached }
 }

@@ -144,7 +144,7 @@ impl Build<'_, '_> {
             self.compile()
         };
         installed.inspect_err(|_| {
-            if !self.compile_settings.keep_work {
+            if !self.compile_settings.keep_scratch {
                 self.slot.discard();
             }
         })?;
@@ -195,7 +195,7 @@ impl Build<'_, '_> {
         });
         match outcome {
             Err(error)
-                if self.compile_settings.keep_work
+                if self.compile_settings.keep_scratch
                     && !matches!(error.kind(), base::ErrorKind::Interrupted(_)) =>
             {
                 Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
@@ -204,7 +204,7 @@ impl Build<'_, '_> {
                 package_store::remove_tree(&space)?;
                 Err(error)
             }
-            Ok(()) if self.compile_settings.keep_work => Ok(()),
+            Ok(()) if self.compile_settings.keep_scratch => Ok(()),
             Ok(()) => package_store::remove_tree(&space),
         }
     }

@@ -52,7 +52,7 @@ pub struct CompileSettings<'a> {
     /// The scratch directory of this run.
     pub work: &'a Path,
     /// True to keep the scratch directory after the run.
-    pub keep_work: bool,
+    pub keep_scratch: bool,
     /// The environment of packaging scripts, without the variables about their package.
     pub env_vars: &'a [(String, String)],
     /// The number of scripts that run in parallel.
@@ -89,7 +89,7 @@ impl StopCondition<'_> {
             .with_hint("run the same command again: it keeps the packages that are compiled already"));
         }
         if self.failed.load(Ordering::SeqCst) {
-            return Err(Error::environment("stopped, because another package cannot be compiled"));
+            return Err(Error::failure("stopped, because another package cannot be compiled"));
         }
         Ok(())
     }

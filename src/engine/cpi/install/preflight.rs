@@ -50,7 +50,7 @@ pub(super) fn check(
             format!("{tool} ({noun} {})", packages.join(", "))
         })
         .collect();
-    Err(Error::environment("the CPI cannot be compiled on this machine: tools are missing")
+    Err(Error::failure("the CPI cannot be compiled on this machine: tools are missing")
         .with_source(format!("not found: {}", list.join("; ")))
         .with_hint("install these tools, or use a compiled release of the CPI"))
 }

@@ -63,7 +63,7 @@ impl ScriptRun<'_> {
             .stderr(log)
             .process_group(0);
         let mut child = command.spawn().map_err(|error| {
-            Error::environment("bash cannot be run")
+            Error::failure("bash cannot be run")
                 .with_source(error)
                 .with_hint("install bash, or add its directory to PATH")
         })?;
@@ -90,14 +90,14 @@ impl ScriptRun<'_> {
             (None, None) => "failed".to_owned(),
         };
         let lines = tail.tail();
-        let error = Error::environment(format!("the packaging script {end}"));
+        let error = Error::failure(format!("the packaging script {end}"));
         let error = if lines.trim().is_empty() {
             error.with_source("it wrote nothing")
         } else {
             error.with_source(format!("the end of its output:\n{}", lines.trim_end()))
         };
         let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
-        Err(if self.compile_settings.keep_work {
+        Err(if self.compile_settings.keep_scratch {
             error
         } else {
             error.with_hint(

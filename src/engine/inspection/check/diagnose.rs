@@ -54,7 +54,7 @@ impl CheckedResource {
 pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
     let looking = probe.run.reporter.stage("Checking VM and disks");
-    let seen = state
+    let checked_resources = state
         .resources()
         .map(|resource| {
             let presence = probe.executor.presence(&looking, &resource)?;
@@ -62,7 +62,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             Ok(CheckedResource { resource, presence, to_be_deleted })
         })
         .collect::<Result<Vec<CheckedResource>>>()?;
-    let checked = |resource: Resource| seen.iter().find(|seen| seen.resource == resource);
+    let checked = |resource: Resource| checked_resources.iter().find(|checked| checked.resource == resource);
     let disks = state.disks.iter().map(DiskRecord::handle);
     let denied: Vec<DiskHandle> =
         disks.filter(|disk| checked(disk.clone().into()).is_some_and(CheckedResource::is_denied)).collect();
@@ -73,8 +73,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let mut agent_finding = None;
     let mut hints = Vec::new();
     if let Some(vm) = state.vm_handle() {
-        let seen = checked(vm.clone().into());
-        if seen.is_some_and(CheckedResource::is_denied) {
+        let checked_vm = checked(vm.clone().into());
+        if checked_vm.is_some_and(CheckedResource::is_denied) {
             match Contradiction::detect(&probe.executor, &probe.agent, &vm, &looking)? {
                 Some(found) => {
                     claim.is_vm_alive = true;
@@ -98,7 +98,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     });
                 }
             }
-        } else if seen.is_some_and(|seen| seen.presence != Presence::Gone) {
+        } else if checked_vm.is_some_and(|checked_vm| checked_vm.presence != Presence::Gone) {
             match ask_mounted_disks(probe, &vm, timeout)? {
                 Err(AgentProblem { problem, hints: of_agent }) => {
                     hints = of_agent;
@@ -127,7 +127,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let (of_calls, calls) = failed_calls(probe)?;
     let of_disks = denied.into_iter().map(|disk| claim.problem(disk));
     let problems: Vec<Problem> = of_disks.chain(untracked).chain(vm_problems).chain(of_calls).collect();
-    let resources = seen.iter().map(|seen| finding(seen, &problems));
+    let resources = checked_resources.iter().map(|checked| finding(checked, &problems));
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
         let resource = problem.affected.resource()?;
@@ -146,8 +146,8 @@ fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
 }
 
 /// Returns the finding of a resource on record.
-fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
-    let resource = &seen.resource;
+fn finding(checked: &CheckedResource, problems: &[Problem]) -> Finding {
+    let resource = &checked.resource;
     let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
     let of_agent =
@@ -156,12 +156,12 @@ fn finding(seen: &CheckedResource, problems: &[Problem]) -> Finding {
     if let Some(problem) = own.find(|problem| problem.affected.resource().as_ref() == Some(resource)) {
         return Finding::of(problem, what, cid, cpi);
     }
-    let (status, detail) = match &seen.presence {
+    let (status, detail) = match &checked.presence {
         // The resource was to be deleted, so this is the desired status.
         Presence::Gone => {
             (FindingStatus::AsRecorded, "it was to be deleted, and does not exist any more".to_owned())
         }
-        Presence::Exists if seen.to_be_deleted => {
+        Presence::Exists if checked.to_be_deleted => {
             (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),

@@ -31,7 +31,7 @@ pub use finding::{CheckResult, Finding, FindingStatus};
 
 /// The request of `cloud-check --report`.
 #[derive(Debug, Clone)]
-pub struct CheckRequest {
+pub struct ReportRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--templates`: the renderer for the CPI's templates.
@@ -53,8 +53,8 @@ pub struct CloudCheckRequest {
 
 impl CloudCheckRequest {
     /// Returns the request for a check that repairs nothing.
-    pub fn check(&self) -> CheckRequest {
-        CheckRequest {
+    pub fn check(&self) -> ReportRequest {
+        ReportRequest {
             inputs: self.deploy.inputs.clone(),
             templates: self.deploy.templates,
             cpi_api_version: self.deploy.cpi_api_version,
@@ -288,7 +288,7 @@ impl CloudCheckResult {
 
 /// Compares everything on record with the answers of the CPI and the agent. Changes nothing, not even the
 /// state.
-pub fn report(request: &CheckRequest, run: &RunContext) -> Result<CheckResult> {
+pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CheckResult> {
     let store = repair::open(run)?;
     let open = store.journal().open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
@@ -334,9 +334,9 @@ pub fn cloud_check(
     let mut renewed = false;
     for number in 1.. {
         signals::check(run)?;
-        let here = with_own_scratch(run, &format!("look-{number}"))?;
-        let (store, check_inputs, deployment) = repair::prepare(request, &here)?;
-        let mut context = repair::CheckContext::open(request, &here, &check_inputs, &deployment, store)?;
+        let check_run = with_own_scratch(run, &format!("look-{number}"))?;
+        let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
+        let mut context = repair::CheckContext::open(request, &check_run, &check_inputs, &deployment, store)?;
         let Diagnosis { problems, hints, .. } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
         checked.hints = hints;
         for treated in &mut checked.problems {
@@ -383,8 +383,9 @@ pub fn cloud_check(
             // A separate run creates the new VM, so the lock must be free again. The operator has already
             // confirmed it.
             Ok(repair::RepairOutcome::NeedsNewVm) => {
-                let there = with_own_scratch(run, &format!("renewal-{number}"))?;
-                recreate_unfinished(&request.deploy, &RunContext { confirm: None, ..there }, &state).map(drop)
+                let recreate_run = with_own_scratch(run, &format!("renewal-{number}"))?;
+                recreate_unfinished(&request.deploy, &RunContext { confirm: None, ..recreate_run }, &state)
+                    .map(drop)
             }
             outcome => outcome.map(drop),
         };
@@ -407,9 +408,9 @@ pub fn cloud_check(
 /// Returns the run context with a scratch directory of its own, because the same directory cannot be unpacked
 /// into twice.
 fn with_own_scratch(run: &RunContext, name: &str) -> Result<RunContext> {
-    let work = run.paths.work.join(name);
-    create_directory(&work)?;
-    let paths = Paths { work, ..run.paths.clone() };
+    let scratch = run.paths.scratch.join(name);
+    create_directory(&scratch)?;
+    let paths = Paths { scratch, ..run.paths.clone() };
     Ok(RunContext { paths, ..run.clone() })
 }
 

@@ -1,6 +1,6 @@
 //! The parts of a check that ask and change nothing: the CPIs of the resources on record, and the agent.
 
-use super::CheckRequest;
+use super::ReportRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
 use crate::effects::Executor;
 use crate::prepare;
@@ -21,7 +21,7 @@ pub(super) struct CheckInputs {
 impl CheckInputs {
     /// Reads the manifest of the environment with this state, as a part of `stage`.
     pub(super) fn load(
-        check: &CheckRequest,
+        check: &ReportRequest,
         run: &RunContext,
         state: &State,
         stage: &Stage,
@@ -49,7 +49,7 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// Connects the CPI of the VM; other CPIs are connected when they are needed.
     pub(super) fn open(
-        check: &CheckRequest,
+        check: &ReportRequest,
         run: &'a RunContext,
         check_inputs: &'a CheckInputs,
         state: State,

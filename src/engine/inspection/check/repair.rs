@@ -99,11 +99,11 @@ impl<'a> CheckContext<'a> {
             (Repair::DeleteDiskReference, Affected::Disk(disk)) => {
                 self.probe.executor.commit(Change::Forgotten(Resource::Disk(disk.clone())))?;
             }
-            (Repair::RebootVm, Affected::Disk(_)) => return Err(not_for(repair, "disk")),
+            (Repair::RebootVm, Affected::Disk(_)) => return Err(unsuitable_repair_error(repair, "disk")),
             (Repair::ReattachDisk | Repair::MountDisk | Repair::DeleteDiskReference, Affected::Vm(_)) => {
-                return Err(not_for(repair, "VM"));
+                return Err(unsuitable_repair_error(repair, "VM"));
             }
-            (_, Affected::Call(_)) => return Err(not_for(repair, "failed call")),
+            (_, Affected::Call(_)) => return Err(unsuitable_repair_error(repair, "failed call")),
         }
         repairing.finish();
         Ok(RepairOutcome::Done)
@@ -161,6 +161,6 @@ impl<'a> CheckContext<'a> {
     }
 }
 
-fn not_for(repair: Repair, what: &str) -> Error {
-    Error::environment(format!("'{}' does not repair a {what}", repair.name()))
+fn unsuitable_repair_error(repair: Repair, what: &str) -> Error {
+    Error::failure(format!("'{}' does not repair a {what}", repair.name()))
 }

@@ -83,9 +83,9 @@ fn settings_are_stored_answered_and_deleted() {
     assert_eq!(served.ask("GET", PATH, GOOD, b""), (404, missing.into()));
     assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
     assert_eq!(served.ask("PUT", PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
-    let found = r#"{"settings":"{\"agent_id\": \"b\"}","status":"ok"}"#;
-    assert_eq!(served.ask("GET", PATH, GOOD, b""), (200, found.into()));
-    assert_eq!(served.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, found.into()));
+    let settings_answer = r#"{"settings":"{\"agent_id\": \"b\"}","status":"ok"}"#;
+    assert_eq!(served.ask("GET", PATH, GOOD, b""), (200, settings_answer.into()));
+    assert_eq!(served.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, settings_answer.into()));
     assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
     assert_eq!(served.ask("DELETE", PATH, GOOD, b"").0, 200);
     assert_eq!(served.ask("GET", PATH, GOOD, b"").0, 404);

@@ -318,8 +318,8 @@ fn only_the_recorded_host_key_is_accepted() {
     sshd.start();
     let ends = Ends::new();
     let learned = wait(&ends.open(sshd.server("good", None), LONG)).2.unwrap();
-    let known = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
-    let tunnel = ends.open(known.clone(), LONG);
+    let known_server = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
+    let tunnel = ends.open(known_server.clone(), LONG);
     let (outcome, _, again) = wait(&tunnel);
     outcome.unwrap();
     assert_eq!(again, None, "it is known already");
@@ -329,7 +329,7 @@ fn only_the_recorded_host_key_is_accepted() {
     shell(sshd.directory.path(), "rm host_key*; ssh-keygen -q -t ed25519 -N '' -f host_key");
     sshd.start();
     let started = Instant::now();
-    let changed = wait(&ends.open(known, LONG)).0.unwrap_err();
+    let changed = wait(&ends.open(known_server, LONG)).0.unwrap_err();
     assert!(matches!(changed, SshError::HostKeyChanged { .. }), "{changed}");
     assert!(started.elapsed() < LONG / 2, "there is nothing to wait for");
 }

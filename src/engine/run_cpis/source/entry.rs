@@ -61,9 +61,9 @@ impl<'a> ResolvedEntry<'a> {
                 sources.builtin(kind, (root.join("cpi.json"), config), context, root)
             }
             EntryKind::Job(job) => {
-                let wanted = jobs::of_type(job, &sources.inputs)?;
+                let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
                 let mut located =
-                    jobs::install(sources, &wanted, &self.job_properties(provider), root, stage)
+                    jobs::install(sources, &cpi_jobs, &self.job_properties(provider), root, stage)
                         .context(|| self.cannot_be_installed())?;
                 located.context.clone_from(properties);
                 Ok(located)
@@ -76,8 +76,8 @@ impl<'a> ResolvedEntry<'a> {
         let EntryKind::Job(job) = &self.entry_kind else {
             return self.install(sources, root, stage).map(drop);
         };
-        let wanted = jobs::of_type(job, &sources.inputs)?;
-        jobs::check(sources, &wanted, &self.job_properties(sources.inputs.provider), root, stage)
+        let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
+        jobs::check(sources, &cpi_jobs, &self.job_properties(sources.inputs.provider), root, stage)
             .context(|| self.cannot_be_installed())
     }
 

@@ -68,9 +68,9 @@ pub(super) fn of_default_cpi(wanted: &[JobName], inputs: &CpiInputs<'_>) -> Resu
     if inputs.config.is_none() {
         return Ok(wanted.to_vec());
     }
-    let found = find_jobs(wanted, inputs.releases)?;
-    match found.iter().position(|found| provides_cpi(found.job)) {
-        Some(first) => Ok(with_plugins(&wanted[first], wanted, &found)),
+    let found_jobs = find_jobs(wanted, inputs.releases)?;
+    match found_jobs.iter().position(|found| provides_cpi(found.job)) {
+        Some(first) => Ok(with_plugins(&wanted[first], wanted, &found_jobs)),
         None => Ok(wanted.to_vec()),
     }
 }
@@ -96,9 +96,9 @@ pub(super) fn check(
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let found = find_jobs(wanted, sources.inputs.releases)?;
-    only_cpi_job(&found)?;
-    render_jobs(&sources.inputs, &found, properties, &root.join("jobs"), stage)
+    let found_jobs = find_jobs(wanted, sources.inputs.releases)?;
+    only_cpi_job(&found_jobs)?;
+    render_jobs(&sources.inputs, &found_jobs, properties, &root.join("jobs"), stage)
 }
 
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
@@ -111,13 +111,13 @@ pub(super) fn install(
     stage: &Stage,
 ) -> Result<LocatedCpi> {
     let CpiSources { run, inputs: parts, .. } = sources;
-    let found = find_jobs(wanted, parts.releases)?;
-    let FoundJob { release, job: cpi } = only_cpi_job(&found)?;
+    let found_jobs = find_jobs(wanted, parts.releases)?;
+    let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_dir = root.join("jobs");
-    render_jobs(parts, &found, properties, &jobs_dir, &installing)?;
+    render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
 
-    let installed = packages(sources, wanted, &found, root, &installing)?;
+    let installed = packages(sources, wanted, &found_jobs, root, &installing)?;
     installing.finish();
     let mut env_vars = with_directories(run, &installed.packages, &jobs_dir);
     env_vars.extend(UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -181,10 +181,10 @@ fn packages(
         cache: &run.paths.cache,
         package_dir: package_dir.as_deref(),
         work: root,
-        keep_work: run.keep_work,
+        keep_scratch: run.keep_scratch,
         env_vars: &run.env_vars,
         parallel: run.parallel,
-        interrupted: &|| run.interrupted(),
+        interrupted: &|| run.signal(),
         redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
@@ -193,17 +193,17 @@ fn packages(
 }
 
 fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
-    let mut found: Vec<FoundJob<'r>> = Vec::new();
+    let mut found_jobs: Vec<FoundJob<'r>> = Vec::new();
     for (name, release) in wanted {
         let release = find_release(releases, release)?;
         let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
-        if found.iter().any(|other| other.job.name == job.name) {
+        if found_jobs.iter().any(|other| other.job.name == job.name) {
             return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
                 .with_hint("jobs are installed by name: remove one of the two"));
         }
-        found.push(FoundJob { release, job });
+        found_jobs.push(FoundJob { release, job });
     }
-    Ok(found)
+    Ok(found_jobs)
 }
 
 /// Returns the only job with the template `bin/cpi`.

@@ -45,10 +45,10 @@ impl CpiSources<'_> {
         Ok(match builtin {
             Some(BuiltinCpi::Local) => LocationSource::Directory(local_root(self.run, properties)),
             Some(BuiltinCpi::Ironic) | None => {
-                let mut found = Vec::new();
+                let mut location_properties = Vec::new();
                 let own = properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
-                own.for_each(|(key, value)| leaves(self.run, key, key, value, &mut found));
-                LocationSource::Properties(found)
+                own.for_each(|(key, value)| leaves(self.run, key, key, value, &mut location_properties));
+                LocationSource::Properties(location_properties)
             }
         })
     }

@@ -85,9 +85,9 @@ impl<'a> CpiSources<'a> {
                 let (entry, root) = self.entry(name)?;
                 entry.check(self, &root, stage)
             }
-            (None, CpiSource::Jobs(wanted)) => {
-                let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
-                jobs::check(self, &wanted, &provider.properties, &self.default_root(), stage)
+            (None, CpiSource::Jobs(named_jobs)) => {
+                let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
+                jobs::check(self, &cpi_jobs, &provider.properties, &self.default_root(), stage)
             }
             (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => {
                 self.install(None, stage).map(drop)
@@ -97,20 +97,21 @@ impl<'a> CpiSources<'a> {
 
     /// Returns the entry with this name, and its directory.
     fn entry(&self, name: &str) -> Result<(&ResolvedEntry<'a>, PathBuf)> {
-        let found = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
-        let (index, entry) = found.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
-        Ok((entry, self.run.paths.work.join("cpis").join(index.to_string())))
+        let indexed_entry = self.entries.iter().enumerate().find(|(_, entry)| entry.cpi.name == name);
+        let (index, entry) =
+            indexed_entry.ok_or_else(|| Error::invalid(format!("there is no CPI '{name}'")))?;
+        Ok((entry, self.run.paths.scratch.join("cpis").join(index.to_string())))
     }
 
     fn default_root(&self) -> PathBuf {
-        self.run.paths.work.join("cpi")
+        self.run.paths.scratch.join("cpi")
     }
 
     fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let (provider, manifest) = (self.inputs.provider, self.inputs.manifest);
         match &provider.cpi {
             CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
-                let config = self.run.paths.work.join(format!("{name}-cpi.json"));
+                let config = self.run.paths.scratch.join(format!("{name}-cpi.json"));
                 let config = (config, builtin_config(self.run, name, provider, &provider.properties));
                 self.builtin(name, config, Map::new(), root)
             }
@@ -128,9 +129,9 @@ impl<'a> CpiSources<'a> {
                 // A plain executable has no rendered job, so the context carries its properties.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
-            CpiSource::Jobs(wanted) => {
-                let wanted = jobs::of_default_cpi(wanted, &self.inputs)?;
-                jobs::install(self, &wanted, &provider.properties, root, stage)
+            CpiSource::Jobs(named_jobs) => {
+                let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
+                jobs::install(self, &cpi_jobs, &provider.properties, root, stage)
             }
             CpiSource::None => Err(Error::invalid(
                 "the default CPI is needed, but `cloud_provider` names none",

@@ -64,12 +64,12 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
         system.next(&state, &mut transitions);
         for (transition, (_, next)) in transitions.drain(..).enumerate() {
             let new = small(origins.len());
-            let known = *numbers.entry(system.key(&next)).or_insert(new);
-            if known == new {
+            let state_number = *numbers.entry(system.key(&next)).or_insert(new);
+            if state_number == new {
                 origins.push(Origin { state: number, transition: small(transition) });
                 waiting.push_back(next);
             }
-            edges.push((known, number));
+            edges.push((state_number, number));
         }
         number += 1;
     }

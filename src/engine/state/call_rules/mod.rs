@@ -111,7 +111,7 @@ pub(crate) enum Outcome {
 
 /// A step that ends a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Conclusion {
+pub(crate) enum EndingStep {
     /// Commits the changes that follow from the answer.
     Record,
     /// Commits a suspect.
@@ -124,8 +124,8 @@ pub(crate) enum Conclusion {
 
 /// Returns the steps that end a call with this outcome, in their order. `forget` is true if the operator has
 /// looked for the resources of calls with an unknown outcome.
-pub(crate) fn conclusions(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
-    use Conclusion::{Record, RecordSuspect, Settle, StayOpen};
+pub(crate) fn ending_steps(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
+    use EndingStep::{Record, RecordSuspect, Settle, StayOpen};
 
     match outcome {
         Outcome::NeverStarted => &[Settle],

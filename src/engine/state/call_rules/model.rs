@@ -17,7 +17,7 @@ use super::world::{
     Phase, RUNS, Run, small,
 };
 use super::{
-    Conclusion, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, conclusions,
+    EndingStep, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, ending_steps,
     may_give_back, must_fence, progress,
 };
 
@@ -32,14 +32,14 @@ pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the stat
 pub(super) struct RuleTable {
     pub(super) preparations: &'static [Preparation],
     pub(super) progress: fn(Evidence) -> Progress,
-    pub(super) conclusions: fn(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion],
+    pub(super) ending_steps: fn(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep],
     pub(super) must_fence: fn(taken_over: bool) -> bool,
     pub(super) may_give_back: fn(is_unfenced: bool) -> bool,
 }
 
 /// The rules of the code.
 pub(super) const IMPLEMENTED_RULES: RuleTable =
-    RuleTable { preparations: &PREPARATIONS, progress, conclusions, must_fence, may_give_back };
+    RuleTable { preparations: &PREPARATIONS, progress, ending_steps, must_fence, may_give_back };
 
 /// The place of the state, and the machines of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(super) enum ModelAction {
     Fork { run: usize, call: usize },
     StopWaiting { run: usize },
     CheckLease { run: usize },
-    Conclude { run: usize, call: usize, step: Conclusion },
+    Conclude { run: usize, call: usize, step: EndingStep },
     WriteIsRefused { run: usize },
     LockIsLost { run: usize },
     End { run: usize },
@@ -308,7 +308,7 @@ impl Model {
                 transitions.push((action, next));
             }
             Phase::Concluding(call, outcome, step) => {
-                self.conclude(state, run, (call, outcome, step), transitions);
+                self.end_call(state, run, (call, outcome, step), transitions);
             }
             Phase::Ending => {
                 self.vanish(&mut next, run, false);
@@ -350,7 +350,7 @@ impl Model {
     }
 
     /// Takes a step that ends a call.
-    fn conclude(
+    fn end_call(
         &self,
         state: &ModelState,
         run: usize,
@@ -361,7 +361,7 @@ impl Model {
         let kind = state.calls[call].kind;
         let Run { open, view, forgets, is_checked, .. } = state.runs[run];
         let is_recovery = open.has(call);
-        let steps = (self.table.conclusions)(outcome, kind == CallKind::Create, forgets && is_recovery);
+        let steps = (self.table.ending_steps)(outcome, kind == CallKind::Create, forgets && is_recovery);
         let mut next = *state;
         next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
@@ -369,7 +369,7 @@ impl Model {
             next.runs[run].open = open.without(call);
             return self.act(&next, run, transitions);
         };
-        if step != Conclusion::StayOpen && !is_checked {
+        if step != EndingStep::StayOpen && !is_checked {
             if !self.has_lock(state, run) {
                 next.runs[run].phase = Phase::Ending;
                 return transitions.push((ModelAction::LockIsLost { run }, next));
@@ -383,13 +383,13 @@ impl Model {
         next.runs[run].is_checked = false;
         let mut action = ModelAction::Conclude { run, call, step };
         let is_written = match step {
-            Conclusion::Record => {
+            EndingStep::Record => {
                 view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
             }
-            Conclusion::RecordSuspect => {
+            EndingStep::RecordSuspect => {
                 self.write(&mut next, run, ModelRecord { suspects: view.suspects.with(call), ..view })
             }
-            Conclusion::Settle => {
+            EndingStep::Settle => {
                 if outcome == Outcome::Unknown && forgets && is_recovery {
                     // The operator deleted the resource before.
                     next.calls[call].is_alive = false;
@@ -397,7 +397,7 @@ impl Model {
                 self.settle(&mut next, run, call);
                 true
             }
-            Conclusion::StayOpen => {
+            EndingStep::StayOpen => {
                 next.runs[run].phase = Phase::Ending;
                 true
             }

@@ -4,7 +4,7 @@ use super::explorer::{Explored, NO_DEAD_END, explore};
 use super::model::{
     AS_RECORDED, IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting,
 };
-use super::{Conclusion, Evidence, FileState, Outcome, Preparation, Progress, conclusions, progress};
+use super::{EndingStep, Evidence, FileState, Outcome, Preparation, Progress, ending_steps, progress};
 
 /// A limit with which an exploration visits every state.
 const ALL: usize = usize::MAX;
@@ -91,33 +91,33 @@ struct Mistake {
     property: &'static str,
 }
 
-fn settles_before_it_records(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
-    match conclusions(outcome, creates, forget) {
-        [Conclusion::Record, Conclusion::Settle] => &[Conclusion::Settle, Conclusion::Record],
+fn settles_before_it_records(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
+    match ending_steps(outcome, creates, forget) {
+        [EndingStep::Record, EndingStep::Settle] => &[EndingStep::Settle, EndingStep::Record],
         steps => steps,
     }
 }
 
-fn forgets_unknown_outcomes(outcome: Outcome, creates: bool, _: bool) -> &'static [Conclusion] {
-    conclusions(outcome, creates, true)
+fn forgets_unknown_outcomes(outcome: Outcome, creates: bool, _: bool) -> &'static [EndingStep] {
+    ending_steps(outcome, creates, true)
 }
 
-fn trusts_errors(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+fn trusts_errors(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
     match outcome {
-        Outcome::Failed { .. } => &[Conclusion::Settle],
-        outcome => conclusions(outcome, creates, forget),
+        Outcome::Failed { .. } => &[EndingStep::Settle],
+        outcome => ending_steps(outcome, creates, forget),
     }
 }
 
-fn believes_in_success(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
+fn believes_in_success(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
     match outcome {
-        Outcome::Unknown if !creates => &[Conclusion::Record, Conclusion::Settle],
-        outcome => conclusions(outcome, creates, forget),
+        Outcome::Unknown if !creates => &[EndingStep::Record, EndingStep::Settle],
+        outcome => ending_steps(outcome, creates, forget),
     }
 }
 
-fn never_forgets(outcome: Outcome, creates: bool, _: bool) -> &'static [Conclusion] {
-    conclusions(outcome, creates, false)
+fn never_forgets(outcome: Outcome, creates: bool, _: bool) -> &'static [EndingStep] {
+    ending_steps(outcome, creates, false)
 }
 
 fn overlooks_a_process_about_to_start(evidence: Evidence) -> Progress {
@@ -127,9 +127,9 @@ fn overlooks_a_process_about_to_start(evidence: Evidence) -> Progress {
     }
 }
 
-fn goes_on(outcome: Outcome, creates: bool, forget: bool) -> &'static [Conclusion] {
-    match conclusions(outcome, creates, forget) {
-        [Conclusion::StayOpen] if outcome == Outcome::Unknown => &[],
+fn goes_on(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
+    match ending_steps(outcome, creates, forget) {
+        [EndingStep::StayOpen] if outcome == Outcome::Unknown => &[],
         steps => steps,
     }
 }
@@ -141,7 +141,7 @@ fn mistakes() -> [Mistake; 9] {
     [
         Mistake {
             name: "a run goes on after an unknown outcome",
-            table: RuleTable { conclusions: goes_on, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: goes_on, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
             resizes: false,
@@ -149,7 +149,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "the intent is removed before the outcome is recorded",
-            table: RuleTable { conclusions: settles_before_it_records, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: settles_before_it_records, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
@@ -173,7 +173,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "a creating call without a usable answer is settled",
-            table: RuleTable { conclusions: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
             resizes: false,
@@ -181,7 +181,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "an error counts as proof that nothing was made",
-            table: RuleTable { conclusions: trusts_errors, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: trusts_errors, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
@@ -189,7 +189,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "a resize without a usable answer counts as done",
-            table: RuleTable { conclusions: believes_in_success, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: believes_in_success, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
             resizes: true,
@@ -205,7 +205,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "the operator cannot forget a call with an unknown outcome",
-            table: RuleTable { conclusions: never_forgets, ..IMPLEMENTED_RULES },
+            table: RuleTable { ending_steps: never_forgets, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
@@ -250,9 +250,9 @@ fn every_rare_planted_mistake_has_a_counterexample() {
 fn find(mistakes: &[Mistake]) {
     for &Mistake { name, table, setting, calls, resizes, property } in mistakes {
         let explored = explore(&Model { table, setting, calls, resizes }, ALL);
-        let found = explored.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
-        println!("{name}: {} ({} states)", found.property, explored.states);
-        found.trace.iter().for_each(|action| println!("    {action}"));
-        assert_eq!(found.property, property, "{name}: {:#?}", found.trace);
+        let counterexample = explored.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
+        println!("{name}: {} ({} states)", counterexample.property, explored.states);
+        counterexample.trace.iter().for_each(|action| println!("    {action}"));
+        assert_eq!(counterexample.property, property, "{name}: {:#?}", counterexample.trace);
     }
 }

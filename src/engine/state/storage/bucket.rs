@@ -44,17 +44,17 @@ impl BucketDocuments {
 
     /// Reads a document, and the time at which it was written.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<(Vec<u8>, SystemTime)>> {
-        let found = self.client.get(document)?;
-        self.remember_version(document, found.as_ref().map(|object| object.version.clone()));
-        Ok(found.map(|object| (object.bytes, object.written)))
+        let object = self.client.get(document)?;
+        self.remember_version(document, object.as_ref().map(|object| object.version.clone()));
+        Ok(object.map(|object| (object.bytes, object.written)))
     }
 
     /// Writes a document. Fails if it is not the version that was last read or written.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         self.client.interruption.begin_writing();
-        let known = self.known.lock().get(document).cloned();
-        let over = known.map_or(WriteCondition::Nothing, WriteCondition::This);
-        match self.client.put(document, bytes, &over)? {
+        let known_version = self.known.lock().get(document).cloned();
+        let condition = known_version.map_or(WriteCondition::Nothing, WriteCondition::This);
+        match self.client.put(document, bytes, &condition)? {
             WriteOutcome::Done(version) => {
                 self.remember_version(document, Some(version));
                 Ok(())
@@ -66,8 +66,8 @@ impl BucketDocuments {
     /// Removes a document. Fails if it is not the version that was last read or written.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
         self.client.interruption.begin_writing();
-        let known = self.known.lock().get(document).cloned();
-        if !self.client.delete(document, known.as_ref())? {
+        let known_version = self.known.lock().get(document).cloned();
+        if !self.client.delete(document, known_version.as_ref())? {
             return Err(self.changed(document));
         }
         self.remember_version(document, None);
@@ -87,10 +87,10 @@ impl BucketDocuments {
     }
 
     fn remember_version(&self, document: &str, version: Option<UpdateVersion>) {
-        let mut known = self.known.lock();
+        let mut known_versions = self.known.lock();
         match version {
-            Some(version) => known.insert(document.to_owned(), version),
-            None => known.remove(document),
+            Some(version) => known_versions.insert(document.to_owned(), version),
+            None => known_versions.remove(document),
         };
     }
 

@@ -79,12 +79,12 @@ impl BucketClient {
     pub(super) fn get(&self, document: &str) -> io::Result<Option<Object>> {
         let path = self.path(document)?;
         let read = self.run_request(async {
-            let found = self.store.get(&path).await?;
+            let answer = self.store.get(&path).await?;
             let version =
-                UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-            let written = found.meta.last_modified.into();
-            let now = found.extensions.get::<ServerTime>().map(|now| now.0);
-            let bytes = found.bytes().await?.to_vec();
+                UpdateVersion { e_tag: answer.meta.e_tag.clone(), version: answer.meta.version.clone() };
+            let written = answer.meta.last_modified.into();
+            let now = answer.extensions.get::<ServerTime>().map(|now| now.0);
+            let bytes = answer.bytes().await?.to_vec();
             Ok(Object { bytes, version, written, now })
         })?;
         match read {
@@ -255,7 +255,7 @@ impl BucketClient {
             }
         };
         let what = format!("{doing} '{}': {why}", self.url(document));
-        io::Error::new(kind, Error::environment(what).with_source(plain_cause(&cause)).with_hint(hint))
+        io::Error::new(kind, Error::failure(what).with_source(plain_cause(&cause)).with_hint(hint))
     }
 }
 
@@ -298,12 +298,12 @@ pub(super) fn plain_cause(error: &str) -> String {
 fn summarize_xml(cause: &str) -> String {
     let Some(at) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else { return cause.to_owned() };
     let (before, answer) = cause.split_at(at);
-    let said = |tag: &str| {
+    let element = |tag: &str| {
         let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
         Some(rest.split_once("</")?.0.split_whitespace().collect::<Vec<_>>().join(" "))
     };
-    let said: Vec<String> = [said("Code"), said("Message")].into_iter().flatten().collect();
-    format!("{before}{}", said.join(": "))
+    let texts: Vec<String> = [element("Code"), element("Message")].into_iter().flatten().collect();
+    format!("{before}{}", texts.join(": "))
 }
 
 /// Returns true if the server reports that the bucket does not exist.

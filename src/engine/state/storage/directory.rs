@@ -180,7 +180,7 @@ impl Directory {
     }
 
     /// Removes half-written files of a killed writer.
-    pub(super) fn sweep(&self) -> io::Result<()> {
+    pub(super) fn clean_up(&self) -> io::Result<()> {
         sweep_temporaries(&self.state)?;
         sweep_temporaries(&self.path(BACKUP))?;
         for folder in [JOURNAL, VERSIONS] {

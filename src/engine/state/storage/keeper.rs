@@ -43,8 +43,8 @@ impl BucketClient {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let in_vain = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
-            if started.elapsed() > if in_vain { self.settings.lease } else { RETRY_PERIOD } {
+            let is_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
+            if started.elapsed() > if is_permanent { self.settings.lease } else { RETRY_PERIOD } {
                 return Err(error);
             }
             std::thread::sleep(RETRY_PAUSE);
@@ -57,7 +57,7 @@ impl BucketClient {
 struct Instructions {
     #[serde(rename = "shared")]
     settings: BucketSettings,
-    owner: Uuid,
+    lease_id: Uuid,
     calls: PathBuf,
     encryption: Encryption,
 }
@@ -75,7 +75,7 @@ impl Keeper {
     pub(super) fn start(
         executable: &Path,
         settings: &BucketSettings,
-        owner: Uuid,
+        lease_id: Uuid,
         calls: &Path,
         encryption: &Encryption,
     ) -> Result<Self> {
@@ -91,7 +91,7 @@ impl Keeper {
         };
         let instructions = Instructions {
             settings: settings.clone(),
-            owner,
+            lease_id,
             calls: calls.to_owned(),
             encryption: encryption.clone(),
         };
@@ -140,20 +140,20 @@ pub fn run_keeper() -> Result<()> {
     let calls: Vec<_> = calls::announced(&instructions.calls).into_iter().map(CallFiles::watch).collect();
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
-        .retry(|| Lease::inherit(&client, instructions.owner, &instructions.calls))
+        .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
-    let mut kept = Ok(());
+    let mut all_published = Ok(());
     for call in calls {
         let published =
             call.map_err(failed).and_then(|call| publish(&client, &instructions.encryption, &call));
-        kept = kept.and(published);
+        all_published = all_published.and(published);
     }
-    match &kept {
+    match &all_published {
         // The lease is given back once the outcome of all calls is known.
         Ok(()) => drop(lease),
         Err(_) => lease.into_iter().for_each(Lease::let_expire),
     }
-    kept
+    all_published
 }
 
 /// Waits for the outcome of a call and copies it into the bucket.

@@ -43,7 +43,8 @@ struct LeaseContent {
     #[serde(flatten)]
     holder: Holder,
     /// The unique id of this lease.
-    owner: Uuid,
+    #[serde(rename = "owner")]
+    lease_id: Uuid,
     /// Its length, counted from the server's date of the object.
     #[serde(rename = "lasts_seconds")]
     length_seconds: u64,
@@ -86,7 +87,7 @@ struct HeldLeaseState {
     /// The time until which the lease is valid, by [`uptime`].
     good_until: Duration,
     /// The reason why the lease is lost, if it is.
-    lost: Option<String>,
+    lost_reason: Option<String>,
     /// The time since which the run waits for an answer at a prompt, by [`uptime`].
     prompting_since: Option<Duration>,
     ended: bool,
@@ -139,7 +140,7 @@ impl Lease {
                 content,
                 version,
                 good_until,
-                lost: None,
+                lost_reason: None,
                 prompting_since: None,
                 ended: false,
             };
@@ -153,13 +154,17 @@ impl Lease {
 
     /// Continues the lease of a run that has ended. Returns `None` if the lease no longer belongs to that
     /// run.
-    pub(super) fn inherit(client: &Arc<BucketClient>, owner: Uuid, calls: &Path) -> io::Result<Option<Self>> {
+    pub(super) fn inherit(
+        client: &Arc<BucketClient>,
+        lease_id: Uuid,
+        calls: &Path,
+    ) -> io::Result<Option<Self>> {
         // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
         let Some(object) = client.get(LOCK)? else { return Ok(None) };
         let content = serde_json::from_slice::<LeaseContent>(&object.bytes)
             .ok()
-            .filter(|content| content.owner == owner);
+            .filter(|content| content.lease_id == lease_id);
         let Some(mut content) = content else { return Ok(None) };
         content.holder.command.push_str(" (ended; its CPI call still runs)");
         let version = object.version;
@@ -167,7 +172,7 @@ impl Lease {
             content,
             version,
             good_until: Duration::ZERO,
-            lost: None,
+            lost_reason: None,
             prompting_since: None,
             ended: false,
         };
@@ -185,7 +190,7 @@ impl Lease {
 
     /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_expire(self) {
-        self.held_lease.state().lost = Some("it is left to expire".to_owned());
+        self.held_lease.state().lost_reason = Some("it is left to expire".to_owned());
     }
 }
 
@@ -206,7 +211,7 @@ impl Drop for Lease {
             }
             keeper => {
                 let may_give_back = call_rules::may_give_back(held_lease.state().content.is_unfenced);
-                let ours = held_lease.state().lost.is_none() && held_lease.is_valid() && may_give_back;
+                let ours = held_lease.state().lost_reason.is_none() && held_lease.is_valid() && may_give_back;
                 let version = held_lease.state().version.clone();
                 if ours && let Err(error) = held_lease.client.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
@@ -245,7 +250,7 @@ impl HeldLease {
     pub(super) fn check(&self) -> Result<()> {
         let good = self.is_valid();
         let state = self.state();
-        let why = match &state.lost {
+        let why = match &state.lost_reason {
             // The lease was given back.
             _ if state.ended => return Ok(()),
             Some(why) => why.clone(),
@@ -270,9 +275,9 @@ impl HeldLease {
                 error,
             )
         })?;
-        let owner = self.state().content.owner;
-        if let Err(why) = held_by(owner, present.as_ref()) {
-            self.state().lost = Some(why);
+        let lease_id = self.state().content.lease_id;
+        if let Err(why) = held_by(lease_id, present.as_ref()) {
+            self.state().lost_reason = Some(why);
         }
         self.check()
     }
@@ -282,8 +287,8 @@ impl HeldLease {
     fn start_keeper(&self) -> Result<()> {
         let shared = &self.client.settings;
         let Some(executable) = &shared.executable else { return Ok(()) };
-        let owner = self.state().content.owner;
-        let started = Keeper::start(executable, shared, owner, &self.calls, &self.encryption)?;
+        let lease_id = self.state().content.lease_id;
+        let started = Keeper::start(executable, shared, lease_id, &self.calls, &self.encryption)?;
         *self.keeper.lock() = Some(started);
         Ok(())
     }
@@ -310,7 +315,7 @@ impl HeldLease {
             if let WriteOutcome::Done(_) =
                 written.map_err(|error| Error::io(format!("trying '{url}'"), error))?
             {
-                return Err(Error::environment(format!(
+                return Err(Error::failure(format!(
                     "the server ignored the condition {condition} and wrote '{url}', so the state cannot be \
                      locked there"
                 ))
@@ -333,7 +338,7 @@ impl HeldLease {
         loop {
             let mut state = self.state();
             self.ended_signal.wait_while_for(&mut state, |state| !state.ended, pause);
-            if state.ended || state.lost.is_some() {
+            if state.ended || state.lost_reason.is_some() {
                 return;
             }
             let idle = state.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
@@ -363,7 +368,7 @@ impl HeldLease {
             (state.version.clone(), state.content.length())
         };
         let timeout = base::text::duration(lasts * PROMPT_LEASES);
-        self.state().lost =
+        self.state().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
@@ -389,12 +394,12 @@ impl HeldLease {
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.client.get(LOCK) else { return false };
-                let held = held_by(content.owner, present.as_ref());
+                let held = held_by(content.lease_id, present.as_ref());
                 let mut state = self.state();
                 match (held, present) {
                     (Ok(()), Some(object)) => state.version = object.version,
                     (Ok(()), None) => {}
-                    (Err(why), _) => state.lost = Some(why),
+                    (Err(why), _) => state.lost_reason = Some(why),
                 }
                 false
             }
@@ -408,11 +413,11 @@ impl HeldLease {
 
 impl LeaseContent {
     fn new(holder: &Holder, lasts: Duration) -> Self {
-        let (owner, length_seconds) = (Uuid::new_v4(), lasts.as_secs());
+        let (lease_id, length_seconds) = (Uuid::new_v4(), lasts.as_secs());
         let expires = String::new();
         LeaseContent {
             holder: holder.clone(),
-            owner,
+            lease_id,
             length_seconds,
             renewals: 0,
             expires,
@@ -435,10 +440,10 @@ impl LeaseContent {
 }
 
 /// Checks that an object is the lease of this owner. The error describes the difference.
-fn held_by(owner: Uuid, present: Option<&Object>) -> Result<(), String> {
+fn held_by(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
-        Ok(text) if text.owner == owner => Ok(()),
+        Ok(text) if text.lease_id == lease_id => Ok(()),
         Ok(text) => Err(format!("{} has it now", text.holder)),
         Err(_) => Err("it was overwritten".to_owned()),
     }

@@ -228,11 +228,11 @@ impl Storage {
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
-        let found = match &self.0.backend {
+        let document_read = match &self.0.backend {
             Backend::Directory(directory) => directory.read(document),
             Backend::Bucket(bucket) => bucket.read(document),
         }?;
-        Ok(found.map(|(bytes, written)| ReadDocument {
+        Ok(document_read.map(|(bytes, written)| ReadDocument {
             stored_form: self.0.encryption.stored_form(&bytes),
             bytes,
             written,
@@ -363,9 +363,9 @@ impl Storage {
     }
 
     /// Removes half-written files of a killed writer. The caller must hold the lock.
-    pub(super) fn sweep(&self) -> io::Result<()> {
+    pub(super) fn clean_up(&self) -> io::Result<()> {
         match &self.0.backend {
-            Backend::Directory(directory) => directory.sweep(),
+            Backend::Directory(directory) => directory.clean_up(),
             Backend::Bucket(_) => Ok(()),
         }
     }

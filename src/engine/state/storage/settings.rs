@@ -167,7 +167,7 @@ impl BucketSettings {
         };
         // `check_endpoint` checks URLs with http.
         let options = ClientOptions::new().with_allow_http(true);
-        let known = |prefix: &'static str| {
+        let settings_of = |prefix: &'static str| {
             let of_service = self.env_vars.iter().filter(move |(name, _)| name.starts_with(prefix));
             of_service.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
         };
@@ -179,7 +179,7 @@ impl BucketSettings {
                 if let Some(region) = self.variable("AWS_DEFAULT_REGION") {
                     builder = builder.with_region(region);
                 }
-                for (key, value) in known("AWS_") {
+                for (key, value) in settings_of("AWS_") {
                     if let Ok(key) = key.parse() {
                         builder = builder.with_config(key, value);
                     }
@@ -196,7 +196,7 @@ impl BucketSettings {
             }
             Service::Gs => {
                 let mut builder = GoogleCloudStorageBuilder::new();
-                for (key, value) in known("GOOGLE_") {
+                for (key, value) in settings_of("GOOGLE_") {
                     if let Ok(key) = key.parse() {
                         builder = builder.with_config(key, value);
                     }
@@ -210,7 +210,7 @@ impl BucketSettings {
             }
             Service::Az => {
                 let mut builder = MicrosoftAzureBuilder::new();
-                for (key, value) in known("AZURE_") {
+                for (key, value) in settings_of("AZURE_") {
                     if let Ok(key) = key.parse() {
                         builder = builder.with_config(key, value);
                     }
@@ -369,8 +369,8 @@ mod tests {
             ("https://me:secret@s3.example.com", "contains credentials"),
         ] {
             let error = settings("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)]).store(&never()).unwrap_err();
-            let said = error.chain().join(" ");
-            assert!(said.contains(part) && !said.contains("secret"), "{endpoint}: {error:?}");
+            let message = error.chain().join(" ");
+            assert!(message.contains(part) && !message.contains("secret"), "{endpoint}: {error:?}");
         }
         let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://gcs.lan"}"#;
         for (url, name, endpoint) in [
@@ -379,8 +379,8 @@ mod tests {
             ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
         ] {
             let error = settings(url, &[(name, endpoint)]).store(&never()).unwrap_err();
-            let said = error.chain().join(" ");
-            assert!(said.contains(name) && said.contains("whole network"), "{error:?}");
+            let message = error.chain().join(" ");
+            assert!(message.contains(name) && message.contains("whole network"), "{error:?}");
         }
         for env_vars in [
             vec![("AWS_ENDPOINT_URL", "http://127.0.0.1:9")],

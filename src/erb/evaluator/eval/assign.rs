@@ -102,19 +102,19 @@ impl Interp {
         let value = self.eval(value, env)?;
         self.span = expr.span;
         let Value::Regexp(regexp) = regexp else { return Ok(Value::Nil) };
-        let found = match &value {
+        let scope_class = match &value {
             Value::Nil => None,
             other => {
                 let text = self.string_arg(other)?;
                 self.regexp_match(&regexp, &text, 0)?
             }
         };
-        self.set_last_match(found.clone(), env);
+        self.set_last_match(scope_class.clone(), env);
         for (name, slot) in names {
-            let value = found.as_ref().map_or(Value::Nil, |found| named(found, name));
+            let value = scope_class.as_ref().map_or(Value::Nil, |scope_class| named(scope_class, name));
             self.set_local(*slot, value, env);
         }
-        Ok(found.map_or(Value::Nil, |found| Value::Int(found.char_start())))
+        Ok(scope_class.map_or(Value::Nil, |scope_class| Value::Int(scope_class.char_start())))
     }
 
     pub(super) fn set_local(&self, slot: Slot, value: Value, env: &Rc<Env>) {

@@ -33,7 +33,7 @@ impl Interp {
         let args = Args { list, keywords, block };
         let own = match &call.receiver {
             None => true,
-            Some(receiver) => matches!(receiver.node, Node::Myself),
+            Some(receiver) => matches!(receiver.node, Node::SelfValue),
         };
         let bare = call.receiver.is_none() && call.args.is_empty();
         let result = if own {
@@ -122,9 +122,9 @@ impl Interp {
         receiver: &Value,
         name: &str,
         value: Value,
-        own: bool,
+        is_self_call: bool,
     ) -> EvalResult<()> {
-        self.dispatch(receiver, &format!("{name}="), Args::new(vec![value]), own, false, None)?;
+        self.dispatch(receiver, &format!("{name}="), Args::new(vec![value]), is_self_call, false, None)?;
         Ok(())
     }
 
@@ -140,12 +140,12 @@ impl Interp {
                 object.class.find_method(name)
             }
             Value::Class(class) => class.find_singleton(name).or_else(|| {
-                if !self.patched {
+                if !self.is_patched {
                     return None;
                 }
                 self.class_of(receiver).find_method(name)
             }),
-            _ if self.patched => self.class_of(receiver).find_method(name),
+            _ if self.is_patched => self.class_of(receiver).find_method(name),
             _ => None,
         }
     }
@@ -157,13 +157,13 @@ impl Interp {
         receiver: &Value,
         name: &str,
         args: Args,
-        own: bool,
-        bare: bool,
+        is_self_call: bool,
+        is_bare_name: bool,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Value> {
         self.step(1)?;
         if let Some(method) = self.find_user_method(receiver, name) {
-            if !own && method.visibility == Visibility::Private {
+            if !is_self_call && method.visibility == Visibility::Private {
                 if let Some(result) = self.method_missing(receiver, name, &args)? {
                     return Ok(result);
                 }
@@ -171,7 +171,7 @@ impl Interp {
                 let text = format!("private method `{name}' called for {shown}");
                 return Err(self.error_with("NoMethodError", text, Value::symbol(name)));
             }
-            if !own && method.visibility == Visibility::Protected {
+            if !is_self_call && method.visibility == Visibility::Protected {
                 let inside = env.is_some_and(
                     |env| matches!(&env.this, Value::Object(this) if this.class.descends_from(&method.owner)),
                 );
@@ -186,13 +186,13 @@ impl Interp {
         if let Some(value) = self.builtin(receiver, name, &args, env)? {
             return Ok(value);
         }
-        if own && let Some(value) = self.kernel(receiver, name, &args, env)? {
+        if is_self_call && let Some(value) = self.kernel(receiver, name, &args, env)? {
             return Ok(value);
         }
         if let Some(result) = self.method_missing(receiver, name, &args)? {
             return Ok(result);
         }
-        self.no_method(receiver, name, own, bare)
+        self.no_method(receiver, name, is_self_call, is_bare_name)
     }
 
     /// Calls the template's `method_missing`. Returns `None` if the receiver has none.
@@ -208,19 +208,25 @@ impl Interp {
 
     /// Returns the error for a missing method: "unsupported" if Ruby has the method, and otherwise Ruby's own
     /// error.
-    fn no_method(&mut self, receiver: &Value, name: &str, own: bool, bare: bool) -> EvalResult<Value> {
-        if self.ruby_has(receiver, name) || (own && self.kernel_has(name)) {
+    fn no_method(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        is_self_call: bool,
+        is_bare_name: bool,
+    ) -> EvalResult<Value> {
+        if self.ruby_has(receiver, name) || (is_self_call && self.kernel_has(name)) {
             let class = self.class_of(receiver).label();
             let construct = match receiver {
                 Value::Class(class) => format!("{}.{name}", class.label()),
-                _ if own => format!("the method '{name}'"),
+                _ if is_self_call => format!("the method '{name}'"),
                 _ => format!("{class}#{name}"),
             };
             return Err(self.unsupported(construct));
         }
         let shown = self.describe_receiver(receiver)?;
         let detail = Value::symbol(name);
-        if bare {
+        if is_bare_name {
             let text = format!("undefined local variable or method `{name}' for {shown}");
             return Err(self.error_with("NameError", text, detail));
         }

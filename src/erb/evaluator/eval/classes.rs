@@ -169,7 +169,7 @@ impl Interp {
                     let result = self.run_body(&opened, body, env)?;
                     let methods = opened.methods.take();
                     if !methods.is_empty() && names::fact(&class.label()).is_some() {
-                        self.patched = true;
+                        self.is_patched = true;
                     }
                     for (name, method) in methods {
                         class.singleton.borrow_mut().insert(name, method);
@@ -219,7 +219,7 @@ impl Interp {
     /// Records that a class gets methods, if it is one of Ruby's own. See `Interp::patched`.
     pub(crate) fn note_patch(&mut self, class: &Rc<Class>) {
         if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
-            self.patched = true;
+            self.is_patched = true;
         }
     }
 
@@ -289,8 +289,8 @@ impl Interp {
                 _ => return self.type_error("not a class/module"),
             },
         };
-        let known = outer.constants.borrow().get(name).cloned();
-        if let Some(Value::Class(class)) = known {
+        let constant = outer.constants.borrow().get(name).cloned();
+        if let Some(Value::Class(class)) = constant {
             return Ok(class);
         }
         let full = self.qualified(&outer, name);

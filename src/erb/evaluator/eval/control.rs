@@ -272,7 +272,7 @@ impl Interp {
         let kind = match &inner.node {
             Node::Local(_) => "local-variable",
             Node::Nil => "expression",
-            Node::Myself => "self",
+            Node::SelfValue => "self",
             Node::True => "true",
             Node::False => "false",
             Node::Yield(_) => {
@@ -303,7 +303,7 @@ impl Interp {
                 Err(other) => return Err(other),
             },
             Node::Call(call) => {
-                let known = match &call.receiver {
+                let is_defined = match &call.receiver {
                     None => self.responds_privately(&env.this, &call.name),
                     Some(receiver) => match self.eval(receiver, env) {
                         Ok(value) => self.responds(&value, &call.name),
@@ -311,7 +311,7 @@ impl Interp {
                         Err(other) => return Err(other),
                     },
                 };
-                if !known {
+                if !is_defined {
                     return Ok(Value::Nil);
                 }
                 "method"

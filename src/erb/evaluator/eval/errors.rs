@@ -69,11 +69,11 @@ impl Interp {
     /// Converts the flow that ended the rendering to the renderer's error.
     pub(super) fn render_error(&mut self, name: &str, flow: Flow) -> RenderError {
         let template = name.to_owned();
-        let here = self.template.line_at(self.span.0);
+        let line = self.template.line_at(self.span.0);
         match flow {
             Flow::Stop(stop) => match *stop {
-                Stop::Unsupported(construct) => RenderError::Unsupported { template, line: here, construct },
-                Stop::Exceeded(Exceeded::Limit(limit)) => RenderError::Limit { template, line: here, limit },
+                Stop::Unsupported(construct) => RenderError::Unsupported { template, line, construct },
+                Stop::Exceeded(Exceeded::Limit(limit)) => RenderError::Limit { template, line, limit },
                 Stop::Exceeded(Exceeded::Interrupted(signal)) => {
                     RenderError::Interrupted { template, signal }
                 }
@@ -98,7 +98,7 @@ impl Interp {
             }
             other => RenderError::Template(Box::new(TemplateError {
                 template,
-                line: Some(here),
+                line: Some(line),
                 expression: self.template.excerpt(self.span),
                 class: "LocalJumpError".into(),
                 message: match other {

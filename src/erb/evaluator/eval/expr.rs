@@ -18,7 +18,7 @@ impl Interp {
             Node::Nil => Ok(Value::Nil),
             Node::True => Ok(Value::Bool(true)),
             Node::False => Ok(Value::Bool(false)),
-            Node::Myself => Ok(env.this.clone()),
+            Node::SelfValue => Ok(env.this.clone()),
             Node::Int(int) => Ok(Value::Int(*int)),
             Node::Line => Ok(Value::Int(self.template.line_at(expr.span.0).into())),
             Node::BigInt(digits) => {

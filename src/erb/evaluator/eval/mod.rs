@@ -122,7 +122,7 @@ pub(crate) struct Interp {
     pub(super) regexps: FxHashMap<(String, u8), Rc<Regex>>,
     /// True if the template has added methods to one of Ruby's own classes. Calls on their values must then
     /// look for such methods.
-    pub(super) patched: bool,
+    pub(super) is_patched: bool,
     /// The evaluation context: `self` of the template.
     pub(super) main: Value,
     pub(super) spec: Value,
@@ -175,7 +175,7 @@ impl Interp {
             classes: FxHashMap::default(),
             globals: FxHashMap::default(),
             regexps: FxHashMap::default(),
-            patched: false,
+            is_patched: false,
             main: Value::Nil,
             spec: Value::Nil,
             properties: Value::Nil,
@@ -264,8 +264,8 @@ impl Interp {
     /// Raises Ruby's error for deep recursion when three quarters of the stack are used.
     #[inline(always)]
     pub(super) fn check_depth(&mut self) -> EvalResult<()> {
-        let here = 0u8;
-        let used = self.stack_base.abs_diff(std::ptr::from_ref(&here) as usize);
+        let local = 0u8;
+        let used = self.stack_base.abs_diff(std::ptr::from_ref(&local) as usize);
         if used > self.limits.stack / 4 * 3 {
             return Err(self.error("SystemStackError", "stack level too deep"));
         }

@@ -14,12 +14,12 @@ impl Interp {
         self.check_depth()?;
         match pattern {
             Pattern::Value(expr) => {
-                let wanted = self.eval(expr, env)?;
-                self.case_equal(&wanted, value, Some(env))
+                let pattern_value = self.eval(expr, env)?;
+                self.case_equal(&pattern_value, value, Some(env))
             }
             Pattern::Constant(expr) => {
-                let wanted = self.eval(expr, env)?;
-                self.case_equal(&wanted, value, Some(env))
+                let pattern_value = self.eval(expr, env)?;
+                self.case_equal(&pattern_value, value, Some(env))
             }
             Pattern::Bind(slot) => {
                 self.set_local(*slot, value.clone(), env);

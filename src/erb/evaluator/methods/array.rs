@@ -224,12 +224,12 @@ impl Interp {
                 Value::array(out)
             }
             "assoc" | "rassoc" => {
-                let wanted = self.arg(args, 0)?;
+                let key_to_find = self.arg(args, 0)?;
                 let at = usize::from(name == "rassoc");
                 for item in array.to_vec() {
                     if let Value::Array(pair) = &item
                         && let Some(key) = pair.get(at)
-                        && self.equal(&key, &wanted)?
+                        && self.equal(&key, &key_to_find)?
                     {
                         return Ok(Some(item));
                     }
@@ -305,13 +305,13 @@ impl Interp {
                 }
                 let block = self.block(args)?;
                 let (mut low, mut high) = (0, array.len());
-                let mut found = Value::Nil;
+                let mut result = Value::Nil;
                 while low < high {
                     let middle = low + (high - low) / 2;
                     let item = array.get(middle).unwrap_or(Value::Nil);
                     match self.yield_one(&block, item.clone())? {
                         Value::Bool(true) => {
-                            found = item;
+                            result = item;
                             high = middle;
                         }
                         Value::Bool(false) | Value::Nil => low = middle + 1,
@@ -330,7 +330,7 @@ impl Interp {
                         }
                     }
                 }
-                found
+                result
             }
             "pack" => stdlib::pack::pack(self, &array.to_vec(), args)?,
             "sum"

@@ -126,16 +126,16 @@ impl Interp {
                 this
             }
             "delete" => {
-                let wanted = self.arg(args, 0)?;
-                let mut found = None;
+                let item_to_delete = self.arg(args, 0)?;
+                let mut deleted = None;
                 let mut kept = Vec::new();
                 for item in array.to_vec() {
-                    if self.equal(&item, &wanted)? { found = Some(item) } else { kept.push(item) }
+                    if self.equal(&item, &item_to_delete)? { deleted = Some(item) } else { kept.push(item) }
                 }
                 *array.items.borrow_mut() = kept;
-                match (found, block) {
-                    (Some(found), _) => found,
-                    (None, Some(block)) => self.yield_one(&block, wanted)?,
+                match (deleted, block) {
+                    (Some(deleted), _) => deleted,
+                    (None, Some(block)) => self.yield_one(&block, item_to_delete)?,
                     (None, None) => Value::Nil,
                 }
             }
@@ -248,7 +248,7 @@ impl Interp {
                 this
             }
             "slice!" => {
-                let found = self.array_method(array, "[]", args)?.unwrap_or(Value::Nil);
+                let slice = self.array_method(array, "[]", args)?.unwrap_or(Value::Nil);
                 let length = array.len();
                 match (args.get(0).cloned(), args.get(1).cloned()) {
                     (Some(Value::Range(range)), None) => {
@@ -257,7 +257,7 @@ impl Interp {
                         }
                     }
                     (Some(from), Some(_)) => {
-                        if let Value::Array(removed) = &found {
+                        if let Value::Array(removed) = &slice {
                             let from = self.index_arg(&from)?;
                             let from = if from < 0 { from + length as i64 } else { from } as usize;
                             let count = removed.len();
@@ -272,7 +272,7 @@ impl Interp {
                     }
                     (None, _) => {}
                 }
-                found
+                slice
             }
             _ => return Err(self.unsupported(format!("Array#{name}"))),
         }))

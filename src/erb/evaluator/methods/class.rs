@@ -83,42 +83,42 @@ impl Interp {
                 Value::array(names)
             }
             "method_defined?" | "instance_method" | "public_method_defined?" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
+                let method_name = self.arg(args, 0)?;
+                let method_name = self.name_arg(&method_name)?;
                 if name == "instance_method" {
                     return Err(self.unsupported("instance_method"));
                 }
-                let known = class.find_method(&wanted).is_some()
+                let is_defined = class.find_method(&method_name).is_some()
                     || class.ancestors().iter().any(|class| {
                         super::names::fact(&class.label())
-                            .is_some_and(|fact| super::names::list_contains(fact.methods, &wanted))
+                            .is_some_and(|fact| super::names::list_contains(fact.methods, &method_name))
                     });
-                Value::Bool(known)
+                Value::Bool(is_defined)
             }
             "const_get" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
+                let constant_path = self.arg(args, 0)?;
+                let constant_path = self.name_arg(&constant_path)?;
                 let mut at = Rc::clone(class);
-                let mut found = this;
-                for part in wanted.split("::").filter(|part| !part.is_empty()) {
-                    found = self.constant_in(&at, part)?;
-                    if let Value::Class(inner) = &found {
+                let mut constant = this;
+                for part in constant_path.split("::").filter(|part| !part.is_empty()) {
+                    constant = self.constant_in(&at, part)?;
+                    if let Value::Class(inner) = &constant {
                         at = Rc::clone(inner);
                     }
                 }
-                found
+                constant
             }
             "const_set" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
+                let constant_name = self.arg(args, 0)?;
+                let constant_name = self.name_arg(&constant_name)?;
                 let value = self.arg(args, 1)?;
-                class.constants.borrow_mut().insert(Arc::from(wanted), value.clone());
+                class.constants.borrow_mut().insert(Arc::from(constant_name), value.clone());
                 value
             }
             "const_defined?" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
-                match self.constant_in(class, &wanted) {
+                let constant_name = self.arg(args, 0)?;
+                let constant_name = self.name_arg(&constant_name)?;
+                match self.constant_in(class, &constant_name) {
                     Ok(_) => Value::Bool(true),
                     Err(flow) if self.raised(&flow, "NameError") => Value::Bool(false),
                     Err(other) => return Err(other),
@@ -148,14 +148,14 @@ impl Interp {
                 Value::array(defined)
             }
             "define_method" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                let method_name = self.arg(args, 0)?;
+                let method_name: Arc<str> = Arc::from(self.name_arg(&method_name)?);
                 let block = match &args.block {
                     Some(block) => block.clone(),
                     None => self.arg(args, 1)?,
                 };
-                self.define_method(class, &wanted, MethodBody::Proc(block), Visibility::Public);
-                Value::Symbol(wanted)
+                self.define_method(class, &method_name, MethodBody::Proc(block), Visibility::Public);
+                Value::Symbol(method_name)
             }
             "alias_method" => {
                 let (to, from) = (self.arg(args, 0)?, self.arg(args, 1)?);
@@ -165,8 +165,8 @@ impl Interp {
             }
             "remove_method" | "undef_method" => {
                 for arg in &args.list {
-                    let wanted = self.name_arg(arg)?;
-                    class.methods.borrow_mut().remove(wanted.as_str());
+                    let method_name = self.name_arg(arg)?;
+                    class.methods.borrow_mut().remove(method_name.as_str());
                 }
                 this
             }
@@ -202,14 +202,14 @@ impl Interp {
                 self.call_proc_as(&Rc::clone(block), args, Some(this), false, Some(Rc::clone(class)))?
             }
             "class_variable_get" | "class_variable_set" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                let variable_name = self.arg(args, 0)?;
+                let variable_name: Arc<str> = Arc::from(self.name_arg(&variable_name)?);
                 if name == "class_variable_set" {
                     let value = self.arg(args, 1)?;
-                    class.variables.borrow_mut().insert(wanted, value.clone());
+                    class.variables.borrow_mut().insert(variable_name, value.clone());
                     value
                 } else {
-                    class.variables.borrow().get(&wanted).cloned().unwrap_or(Value::Nil)
+                    class.variables.borrow().get(&variable_name).cloned().unwrap_or(Value::Nil)
                 }
             }
             "private_constant" | "private_class_method" | "module_function" | "private" | "public" => {

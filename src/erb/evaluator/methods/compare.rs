@@ -211,10 +211,10 @@ impl Interp {
                         return Ok(false);
                     }
                 };
-                let found = self.regexp_match(regexp, &text, 0)?;
-                let hit = found.is_some();
+                let matched = self.regexp_match(regexp, &text, 0)?;
+                let hit = matched.is_some();
                 if let Some(env) = env {
-                    self.set_last_match(found, env);
+                    self.set_last_match(matched, env);
                 }
                 Ok(hit)
             }

@@ -88,15 +88,15 @@ impl Interp {
 
     /// Removes repeated items. With a block, items are equal if the block returns equal values.
     pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> EvalResult<Vec<Value>> {
-        let seen = RHash::default();
+        let earlier_keys = RHash::default();
         let mut out = Vec::new();
         for item in items {
             let key = match block {
                 Some(block) => self.yield_one(block, item.clone())?,
                 None => item.clone(),
             };
-            if seen.get(&key).is_none() {
-                seen.insert(key, Value::Bool(true));
+            if earlier_keys.get(&key).is_none() {
+                earlier_keys.insert(key, Value::Bool(true));
                 out.push(item);
             }
         }
@@ -136,8 +136,8 @@ impl Interp {
             let selects = count < keyed.len();
             let pairs = keyed.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
             let mut sorted = self.sort_with(pairs, |interp, a, b| {
-                let found = order(interp, &first(a), &first(b));
-                let is_unclear = match &found {
+                let ordering = order(interp, &first(a), &first(b));
+                let is_unclear = match &ordering {
                     Ok(order) => *order == Ordering::Equal && !is_alike(&second(a), &second(b)),
                     Err(flow) => matches!(flow, Flow::Raise(_)),
                 };
@@ -146,7 +146,7 @@ impl Interp {
                     let text = format!("{name} with a number, and items that are equal or not comparable");
                     return Err(interp.unsupported(text));
                 }
-                found
+                ordering
             })?;
             if name.starts_with("max") {
                 sorted.reverse();

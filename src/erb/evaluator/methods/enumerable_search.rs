@@ -16,19 +16,19 @@ impl Interp {
         let block = args.block.as_ref();
         Ok(Some(match name {
             "include?" | "member?" => {
-                let wanted = self.arg(args, 0)?;
-                let mut found = false;
+                let item_to_find = self.arg(args, 0)?;
+                let mut is_included = false;
                 self.each(over, &mut |interp, item| {
-                    found = interp.equal(&item, &wanted)?;
-                    Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                    is_included = interp.equal(&item, &item_to_find)?;
+                    Ok(if is_included { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
-                Value::Bool(found)
+                Value::Bool(is_included)
             }
             "find" | "detect" | "find_index" => {
                 if block.is_none() && (args.is_empty() || name != "find_index") {
                     return self.enumerator(over, name, args.list.clone()).map(Some);
                 }
-                let mut found = None;
+                let mut first_match = None;
                 let mut index = 0;
                 self.each(over, &mut |interp, item| {
                     let hit = match (block, args.get(0)) {
@@ -37,14 +37,14 @@ impl Interp {
                         _ => false,
                     };
                     if hit {
-                        found = Some(if name == "find_index" { Value::Int(index) } else { item });
+                        first_match = Some(if name == "find_index" { Value::Int(index) } else { item });
                         return Ok(ControlFlow::Break(()));
                     }
                     index += 1;
                     Ok(ControlFlow::Continue(()))
                 })?;
-                match (found, args.get(0).cloned()) {
-                    (Some(found), _) => found,
+                match (first_match, args.get(0).cloned()) {
+                    (Some(first_match), _) => first_match,
                     (None, Some(missing)) if name != "find_index" && !missing.is_nil() => {
                         self.call(&missing, "call", Vec::new())?
                     }
@@ -93,15 +93,15 @@ impl Interp {
                 Value::Int(count)
             }
             "first" | "take" => {
-                let wanted = match args.get(0) {
-                    Some(count) => Some(self.int_arg(&count.clone())?),
+                let count = match args.get(0) {
+                    Some(argument) => Some(self.int_arg(&argument.clone())?),
                     None if name == "take" => return Ok(Some(self.arg(args, 0)?)),
                     None => None,
                 };
-                if wanted.is_some_and(|wanted| wanted < 0) {
+                if count.is_some_and(|count| count < 0) {
                     return self.argument_error("attempt to take negative size");
                 }
-                let limit = wanted.unwrap_or(1) as usize;
+                let limit = count.unwrap_or(1) as usize;
                 let mut items = Vec::new();
                 if limit > 0 {
                     self.each(over, &mut |_, item| {
@@ -113,7 +113,7 @@ impl Interp {
                         })
                     })?;
                 }
-                match wanted {
+                match count {
                     Some(_) => Value::array(items),
                     None => items.into_iter().next().unwrap_or(Value::Nil),
                 }

@@ -103,15 +103,19 @@ impl Interp {
                 Value::Bool(hash.get(&key).is_some())
             }
             "value?" | "has_value?" | "key" => {
-                let wanted = self.arg(args, 0)?;
-                let mut found = None;
+                let value_to_find = self.arg(args, 0)?;
+                let mut matching_key = None;
                 for (key, value) in hash.pairs() {
-                    if self.equal(&value, &wanted)? {
-                        found = Some(key);
+                    if self.equal(&value, &value_to_find)? {
+                        matching_key = Some(key);
                         break;
                     }
                 }
-                if name == "key" { found.unwrap_or(Value::Nil) } else { Value::Bool(found.is_some()) }
+                if name == "key" {
+                    matching_key.unwrap_or(Value::Nil)
+                } else {
+                    Value::Bool(matching_key.is_some())
+                }
             }
             "keys" => Value::array(hash.pairs().into_iter().map(|(key, _)| key).collect()),
             "values" => Value::array(hash.pairs().into_iter().map(|(_, value)| value).collect()),
@@ -259,14 +263,14 @@ impl Interp {
                 self.call(&pairs, "flatten", vec![Value::Int(depth)])?
             }
             "assoc" | "rassoc" => {
-                let wanted = self.arg(args, 0)?;
+                let item_to_find = self.arg(args, 0)?;
                 let by_key = name == "assoc";
-                if by_key && let Some(value) = hash.get(&wanted) {
-                    return Ok(Some(Value::array(vec![wanted, value])));
+                if by_key && let Some(value) = hash.get(&item_to_find) {
+                    return Ok(Some(Value::array(vec![item_to_find, value])));
                 }
                 // Unlike a lookup, this finds 0 for 0.0.
                 for (key, value) in hash.pairs() {
-                    if self.equal(if by_key { &key } else { &value }, &wanted)? {
+                    if self.equal(if by_key { &key } else { &value }, &item_to_find)? {
                         return Ok(Some(Value::array(vec![key, value])));
                     }
                 }

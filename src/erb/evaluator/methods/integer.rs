@@ -243,11 +243,11 @@ impl Interp {
                     Value::Float(mask) => self.float_to_int(mask.trunc())?,
                     other => Value::Int(self.int_arg(&other)?),
                 };
-                let found = to_big(receiver) & to_big(&mask);
+                let common_bits = to_big(receiver) & to_big(&mask);
                 Value::Bool(match name {
-                    "allbits?" => found == to_big(&mask),
-                    "anybits?" => found != BigInt::from(0),
-                    _ => found == BigInt::from(0),
+                    "allbits?" => common_bits == to_big(&mask),
+                    "anybits?" => common_bits != BigInt::from(0),
+                    _ => common_bits == BigInt::from(0),
                 })
             }
             _ => return Ok(None),

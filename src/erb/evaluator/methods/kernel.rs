@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::evaluator::eval::{Args, Env, EvalResult, Flow, Interp};
-use crate::evaluator::meter::Scratch;
+use crate::evaluator::meter::MethodMemory;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Class, Data, Object, ProcKind, RProc, Value, Visibility};
 
@@ -158,20 +158,20 @@ impl Interp {
                 other => names.push(other.clone()),
             }
         }
-        for wanted in &names {
-            let wanted: Arc<str> = Arc::from(self.name_arg(wanted)?);
-            let Some(method) = class.find_method(&wanted) else { continue };
+        for method_arg in &names {
+            let method_name: Arc<str> = Arc::from(self.name_arg(method_arg)?);
+            let Some(method) = class.find_method(&method_name) else { continue };
             let changed = crate::evaluator::value::Method {
-                name: Arc::clone(&wanted),
+                name: Arc::clone(&method_name),
                 body: method.body.shared(),
                 owner: Rc::clone(class),
                 visibility: if name == "module_function" { method.visibility } else { visibility },
             };
             let changed = Rc::new(changed);
             if name == "module_function" {
-                class.singleton.borrow_mut().insert(wanted, changed);
+                class.singleton.borrow_mut().insert(method_name, changed);
             } else {
-                class.methods.borrow_mut().insert(wanted, changed);
+                class.methods.borrow_mut().insert(method_name, changed);
             }
         }
         Ok(args.list.first().cloned().unwrap_or(Value::Nil))
@@ -185,7 +185,7 @@ impl Interp {
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
-        let _scratch = Scratch::begin();
+        let _scratch = MethodMemory::begin();
         Ok(Some(match name {
             "raise" | "fail" => return self.raise(args, env).map(Some),
             "require" | "require_relative" => {

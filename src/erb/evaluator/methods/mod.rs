@@ -46,7 +46,7 @@ mod symbol_name;
 use std::rc::Rc;
 
 use super::eval::{Args, Env, EvalResult, Interp};
-use super::meter::{self, Scratch};
+use super::meter::{self, MethodMemory};
 use super::stdlib;
 use super::value::{Data, ProcKind, VALUE_BYTES, Value};
 
@@ -60,9 +60,9 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
         self.check_arity(receiver, name, args)?;
-        let _scratch = Scratch::begin();
+        let _scratch = MethodMemory::begin();
         self.weigh(receiver, name, args)?;
-        let found = match receiver {
+        let result = match receiver {
             Value::Str(text) => self.string_method(text, name, args, env)?,
             Value::Array(array) => self.array_method(array, name, args)?,
             Value::Hash(hash) => self.hash_method(hash, name, args)?,
@@ -71,7 +71,7 @@ impl Interp {
             Value::Float(float) => self.float_method(*float, name, args)?,
             Value::Range(range) => self.range_method(range, name, args)?,
             Value::Regexp(regexp) => self.regexp_method(regexp, name, args, env)?,
-            Value::Match(found) => self.match_method(found, name, args)?,
+            Value::Match(result) => self.match_method(result, name, args)?,
             Value::Proc(block) => self.proc_method(block, name, args)?,
             Value::Class(class) => self.class_method(class, name, args, env)?,
             Value::Nil => self.nil_method(name, args)?,
@@ -98,8 +98,8 @@ impl Interp {
                 }
             }
         };
-        if found.is_some() {
-            return Ok(found);
+        if result.is_some() {
+            return Ok(result);
         }
         if let Some(value) = self.object_method(receiver, name, args, env)? {
             return Ok(Some(value));

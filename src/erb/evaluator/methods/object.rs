@@ -38,8 +38,8 @@ impl Interp {
             "!" => Value::Bool(!receiver.truthy()),
             "=~" => Value::Nil,
             "!~" => {
-                let found = self.builtin_or_nil(receiver, "=~", args, env)?;
-                Value::Bool(!found.truthy())
+                let is_match = self.builtin_or_nil(receiver, "=~", args, env)?;
+                Value::Bool(!is_match.truthy())
             }
             "<=>" => {
                 let other = self.arg(args, 0)?;
@@ -61,43 +61,43 @@ impl Interp {
                 _ => return self.type_error("class or module required"),
             },
             "respond_to?" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
+                let method_name = self.arg(args, 0)?;
+                let method_name = self.name_arg(&method_name)?;
                 let all = args.get(1).is_some_and(Value::truthy);
                 let mut responds = if all {
-                    self.responds_privately(receiver, &wanted)
+                    self.responds_privately(receiver, &method_name)
                 } else {
-                    self.responds(receiver, &wanted)
+                    self.responds(receiver, &method_name)
                 };
                 if !responds && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
-                    let args = Args::new(vec![Value::symbol(&wanted), Value::Bool(all)]);
+                    let args = Args::new(vec![Value::symbol(&method_name), Value::Bool(all)]);
                     responds = self.invoke(&method, receiver, args)?.truthy();
                 }
                 Value::Bool(responds)
             }
             "send" | "__send__" | "public_send" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
+                let method_name = self.arg(args, 0)?;
+                let method_name = self.name_arg(&method_name)?;
                 let args = Args {
                     list: args.list[1..].to_vec(),
                     keywords: args.keywords,
                     block: args.block.clone(),
                 };
                 if name == "public_send" {
-                    self.call_with(receiver, &wanted, args)?
+                    self.call_with(receiver, &method_name, args)?
                 } else {
-                    self.call_any(receiver, &wanted, args)?
+                    self.call_any(receiver, &method_name, args)?
                 }
             }
             "method" | "public_method" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted = self.name_arg(&wanted)?;
-                if !self.responds_privately(receiver, &wanted) {
+                let method_name = self.arg(args, 0)?;
+                let method_name = self.name_arg(&method_name)?;
+                if !self.responds_privately(receiver, &method_name) {
                     let class = self.class_of(receiver).label();
-                    let text = format!("undefined method `{wanted}' for class `{class}'");
-                    return Err(self.error_with("NameError", text, Value::symbol(&wanted)));
+                    let text = format!("undefined method `{method_name}' for class `{class}'");
+                    return Err(self.error_with("NameError", text, Value::symbol(&method_name)));
                 }
-                let kind = ProcKind::Method { receiver: receiver.clone(), name: Arc::from(wanted) };
+                let kind = ProcKind::Method { receiver: receiver.clone(), name: Arc::from(method_name) };
                 Value::Proc(RProc::new(kind, true, 0))
             }
             "tap" => {
@@ -189,8 +189,8 @@ impl Interp {
                 receiver.clone()
             }
             "define_singleton_method" => {
-                let wanted = self.arg(args, 0)?;
-                let wanted: Arc<str> = Arc::from(self.name_arg(&wanted)?);
+                let method_name = self.arg(args, 0)?;
+                let method_name: Arc<str> = Arc::from(self.name_arg(&method_name)?);
                 let block = match &args.block {
                     Some(block) => block.clone(),
                     None => self.arg(args, 1)?,
@@ -198,20 +198,25 @@ impl Interp {
                 match receiver {
                     Value::Object(object) => {
                         let singleton = self.singleton_of(object);
-                        self.define_method(&singleton, &wanted, MethodBody::Proc(block), Visibility::Public);
+                        self.define_method(
+                            &singleton,
+                            &method_name,
+                            MethodBody::Proc(block),
+                            Visibility::Public,
+                        );
                     }
                     Value::Class(class) => {
                         let method = Method {
-                            name: Arc::clone(&wanted),
+                            name: Arc::clone(&method_name),
                             body: MethodBody::Proc(block),
                             owner: Rc::clone(class),
                             visibility: Visibility::Public,
                         };
-                        class.singleton.borrow_mut().insert(Arc::clone(&wanted), Rc::new(method));
+                        class.singleton.borrow_mut().insert(Arc::clone(&method_name), Rc::new(method));
                     }
                     _ => return Err(self.unsupported("define_singleton_method on this value")),
                 }
-                Value::Symbol(wanted)
+                Value::Symbol(method_name)
             }
             "instance_eval" | "instance_exec" => {
                 let Some(Value::Proc(block)) = &args.block else {
@@ -337,8 +342,8 @@ impl Interp {
                 "dig" => {
                     let key = self.arg(args, 0)?;
                     let key = self.name_arg(&key)?;
-                    let found = table.get_symbol(&key).unwrap_or(Value::Nil);
-                    return self.dig(&found, &args.list[1..]).map(Some);
+                    let value = table.get_symbol(&key).unwrap_or(Value::Nil);
+                    return self.dig(&value, &args.list[1..]).map(Some);
                 }
                 "each_pair" => {
                     let copy = Value::hash(RHash::from_pairs(table.pairs()));

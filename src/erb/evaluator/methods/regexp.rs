@@ -124,9 +124,9 @@ impl Interp {
     ) -> EvalResult<Option<Groups>> {
         self.step(1)?;
         let started = Instant::now();
-        let found = regexp.find(text, at);
+        let search_result = regexp.find(text, at);
         self.step(started.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
-        match found {
+        match search_result {
             Ok(groups) => Ok(groups),
             Err(text) => Err(Exceeded::Limit(format!("a regular expression took too long: {text}")).into()),
         }
@@ -160,7 +160,7 @@ impl Interp {
                     other => self.string_arg(other)?,
                 };
                 let start = self.match_start(&text, args)?;
-                let found = match start {
+                let matched = match start {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
@@ -168,18 +168,18 @@ impl Interp {
                     None => None,
                 };
                 if name == "match?" {
-                    return Ok(Some(Value::Bool(found.is_some())));
+                    return Ok(Some(Value::Bool(matched.is_some())));
                 }
                 if let Some(env) = env {
-                    self.set_last_match(found.clone(), env);
+                    self.set_last_match(matched.clone(), env);
                 }
-                match (found, name) {
-                    (found, "===") => Value::Bool(found.is_some()),
+                match (matched, name) {
+                    (matched, "===") => Value::Bool(matched.is_some()),
                     (None, _) => Value::Nil,
-                    (Some(found), "=~") => Value::Int(found.char_start()),
-                    (Some(found), _) => match &args.block {
-                        Some(block) => self.yield_one(block, Value::Match(found))?,
-                        None => Value::Match(found),
+                    (Some(matched), "=~") => Value::Int(matched.char_start()),
+                    (Some(matched), _) => match &args.block {
+                        Some(block) => self.yield_one(block, Value::Match(matched))?,
+                        None => Value::Match(matched),
                     },
                 }
             }
@@ -346,11 +346,11 @@ impl Interp {
                 self.regexp_bits(&source, 0)?
             }
             "last_match" => {
-                let found = env.and_then(|env| self.last_match(env));
-                match (found, args.get(0)) {
+                let last_match = env.and_then(|env| self.last_match(env));
+                match (last_match, args.get(0)) {
                     (None, _) => Value::Nil,
-                    (Some(found), None) => Value::Match(found),
-                    (Some(found), Some(_)) => return self.match_method(&found, "[]", args),
+                    (Some(last_match), None) => Value::Match(last_match),
+                    (Some(last_match), Some(_)) => return self.match_method(&last_match, "[]", args),
                 }
             }
             _ => return Ok(None),

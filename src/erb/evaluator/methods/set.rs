@@ -46,10 +46,10 @@ impl Interp {
         Ok(Some(match name {
             "<<" | "add" | "add?" => {
                 let item = self.arg(args, 0)?;
-                let known = set.get(&item).is_some();
+                let is_member = set.get(&item).is_some();
                 self.use_scratch(64)?;
                 set.insert(item, Value::Bool(true));
-                if known && name == "add?" { Value::Nil } else { this }
+                if is_member && name == "add?" { Value::Nil } else { this }
             }
             "delete" | "delete?" => {
                 let item = self.arg(args, 0)?;

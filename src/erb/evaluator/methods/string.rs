@@ -91,8 +91,8 @@ impl Interp {
             "[]" | "slice" | "slice!" => !matches_text,
             _ => SUPPORTED.contains(&name) || RETURN_BYTES.contains(&name),
         };
-        let found = self.text_method(string, name, args, env)?;
-        match &found {
+        let result = self.text_method(string, name, args, env)?;
+        match &result {
             None => return Ok(None),
             Some(_) if !supported => {
                 return Err(self.unsupported(format!("String#{name} of text that is not UTF-8")));
@@ -107,7 +107,7 @@ impl Interp {
             }
             Some(_) => {}
         }
-        Ok(found)
+        Ok(result)
     }
 
     fn text_method(
@@ -296,13 +296,13 @@ impl Interp {
 
     /// Implements the methods that change or declare the encoding.
     fn encode(&mut self, string: &Rc<RString>, name: &str, args: &Args) -> EvalResult<Value> {
-        let wanted = match args.positional().first() {
+        let encoding_name = match args.positional().first() {
             Some(Value::Str(name)) => name.get().to_ascii_uppercase(),
             Some(other) => self.text_of(&other.clone())?.to_ascii_uppercase(),
             None if name == "b" => "BINARY".into(),
             None => "UTF-8".into(),
         };
-        match (name, wanted.as_str()) {
+        match (name, encoding_name.as_str()) {
             ("unicode_normalize", _) if string.get().is_ascii() => Ok(Value::Str(Rc::clone(string))),
             ("scrub", _) => Ok(Value::Str(Rc::clone(string))),
             ("force_encoding", "UTF-8" | "US-ASCII" | "ASCII") => {
@@ -328,7 +328,7 @@ impl Interp {
             ("encode", "US-ASCII" | "ASCII") if string.get().is_ascii() => {
                 Ok(Value::Str(Rc::new(string.copy())))
             }
-            _ => Err(self.unsupported(format!("String#{name} to {wanted}"))),
+            _ => Err(self.unsupported(format!("String#{name} to {encoding_name}"))),
         }
     }
 

@@ -112,17 +112,17 @@ impl Interp {
             }
             "[]=" => self.string_store(string, args)?,
             "slice!" => {
-                let found = self.string_slice(string, args, env)?;
-                if let Value::Str(removed) = &found {
+                let slice = self.string_slice(string, args, env)?;
+                if let Value::Str(removed) = &slice {
                     let mut args = args.clone();
                     args.list.push(Value::str(""));
                     let removed = removed.get().clone();
                     if removed.is_empty() {
-                        return Ok(Some(found));
+                        return Ok(Some(slice));
                     }
                     self.string_store(string, &args)?;
                 }
-                found
+                slice
             }
             "setbyte" => return Err(self.unsupported("String#setbyte")),
             _ => {

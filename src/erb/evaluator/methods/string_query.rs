@@ -72,8 +72,9 @@ impl Interp {
                 for prefix in &args.list {
                     let hit = match prefix {
                         Value::Regexp(regexp) => {
-                            let found = self.regexp_match(regexp, &text, 0)?;
-                            found.is_some_and(|found| found.groups[0].is_some_and(|(from, _)| from == 0))
+                            let matched = self.regexp_match(regexp, &text, 0)?;
+                            matched
+                                .is_some_and(|matched| matched.groups[0].is_some_and(|(from, _)| from == 0))
                         }
                         other => text.starts_with(self.string_arg(other)?.as_str()),
                     };
@@ -154,13 +155,13 @@ impl Interp {
             "partition" | "rpartition" => {
                 let separator = self.arg(args, 0)?;
                 let text = string.get().clone();
-                let found = match &separator {
+                let span = match &separator {
                     Value::Regexp(regexp) if name == "partition" => {
-                        let found = self.regexp_match(regexp, &text, 0)?;
+                        let matched = self.regexp_match(regexp, &text, 0)?;
                         if let Some(env) = env {
-                            self.set_last_match(found.clone(), env);
+                            self.set_last_match(matched.clone(), env);
                         }
-                        found.and_then(|found| found.groups[0])
+                        matched.and_then(|matched| matched.groups[0])
                     }
                     Value::Regexp(regexp) => {
                         let mut last = None;
@@ -183,7 +184,7 @@ impl Interp {
                         at.map(|at| (at, at + separator.len()))
                     }
                 };
-                Value::array(match (found, name) {
+                Value::array(match (span, name) {
                     (Some((from, to)), _) => {
                         vec![Value::str(&text[..from]), Value::str(&text[from..to]), Value::str(&text[to..])]
                     }
@@ -203,7 +204,7 @@ impl Interp {
                 }
                 let regexp = self.pattern_arg(&pattern)?;
                 let text = string.get().clone();
-                let found = match self.match_start(&text, args)? {
+                let matched = match self.match_start(&text, args)? {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
@@ -211,17 +212,17 @@ impl Interp {
                     None => None,
                 };
                 if name == "match?" {
-                    return Ok(Some(Value::Bool(found.is_some())));
+                    return Ok(Some(Value::Bool(matched.is_some())));
                 }
                 if let Some(env) = env {
-                    self.set_last_match(found.clone(), env);
+                    self.set_last_match(matched.clone(), env);
                 }
-                match found {
+                match matched {
                     None => Value::Nil,
-                    Some(found) if name == "=~" => Value::Int(found.char_start()),
-                    Some(found) => match block {
-                        Some(block) => self.yield_one(block, Value::Match(found))?,
-                        None => Value::Match(found),
+                    Some(matched) if name == "=~" => Value::Int(matched.char_start()),
+                    Some(matched) => match block {
+                        Some(block) => self.yield_one(block, Value::Match(matched))?,
+                        None => Value::Match(matched),
                     },
                 }
             }
@@ -284,16 +285,16 @@ impl Interp {
                 Ok(if text.contains(part.as_str()) { Value::str(part) } else { Value::Nil })
             }
             (Value::Regexp(regexp), group) => {
-                let found = self.regexp_match(&regexp, &text, 0)?;
+                let matched = self.regexp_match(&regexp, &text, 0)?;
                 if let Some(env) = env {
-                    self.set_last_match(found.clone(), env);
+                    self.set_last_match(matched.clone(), env);
                 }
-                let Some(found) = found else { return Ok(Value::Nil) };
+                let Some(matched) = matched else { return Ok(Value::Nil) };
                 match group {
-                    None => Ok(found.value(0)),
+                    None => Ok(matched.value(0)),
                     Some(group) => {
-                        let group = self.group_number(&found, &group)?;
-                        Ok(group.map_or(Value::Nil, |group| found.value(group)))
+                        let group = self.group_number(&matched, &group)?;
+                        Ok(group.map_or(Value::Nil, |group| matched.value(group)))
                     }
                 }
             }
@@ -326,7 +327,7 @@ impl Interp {
     ) -> EvalResult<Value> {
         let text = string.get().clone();
         let length = char_count(&text) as i64;
-        let wanted = self.arg(args, 0)?;
+        let pattern = self.arg(args, 0)?;
         let forward = name == "index";
         let start = self.index_or(args, 1, if forward { 0 } else { length })?;
         let start = if start < 0 { start + length } else { start };
@@ -334,9 +335,9 @@ impl Interp {
             return Ok(Value::Nil);
         }
         let start = byte_at(&text, start as usize);
-        let found = match &wanted {
+        let position = match &pattern {
             Value::Regexp(regexp) => {
-                let found = if forward {
+                let matched = if forward {
                     self.regexp_match(regexp, &text, start)?
                 } else {
                     let mut last = None;
@@ -352,9 +353,9 @@ impl Interp {
                     last
                 };
                 if let Some(env) = env {
-                    self.set_last_match(found.clone(), env);
+                    self.set_last_match(matched.clone(), env);
                 }
-                found.and_then(|found| found.groups[0]).map(|(from, _)| from)
+                matched.and_then(|matched| matched.groups[0]).map(|(from, _)| from)
             }
             other => {
                 let part = self.string_arg(other)?;
@@ -367,7 +368,7 @@ impl Interp {
                 }
             }
         };
-        Ok(found.map_or(Value::Nil, |at| Value::Int(char_count(&text[..at]) as i64)))
+        Ok(position.map_or(Value::Nil, |at| Value::Int(char_count(&text[..at]) as i64)))
     }
 }
 

@@ -54,13 +54,13 @@ impl Interp {
             let Some(groups) = self.regexp_groups(&regexp, text, at)? else { break };
             let Some((from, to)) = groups[0] else { break };
             // All matches share their subject. Its memory is counted with the first match.
-            let found = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
+            let matched = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
             at = if from == to {
                 if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
             } else {
                 to
             };
-            matches.push(found);
+            matches.push(matched);
             if once {
                 break;
             }

@@ -96,11 +96,11 @@ impl Interp {
                         }
                     },
                     other => {
-                        let wanted = self.name_arg(other)?;
-                        match members.iter().position(|member| **member == *wanted) {
+                        let member_name = self.name_arg(other)?;
+                        match members.iter().position(|member| **member == *member_name) {
                             Some(at) => at,
                             None => {
-                                let text = format!("no member '{wanted}' in struct");
+                                let text = format!("no member '{member_name}' in struct");
                                 return Err(self.error("NameError", text));
                             }
                         }
@@ -143,8 +143,8 @@ impl Interp {
             }
             "dig" => {
                 let key = self.arg(args, 0)?;
-                let found = self.call(&this, "[]", vec![key])?;
-                self.dig(&found, &args.list[1..])?
+                let value = self.call(&this, "[]", vec![key])?;
+                self.dig(&value, &args.list[1..])?
             }
             "size" | "length" => Value::Int(fields.len() as i64),
             "inspect" | "to_s" => Value::str(self.inspect(&this)?),

@@ -60,7 +60,7 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
 }
 
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
-    let known = [
+    let method_names = [
         "encode64",
         "strict_encode64",
         "urlsafe_encode64",
@@ -68,7 +68,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "strict_decode64",
         "urlsafe_decode64",
     ];
-    if !known.contains(&name) {
+    if !method_names.contains(&name) {
         return Ok(None);
     }
     let value = interp.arg(args, 0)?;

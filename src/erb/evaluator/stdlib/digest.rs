@@ -57,27 +57,29 @@ pub(crate) fn class_method(
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     let label = class.label();
-    let found = match (algorithm(&label), name) {
-        (Some(found), _) => found,
+    let digest_algorithm = match (algorithm(&label), name) {
+        (Some(digest_algorithm), _) => digest_algorithm,
         (None, "new") => {
-            let wanted = interp.arg(args, 0)?;
-            let wanted = interp.string_arg(&wanted)?.replace('-', "");
-            match algorithm(&wanted) {
-                Some(found) => {
-                    return Ok(Some(interp.object(Rc::clone(class), Data::Digest(found, Vec::new()))));
+            let algorithm_name = interp.arg(args, 0)?;
+            let algorithm_name = interp.string_arg(&algorithm_name)?.replace('-', "");
+            match algorithm(&algorithm_name) {
+                Some(digest_algorithm) => {
+                    return Ok(Some(
+                        interp.object(Rc::clone(class), Data::Digest(digest_algorithm, Vec::new())),
+                    ));
                 }
-                None => return Err(interp.unsupported(format!("the digest {wanted}"))),
+                None => return Err(interp.unsupported(format!("the digest {algorithm_name}"))),
             }
         }
         (None, "hexdigest" | "digest" | "base64digest") => {
-            let wanted = interp.arg(args, 0)?;
-            let wanted = interp.string_arg(&wanted)?.replace('-', "");
-            let Some(found) = algorithm(&wanted) else {
-                return Err(interp.unsupported(format!("the digest {wanted}")));
+            let algorithm_name = interp.arg(args, 0)?;
+            let algorithm_name = interp.string_arg(&algorithm_name)?.replace('-', "");
+            let Some(digest_algorithm) = algorithm(&algorithm_name) else {
+                return Err(interp.unsupported(format!("the digest {algorithm_name}")));
             };
             let data = interp.arg(args, 1)?;
             let data = super::base64::bytes_of(interp, &data)?;
-            return Ok(encoded(name, &digest(found, &data)));
+            return Ok(encoded(name, &digest(digest_algorithm, &data)));
         }
         _ => return Ok(None),
     };
@@ -86,7 +88,7 @@ pub(crate) fn class_method(
             Some(Value::Str(text)) if label.starts_with("OpenSSL") => text.bytes(),
             _ => Vec::new(),
         };
-        return Ok(Some(interp.object(Rc::clone(class), Data::Digest(found, bytes))));
+        return Ok(Some(interp.object(Rc::clone(class), Data::Digest(digest_algorithm, bytes))));
     }
     if !matches!(name, "hexdigest" | "base64digest" | "digest") {
         return Ok(None);
@@ -94,7 +96,7 @@ pub(crate) fn class_method(
     let data = interp.arg(args, 0)?;
     let data = super::base64::bytes_of(interp, &data)?;
     interp.step(data.len() as u64 / 64)?;
-    Ok(encoded(name, &digest(found, &data)))
+    Ok(encoded(name, &digest(digest_algorithm, &data)))
 }
 
 pub(crate) fn method(
@@ -142,15 +144,15 @@ pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalR
     if !matches!(name, "hexdigest" | "digest" | "base64digest") {
         return Ok(None);
     }
-    let wanted = match interp.arg(args, 0)? {
+    let algorithm_name = match interp.arg(args, 0)? {
         Value::Object(object) => match &*object.data.borrow() {
             Data::Digest(found, _) => (*found).to_owned(),
             _ => String::new(),
         },
         other => interp.string_arg(&other)?.replace('-', ""),
     };
-    let Some(found) = algorithm(&wanted) else {
-        return Err(interp.unsupported(format!("the digest {wanted}")));
+    let Some(found) = algorithm(&algorithm_name) else {
+        return Err(interp.unsupported(format!("the digest {algorithm_name}")));
     };
     let (key, data) = (interp.arg(args, 1)?, interp.arg(args, 2)?);
     let (mut key, data) = (super::base64::bytes_of(interp, &key)?, super::base64::bytes_of(interp, &data)?);

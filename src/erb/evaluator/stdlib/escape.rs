@@ -114,7 +114,7 @@ pub(super) fn unpercent(text: &str, plus: bool) -> Option<String> {
 }
 
 pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
-    let known = [
+    let method_names = [
         "html_escape",
         "h",
         "url_encode",
@@ -128,7 +128,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "unescape_html",
         "escapeURIComponent",
     ];
-    if !known.contains(&name) {
+    if !method_names.contains(&name) {
         return Ok(None);
     }
     let value = interp.arg(args, 0)?;

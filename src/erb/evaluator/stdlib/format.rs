@@ -99,11 +99,11 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
             continue;
         }
         let mut directive = Directive::default();
-        let mut wanted: Option<Value> = None;
+        let mut argument: Option<Value> = None;
         loop {
             let sized = directive.width.is_some() || directive.precision.is_some();
             let Some(flag) = characters.next() else {
-                if wanted.is_some() && directive == Directive::default() {
+                if argument.is_some() && directive == Directive::default() {
                     out.push('%');
                     break;
                 }
@@ -122,10 +122,10 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     let number: i64 = digits.parse().unwrap_or(MAX_WIDTH + 1);
                     if characters.peek() == Some(&'$') {
                         characters.next();
-                        if wanted.is_some() {
+                        if argument.is_some() {
                             return interp.argument_error("value given twice");
                         }
-                        wanted = Some(values.numbered(interp, number)?);
+                        argument = Some(values.numbered(interp, number)?);
                         continue;
                     }
                     if sized {
@@ -169,7 +169,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                             None => return interp.argument_error("malformed name - unmatched parenthesis"),
                         }
                     }
-                    if wanted.is_some() {
+                    if argument.is_some() {
                         return interp.argument_error(format!("named{flag}{name}{close} after another"));
                     }
                     let value = values.named(interp, &name, &format!("{flag}{name}{close}"))?;
@@ -178,7 +178,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         pad(&mut out, &directive, &truncate(text, &directive));
                         break;
                     }
-                    wanted = Some(value);
+                    argument = Some(value);
                 }
                 '%' | '\n' | '\0' => {
                     if directive != Directive::default() {
@@ -191,7 +191,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     break;
                 }
                 conversion => {
-                    let value = match wanted.take() {
+                    let value = match argument.take() {
                         Some(value) => value,
                         None => values.next(interp)?,
                     };
@@ -371,10 +371,10 @@ fn floating(out: &mut String, directive: &Directive, float: f64, conversion: cha
         out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
         return;
     }
-    let wanted = directive.precision.unwrap_or(6);
+    let full_precision = directive.precision.unwrap_or(6);
     // No float has more digits, so the remaining ones are zeros.
-    let precision = wanted.min(MAX_DIGITS);
-    let zeros = "0".repeat(wanted - precision);
+    let precision = full_precision.min(MAX_DIGITS);
+    let zeros = "0".repeat(full_precision - precision);
     let mut digits = match conversion {
         'f' => format!("{magnitude:.precision$}{zeros}"),
         'e' | 'E' => exponent(magnitude, precision, conversion).replacen(

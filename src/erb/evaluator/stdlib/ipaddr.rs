@@ -233,11 +233,11 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (text, None),
     };
-    let mut wanted = family;
+    let mut expected_family = family;
     let inner = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let bare = match inner.filter(|inner| !inner.contains('\n')) {
         Some(inner) => {
-            wanted = Some(Family::V6);
+            expected_family = Some(Family::V6);
             inner
         }
         None => address,
@@ -248,15 +248,15 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
         .filter(|(before, name)| !name.is_empty() && is_name(name) && !before.contains('\n'));
     let (bare, zone) = match zoned {
         Some((before, name)) => {
-            wanted = Some(Family::V6);
+            expected_family = Some(Family::V6);
             (before, Some(format!("%{name}")))
         }
         None => (bare, None),
     };
-    let v4 = if wanted == Some(Family::V6) { None } else { v4(bare)? };
+    let v4 = if expected_family == Some(Family::V6) { None } else { v4(bare)? };
     let mut address = match v4 {
         Some(bits) => Address::host(bits.into(), Family::V4),
-        None if wanted == Some(Family::V4) => {
+        None if expected_family == Some(Family::V4) => {
             return Err((WRONG_FAMILY, "address family mismatch".into()));
         }
         None => Address::host(v6(bare)?, Family::V6),
@@ -474,17 +474,17 @@ pub(crate) fn method(
             Value::Bool(equals(interp, object, &other)?)
         }
         "mask" | "prefix=" => {
-            let wanted = interp.arg(args, 0)?;
-            let masked = match &wanted {
+            let mask = interp.arg(args, 0)?;
+            let masked = match &mask {
                 Value::Int(length) => address.with_prefix(*length),
-                Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&wanted)?),
+                Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&mask)?),
                 _ if name == "mask" => return Err(interp.unsupported("IPAddr#mask with this value")),
                 _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
             };
             let masked = raise_if_refused(interp, masked)?;
             if name == "prefix=" {
                 *object.data.borrow_mut() = Data::Address(masked);
-                return Ok(Some(wanted));
+                return Ok(Some(mask));
             }
             make(interp, masked)
         }

@@ -48,11 +48,11 @@ impl<'a> Reader<'a> {
     }
 
     fn skip(&mut self, token: &str) -> bool {
-        let found = self.rest().starts_with(token);
-        if found {
+        let is_next = self.rest().starts_with(token);
+        if is_next {
             self.at += token.len();
         }
-        found
+        is_next
     }
 
     /// Skips whitespace and comments.

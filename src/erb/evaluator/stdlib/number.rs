@@ -89,7 +89,7 @@ fn parse(negative: bool, digits: &str, radix: u32) -> Option<Value> {
         Ok(value) => Some(Value::Int(if negative { -value } else { value })),
         Err(_) => {
             // Parsing takes quadratic time.
-            meter::work((digits.len() as u64 / 64).saturating_pow(2));
+            meter::step_or_unwind((digits.len() as u64 / 64).saturating_pow(2));
             let value = BigInt::parse_bytes(digits.as_bytes(), radix)?;
             Some(Value::big(if negative { -value } else { value }))
         }

@@ -66,9 +66,9 @@ impl Regex {
         if at > text.len() {
             return Ok(None);
         }
-        let found = self.compiled.captures_from_pos(text, at).map_err(|error| error.to_string())?;
+        let captures_found = self.compiled.captures_from_pos(text, at).map_err(|error| error.to_string())?;
         let named = self.has_names();
-        Ok(found.map(|captures| {
+        Ok(captures_found.map(|captures| {
             captures
                 .iter()
                 .enumerate()

@@ -171,7 +171,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
     if depth > HASH_DEPTH {
         return;
     }
-    meter::work(1);
+    meter::step_or_unwind(1);
     match value {
         Value::Nil => state.write_u8(0),
         // In Ruby, false has the hash code of 0.0.
@@ -256,7 +256,7 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
     if depth > 1000 {
         return false;
     }
-    meter::work(1);
+    meter::step_or_unwind(1);
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.binary.get()),
         (Value::Array(a), Value::Array(b)) => {

@@ -69,7 +69,7 @@ impl std::fmt::Display for Tool {
 
 /// Returns the tools that `script` plainly runs.
 pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
-    let mut found = BTreeSet::new();
+    let mut program_names = BTreeSet::new();
     // The number of open `if`s, loops, `case`s and braces.
     let mut depth = 0usize;
     for line in lines(script) {
@@ -85,30 +85,29 @@ pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
                     _ => break,
                 }
                 if command.words.iter().any(|word| is_path(word)) {
-                    return found;
+                    return program_names;
                 }
                 words.next();
             }
             let Some(word) = words.next() else { continue };
             match word {
                 // After this, programs may be found in other directories.
-                "source" | "." => return found,
-                "export" | "declare" if words.clone().any(is_path) => return found,
+                "source" | "." => return program_names,
+                "export" | "declare" if words.clone().any(is_path) => return program_names,
                 // The script looks for a tool itself, so it may do without.
-                "command" | "which" | "type" | "hash" => return found,
+                "command" | "which" | "type" | "hash" => return program_names,
                 // A function may have the name of a tool, and its callers are unknown.
-                "function" => return found,
+                "function" => return program_names,
                 _ if depth > 0 || command.conditional => {}
                 "./configure" => {
-                    found.insert(Tool::CCompiler);
+                    program_names.insert(Tool::CCompiler);
                 }
-                other => {
-                    found.extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool)))
-                }
+                other => program_names
+                    .extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool))),
             }
         }
     }
-    found
+    program_names
 }
 
 fn is_assignment(word: &str) -> bool {

@@ -63,8 +63,8 @@ pub(crate) type Arity = (usize, Option<usize>);
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
     type Arities = FxHashMap<&'static str, Arity>;
     static KNOWN: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let known = KNOWN.read().get(class).cloned();
-    let arities = known.unwrap_or_else(|| {
+    let cached = KNOWN.read().get(class).cloned();
+    let arities = cached.unwrap_or_else(|| {
         let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);

@@ -88,7 +88,7 @@ fn value_text(extension: &ParsedExtension<'_>) -> Option<String> {
             if !usage.other.is_empty() {
                 return None;
             }
-            let known = [
+            let purposes = [
                 (usage.any, "Any Extended Key Usage"),
                 (usage.server_auth, "TLS Web Server Authentication"),
                 (usage.client_auth, "TLS Web Client Authentication"),
@@ -97,7 +97,7 @@ fn value_text(extension: &ParsedExtension<'_>) -> Option<String> {
                 (usage.time_stamping, "Time Stamping"),
                 (usage.ocsp_signing, "OCSP Signing"),
             ];
-            known.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+            purposes.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
         }
         ParsedExtension::SubjectKeyIdentifier(identifier) => hex(identifier.0),
         _ => return None,
@@ -105,7 +105,7 @@ fn value_text(extension: &ParsedExtension<'_>) -> Option<String> {
 }
 
 fn key_usage(usage: &KeyUsage) -> String {
-    let known = [
+    let purposes = [
         (usage.digital_signature(), "Digital Signature"),
         (usage.non_repudiation(), "Non Repudiation"),
         (usage.key_encipherment(), "Key Encipherment"),
@@ -116,7 +116,7 @@ fn key_usage(usage: &KeyUsage) -> String {
         (usage.encipher_only(), "Encipher Only"),
         (usage.decipher_only(), "Decipher Only"),
     ];
-    known.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+    purposes.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
 }
 
 fn general_name(name: &GeneralName<'_>) -> Option<String> {

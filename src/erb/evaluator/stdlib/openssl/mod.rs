@@ -84,15 +84,15 @@ pub(crate) fn method(
         "issuer" => name::of(interp, certificate.issuer()),
         "extensions" => extension::all(interp, &certificate)?,
         "find_extension" => {
-            let wanted = interp.arg(args, 0)?;
-            let wanted = interp.string_arg(&wanted)?;
-            extension::find(interp, &certificate, &wanted)?
+            let extension_name = interp.arg(args, 0)?;
+            let extension_name = interp.string_arg(&extension_name)?;
+            extension::find(interp, &certificate, &extension_name)?
         }
         "not_before" | "not_after" => {
             let validity = certificate.validity();
-            let found = if name == "not_before" { validity.not_before } else { validity.not_after };
+            let asn1_time = if name == "not_before" { validity.not_before } else { validity.not_after };
             let time = interp.class("Time");
-            let local = interp.call(&Value::Class(time), "at", vec![Value::Int(found.timestamp())])?;
+            let local = interp.call(&Value::Class(time), "at", vec![Value::Int(asn1_time.timestamp())])?;
             interp.call(&local, "utc", Vec::new())?
         }
         "==" => {

@@ -105,10 +105,10 @@ fn object(interp: &mut Interp, name: Name) -> Value {
 pub(super) fn of(interp: &mut Interp, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
-        let known = ATTRIBUTES.iter().find(|(known, ..)| *known == identifier);
+        let names = ATTRIBUTES.iter().find(|(known, ..)| *known == identifier);
         let value = attribute.attr_value();
         Attribute {
-            key: known.map_or(identifier.clone(), |(_, short, _)| (*short).to_owned()),
+            key: names.map_or(identifier.clone(), |(_, short, _)| (*short).to_owned()),
             value: value.data.to_vec(),
             kind: value.header.tag().0,
         }
@@ -131,8 +131,8 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
             };
             let given = interp.string_arg(key)?;
             let value = super::super::base64::bytes_of(interp, value)?;
-            let found = ATTRIBUTES.iter().find(|(_, short, long)| *short == given || *long == given);
-            let Some((_, key, _)) = found else {
+            let attribute = ATTRIBUTES.iter().find(|(_, short, long)| *short == given || *long == given);
+            let Some((_, key, _)) = attribute else {
                 if given.starts_with(|first: char| first.is_ascii_digit()) {
                     return Err(interp.unsupported("OpenSSL::X509::Name.new with an object identifier"));
                 }

@@ -306,15 +306,16 @@ impl<'s> Translator<'s> {
             self.out.push_str("(?<");
             self.out.push_str(name);
         } else {
-            let known = [":", "=", "!", ">", "<=", "<!"].into_iter().find(|known| kind.starts_with(known));
-            let Some(known) = known else {
+            let group_kind =
+                [":", "=", "!", ">", "<=", "<!"].into_iter().find(|group_kind| kind.starts_with(group_kind));
+            let Some(group_kind) = group_kind else {
                 let shown: String = kind.chars().take(1).collect();
                 return Err(format!("the group (?{shown}"));
             };
-            scope.looks_behind |= known.starts_with('<');
-            self.skip(1 + known.len());
+            scope.looks_behind |= group_kind.starts_with('<');
+            self.skip(1 + group_kind.len());
             self.out.push_str("(?");
-            self.out.push_str(known);
+            self.out.push_str(group_kind);
         }
         self.scopes.push(scope);
         Ok(())
@@ -394,13 +395,13 @@ impl<'s> Translator<'s> {
                 }
             }
             Some(letter) if letter.is_ascii_alphanumeric() => {
-                let known = match letter {
+                let is_supported = match letter {
                     'a' | 'f' | 'n' | 'r' | 't' | 'v' | 'u' => true,
                     // `\G` and `\K` are not known, because methods of Ruby disagree about their positions.
                     'A' | 'z' | 'b' | 'B' => !in_class,
                     _ => false,
                 };
-                if !known {
+                if !is_supported {
                     return Err(format!("the escape \\{letter}"));
                 }
                 self.out.push('\\');

@@ -73,8 +73,8 @@ impl Loader<'_> {
         interp.use_scratch(64)?;
         let tree = self.tree;
         match tree.content(id) {
-            RawContent::Scalar { text, plain } => {
-                let value = self.scalar(interp, text, plain, tree.tag(id))?;
+            RawContent::Scalar { text, is_plain } => {
+                let value = self.scalar(interp, text, is_plain, tree.tag(id))?;
                 self.values.insert(id, value.clone());
                 Ok(value)
             }
