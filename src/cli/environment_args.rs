@@ -58,7 +58,7 @@ impl EnvironmentArgs {
         self.cpi.version.cpi_api_version
     }
 
-    /// Returns the inputs of the manifest and a run context. `keep_work` keeps the scratch directory.
+    /// Returns the inputs of the manifest and a run context. `keep_scratch` keeps the scratch directory.
     pub(super) fn begin(&self, session: &Session, keep_scratch: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));

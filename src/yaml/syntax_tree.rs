@@ -240,7 +240,7 @@ fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
 
 /// The reason why a document cannot be parsed.
 enum Failure {
-    /// An error of the parser, which `mend` may be able to correct.
+    /// An error of the parser, which `correct_syntax` may be able to correct.
     Parser(ScanError),
     /// An error that this module found.
     Rejected { position: LineColumn, problem: String, hint: &'static str },

@@ -161,7 +161,7 @@ impl Directory {
     /// Links the state and renames the link over the old backup, so that both names always have a whole file.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
         let backup = self.path(BACKUP);
-        // The name is one that `sweep` removes if this run is killed.
+        // The name is one that `clean_up` removes if this run is killed.
         let staging = temporary_path(&self.state, "bak");
         remove_if_there(&staging)?;
         match fs::hard_link(&self.state, &staging) {
