@@ -186,22 +186,25 @@ impl Release {
 
     /// Checks that every compiled package is available for this stemcell. A source release always passes.
     pub fn check_compiled_for(&self, os: &str, version: &str) -> Result<()> {
-        let stemcell_name = format!("{os}/{version}");
+        let wanted_os = format!("{os}/{version}");
         // A package may be compiled for several stemcells. One of them must match.
         let fits = |package: &Package| {
             self.compiled_packages.iter().any(|other| {
-                other.name == package.name && other.compiled_for.as_deref() == Some(stemcell_name.as_str())
+                other.name == package.name && other.compiled_for.as_deref() == Some(wanted_os.as_str())
             })
         };
         match self.compiled_packages.iter().find(|package| !fits(package)) {
             None => Ok(()),
             Some(package) => Err(Error::invalid(format!(
-                "the release '{}/{}' is compiled for stemcell '{}', but the manifest has stemcell '{stemcell_name}'",
+                "the release '{}/{}' is compiled for stemcell '{}', but the manifest has stemcell \
+                 '{wanted_os}'",
                 self.name,
                 self.version,
                 package.compiled_for.as_deref().unwrap_or("?"),
             ))
-            .with_hint(format!("use a release compiled for '{stemcell_name}', a source release, or that stemcell"))),
+            .with_hint(format!(
+                "use a release compiled for '{wanted_os}', a source release, or that stemcell"
+            ))),
         }
     }
 }

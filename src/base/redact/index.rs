@@ -191,7 +191,8 @@ mod tests {
             let mut index = Index::default();
             strings.iter().for_each(|string| index.insert(string.as_bytes(), false));
             let actual = index.longest_prefix(text.as_bytes()).map(|actual| actual.form.len());
-            let expected = strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
+            let expected =
+                strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
             prop_assert_eq!(actual, expected);
             let actual = index.continuation(text.as_bytes()).is_some();
             let expected = text.len() >= KEY

@@ -37,8 +37,8 @@ pub(super) fn create_stemcell(
     id.ok_or_else(|| Error::failure("the stemcell is not on record after its upload"))
 }
 
-/// Returns the upload effect for a stemcell with the arguments of its call. `is_kept` marks a stemcell that an
-/// operator uploaded.
+/// Returns the upload effect for a stemcell with the arguments of its call. `is_kept` marks a stemcell that
+/// an operator uploaded.
 pub(crate) fn upload_effect(
     stemcell: &artifact::Stemcell,
     deployment: &Deployment,

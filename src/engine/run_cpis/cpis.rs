@@ -150,8 +150,8 @@ impl<'a> Cpis<'a> {
             _ => "does not exist or has no id".to_owned(),
         };
         Err(Error::invalid(format!(
-            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id {recorded_id}, \
-             but '{}' {actual_id}",
+            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id \
+             {recorded_id}, but '{}' {actual_id}",
             cpi_label(name),
             root.display()
         ))

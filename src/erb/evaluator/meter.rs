@@ -4,8 +4,8 @@
 //! where it is created and where it is dropped, without access to the interpreter.
 //!
 //! Code of the interpreter gets an exceeded limit as an error. Code without access to the interpreter, such
-//! as the comparison of two keys, unwinds the thread instead ([`step_or_unwind`], [`Charge`]); `eval::run` catches
-//! that.
+//! as the comparison of two keys, unwinds the thread instead ([`step_or_unwind`], [`Charge`]); `eval::run`
+//! catches that.
 
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
