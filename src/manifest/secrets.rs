@@ -15,9 +15,9 @@
 //!   named like a secret;
 //! - is the path of a key.
 //!
-//! A number is secret only if it is named like a secret or declared secret; a boolean never is. Addresses,
-//! ranges and ports are secret only if the operator declares them secret, because errors would be useless
-//! without them.
+//! A number is secret only if it is named like a secret or declared secret, and so is a version; a boolean
+//! never is. Addresses, ranges and ports are secret only if the operator declares them secret, because errors
+//! would be useless without them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -206,7 +206,7 @@ impl<'n> SecretTexts<'n> {
 /// Collects every text below a value that may be secret.
 fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     match &node.data {
-        Data::String(text) if !is_public(text) => {
+        Data::String(text) if !is_public(text) && !is_version(text) => {
             texts.insert(text);
         }
         Data::Seq(items) => items.iter().for_each(|item| collect(item, texts)),
@@ -308,6 +308,14 @@ fn is_address_or_port(text: &str) -> bool {
         || text.parse::<u16>().is_ok()
 }
 
+/// Returns true for versions such as `1.555` or `280.1.11`, which URLs of artifacts contain.
+fn is_version(text: &str) -> bool {
+    const MAX_DIGITS: usize = 4;
+    let is_number =
+        |part: &str| (1..=MAX_DIGITS).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    (2..=4).contains(&text.split('.').count()) && text.split('.').all(is_number)
+}
+
 fn is_public(text: &str) -> bool {
     const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()
@@ -404,6 +412,17 @@ mod tests {
             ),
             "bosh/0 bosh-state.json quick fifty <redacted> <redacted> <redacted> <redacted> true 71234567 \
              <redacted> local <redacted>"
+        );
+    }
+
+    #[test]
+    fn versions_are_not_secret_unless_their_name_says_so() {
+        let manifest =
+            json!({"name": "env", "releases": [{"name": "r", "url": "https://h/r?v=((r.version))"}]});
+        let variables = json!({"r": {"version": "280.1.11"}, "other": "12345.67", "password": "4711.0815"});
+        assert_eq!(
+            shown(manifest, variables, "https://h/r?v=280.1.11 12345.67 4711.0815"),
+            "https://h/r?v=280.1.11 <redacted> <redacted>"
         );
     }
 
