@@ -22,13 +22,17 @@ enum ValueShape {
     PathUnless(&'static str),
     /// Text or a number.
     Text,
+    /// Text or a number, or a list of them, for a flag that can be repeated.
+    Texts,
     /// True or false.
     Switch,
 }
 
 /// The flags that an env file may set, with `_` for `-`. Flags that request an action (`--recreate`) or skip
 /// a question (`--non-interactive`) belong on the command line.
-const FLAGS: [(&str, ValueShape); 23] = [
+const FLAGS: [(&str, ValueShape); 26] = [
+    ("agent_timeout", ValueShape::Text),
+    ("boot_timeout", ValueShape::Text),
     ("cache_dir", ValueShape::Path),
     ("cloud_config", ValueShape::Path),
     ("cpi_api_version", ValueShape::Text),
@@ -46,6 +50,7 @@ const FLAGS: [(&str, ValueShape); 23] = [
     ("no_color", ValueShape::Switch),
     ("package_dir", ValueShape::Path),
     ("parallel", ValueShape::Text),
+    ("redact", ValueShape::Texts),
     ("sha2", ValueShape::Switch),
     ("templates", ValueShape::Text),
     ("tty", ValueShape::Switch),
@@ -203,6 +208,10 @@ impl Reader {
                 self.path(name, value).into_iter().map(PathBuf::into_os_string).collect()
             }
             ValueShape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
+            ValueShape::Texts => {
+                let items = value.as_seq().unwrap_or(std::slice::from_ref(value));
+                items.iter().filter_map(|item| self.text(name, item)).map(OsString::from).collect()
+            }
             ValueShape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
                 None => return self.wrong(name, "true or false", value),
@@ -319,6 +328,26 @@ mod tests {
     fn has_flag(command: &Command, name: &str) -> bool {
         command.get_arguments().any(|arg| arg.get_long() == Some(name))
             || command.get_subcommands().any(|command| has_flag(command, name))
+    }
+
+    #[test]
+    fn flags_that_can_be_repeated_take_lists() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("env.yml");
+        for (text, expected) in [
+            ("redact: region", &["region"][..]),
+            ("redact: [region, 7]", &["region", "7"]),
+            ("boot_timeout: 5m", &["5m"]),
+            ("agent_timeout: 5", &["5"]),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let file = read(&OpenedEnvFile::named(&path).unwrap()).unwrap();
+            assert_eq!(file.content.flags[0].values, expected, "{text}");
+        }
+        for wrong in ["redact: [[region]]", "boot_timeout: [5m]"] {
+            std::fs::write(&path, wrong).unwrap();
+            read(&OpenedEnvFile::named(&path).unwrap()).unwrap_err();
+        }
     }
 
     #[test]
