@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use regex::Regex;
 
@@ -38,10 +39,15 @@ struct PictureRecorder {
 }
 
 impl PictureRecorder {
+    /// Prepares a command for the directory, with logs whose path fits into a line.
+    fn enter<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        self.world.enter(command).env("XDG_STATE_HOME", self.world.path("var"))
+    }
+
     fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
         let mut command = self.network.command(MONOPILE);
         command.args(line.split_whitespace());
-        self.world.enter(&mut command).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+        self.enter(&mut command).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let mut pty = Pty::start(command, (COLUMNS, 100));
         pty.end();
         let mut rows = pty.styled();
@@ -181,7 +187,7 @@ fn pictures_are_up_to_date() {
     let drawn = pictures.map(|(name, line)| (name, studio.draw(line)));
     let mut delete = studio.network.command(MONOPILE);
     delete.args(["delete-env", "hello/manifest.yml"]);
-    world.enter(&mut delete);
+    studio.enter(&mut delete);
     assert!(delete.outcome().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     let path = |name: &str| directory().join(format!("{name}.svg"));
