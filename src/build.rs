@@ -19,7 +19,7 @@ fn commit() -> Option<String> {
     if !Path::new(".git").exists() {
         return None;
     }
-    let sources = ["src", "completions", "examples", "Cargo.toml", "Cargo.lock", ".cargo"];
+    let sources = ["src", "completions", "docs", "examples", "Cargo.toml", "Cargo.lock", ".cargo"];
     let head = git(&["log", "-1", "--format=%H %cs", "--no-show-signature"])?;
     let (hash, date) = head.split_once(' ')?;
     let changes = git(&[&["status", "--porcelain", "--untracked-files=no", "--"], &sources[..]].concat())?;

@@ -13,7 +13,7 @@ pub struct AgentArgs {
     /// Trust the agent unverified if `cloud_provider.cert.ca` is missing
     ///
     /// Any server at the agent's address then gets the password of the agent.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     insecure_agent: bool,
 }
 

@@ -27,7 +27,7 @@ where
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct RendererArgs {
     /// Render job templates with this renderer
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "MODE", default_value_t)]
     templates: Templates,
 }
 

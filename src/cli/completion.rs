@@ -13,8 +13,9 @@ Install it in one of these shells, and start a new shell:\n
   mkdir -p ~/.local/share/bash-completion/completions
   monopile completion bash \\
       > ~/.local/share/bash-completion/completions/monopile\n
-  # zsh
-  monopile completion zsh > \"${fpath[1]}/_monopile\"\n
+  # zsh, whose ~/.zshrc has `fpath+=~/.zfunc` before `compinit`
+  mkdir -p ~/.zfunc
+  monopile completion zsh > ~/.zfunc/_monopile\n
   # fish
   mkdir -p ~/.config/fish/completions
   monopile completion fish > ~/.config/fish/completions/monopile.fish\n

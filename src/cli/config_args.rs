@@ -11,11 +11,11 @@ use manifest::Inputs;
 #[derive(Debug, Clone, Args)]
 pub struct ConfigArgs {
     /// Take the CPIs from this CPI config of a director [default: `cpis` of the manifest]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cpi_config: Option<PathBuf>,
 
     /// Take zones, types and networks from this cloud config of a director [default: the manifest]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     cloud_config: Option<PathBuf>,
 }
 

@@ -56,7 +56,7 @@ const EXAMPLES: [Example; 7] = [
         name: "hello",
         description: "An HTTP service with a counter on a persistent disk, on this machine",
         uses: None,
-        next: "`monopile create-env hello/manifest.yml`",
+        next: "`monopile create-env hello/manifest.yml`, then `curl http://127.0.10.2:8580/`",
         files: files!("hello":
             "elsewhere.yml",
             "manifest.yml",
@@ -102,7 +102,7 @@ const EXAMPLES: [Example; 7] = [
         name: "director",
         description: "A BOSH director on AWS, with versions, site and credentials in an env file",
         uses: None,
-        next: "`cd director && monopile interpolate --var-errs`",
+        next: "`cd director && monopile interpolate --var-errs --path /name`",
         files: files!("director": ".monopile.yml", "director.yml", "site.yml", "tunnel.yml", "versions.yml"),
     },
     Example {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::help;
 use super::run_log::RunLog;
 use super::session::{Session, has_colors, is_dumb};
 use crate::ui;
@@ -126,8 +127,15 @@ pub(super) fn panicked() -> ExitCode {
     ExitCode::from(ErrorKind::Failure.exit_code())
 }
 
-/// Prints help, the version, or the error for an invalid command line.
-pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
+/// Prints the help that `monopile help` asks for.
+pub(super) fn page_help(error: &clap::Error) {
+    let text = error.render();
+    let is_styled = std::io::stdout().is_terminal() && has_colors() && !is_dumb();
+    help::page(&if is_styled { text.ansi().to_string() } else { text.to_string() });
+}
+
+/// Prints help, the version, or the error for an invalid command line of this command.
+pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -> ExitCode {
     if !error.use_stderr() {
         // A closed standard output does not fail `--help`.
         let _ = error.print();
@@ -137,6 +145,7 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
     // clap writes "tip" where other errors have "hint".
     let rendered = error.render();
     let text = plain_numbers(&base::text::clean(&rendered.to_string())).replace("\n  tip: ", "\n  hint: ");
+    let text = with_help_of(&text, command);
     if json {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
@@ -170,7 +179,8 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
         let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
-                plain_numbers(&rendered.ansi().to_string()).replace("tip:\x1b", "hint:\x1b")
+                let text = plain_numbers(&rendered.ansi().to_string()).replace("tip:\x1b", "hint:\x1b");
+                with_help_of(&text, command)
             }
             _ => text,
         };
@@ -178,6 +188,14 @@ pub(super) fn print_clap_error(error: &clap::Error, json: bool) -> ExitCode {
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     ExitCode::from(exit_code)
+}
+
+/// Replaces clap's last line, which names a flag, with a command that can be pasted.
+fn with_help_of(text: &str, command: &str) -> String {
+    match text.split_once("For more information, try '") {
+        Some((before, _)) => format!("{before}For more information: `{command} -h`\n"),
+        None => text.to_owned(),
+    }
 }
 
 /// Replaces the standard library's words for an invalid number.

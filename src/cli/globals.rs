@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 
 use super::choices::number;
@@ -19,7 +19,7 @@ pub(super) struct Globals {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub non_interactive: bool,
 
-    /// Print JSON, and do not ask questions
+    /// Print JSON, and do not ask; =bosh prints that of bosh
     ///
     /// `--json=bosh` works only with create-env, delete-env, stop-env, start-env, interpolate,
     /// inspect-local-release and inspect-local-stemcell.
@@ -50,27 +50,33 @@ pub(super) struct Globals {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub sha2: bool,
 
-    /// Encrypt state and vars store for this age recipient (repeatable)
+    /// Encrypt state and vars store for this recipient (repeatable)
     ///
-    /// A FILE has one recipient per line. Only the recipients of the last write can decrypt: name all of
-    /// them.
+    /// A RECIPIENT is the public key of an age identity (age1…). A FILE has one recipient per line. Only the
+    /// recipients of the last write can decrypt: name all of them.
     #[arg(long, global = true, hide_short_help = true, value_name = "RECIPIENT|FILE",
           env = "MONOPILE_ENCRYPT_TO",
           value_delimiter = ',',
           hide_env_values = true, value_hint = ValueHint::FilePath)]
     pub encrypt_to: Vec<String>,
 
-    /// Decrypt state and vars store with the age identity in this file (repeatable)
+    /// Decrypt with the age identities in this file (repeatable)
+    ///
+    /// Decrypts the state and the vars store.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "MONOPILE_IDENTITY",
           hide_env_values = true,
           value_hint = ValueHint::FilePath)]
     pub identity: Vec<PathBuf>,
 
-    /// Redact values of variables and properties of this name (repeatable)
+    /// Redact variables and properties of this name (repeatable)
+    ///
+    /// Redacts their values in output, logs and history.
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME", value_hint = ValueHint::Other)]
     pub redact: Vec<String>,
 
-    /// Print the logs of CPI and scripts; twice, also debug messages; three times, everything
+    /// Print the logs of CPI and scripts (repeatable)
+    ///
+    /// Twice, also debug messages; three times, everything.
     #[arg(long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 
@@ -84,7 +90,7 @@ pub(super) struct Globals {
 pub(super) enum JsonForm {
     /// Events as one object per line, results as one document
     Lines,
-    /// One document, as `bosh --json` prints it; only for seven commands that bosh has as well
+    /// One document, as `bosh --json` prints it
     Bosh,
 }
 
@@ -93,6 +99,17 @@ impl Globals {
     pub(super) fn json(&self) -> bool {
         self.json.is_some()
     }
+}
+
+/// Hides `--json=bosh`, for commands that bosh does not have. It is still parsed, so that the error can
+/// explain it.
+pub(super) fn without_bosh_form(arg: Arg) -> Arg {
+    const TEXT: &str = "Print JSON, and do not ask questions";
+    let values = JsonForm::value_variants()
+        .iter()
+        .filter_map(|form| Some(form.to_possible_value()?.hide(*form == JsonForm::Bosh)));
+    let parser = PossibleValuesParser::new(values).try_map(|name| JsonForm::from_str(&name, false));
+    arg.help(TEXT).long_help(TEXT).value_parser(parser)
 }
 
 /// The format of log lines.

@@ -67,16 +67,16 @@ pub(super) fn version(words: &[OsString]) -> Option<&'static str> {
 
 /// Returns the grammar with all commands described.
 pub(super) fn whole() -> Command {
-    describing(|_| true)
+    describing(|_| true, &|_| true)
 }
 
 /// Returns the grammar in which only commands among the words of a command line are described.
 pub(super) fn for_words(words: &[OsString]) -> Command {
-    describing(|name| words.iter().any(|word| word == name))
+    describing(|name| words.iter().any(|word| word == name), &|command| help::is_asked(words, command))
 }
 
 /// Returns the grammar in which only commands whose name or alias is `wanted` are described.
-fn describing(wanted: impl Fn(&str) -> bool) -> Command {
+fn describing(wanted: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
     let grammar = Cli::command();
     let template = help::template(&grammar);
     grammar.help_template(template).mut_subcommands(|command| match command.get::<DescribeArgs>().copied() {
@@ -87,7 +87,8 @@ fn describing(wanted: impl Fn(&str) -> bool) -> Command {
             let about = Resettable::from(command.get_about().cloned());
             let long_about = Resettable::from(command.get_long_about().cloned());
             let name = command.get_name().to_owned();
-            help::with_notes(describe(command).about(about).long_about(long_about), &name)
+            let command = describe(command).about(about).long_about(long_about);
+            help::with_notes(command, &name, is_help_asked)
         }
         _ => command,
     })
@@ -175,10 +176,11 @@ mod tests {
             let rests = ["", "--help", "-h", "a", "a b c d", "--no-such-flag", "--stat x", "-n a --json"];
             lines.extend(rests.iter().map(|rest| format!("{name} {rest}")));
         }
+        let whole = whole();
         for line in lines {
             let words: Vec<OsString> =
                 ["monopile"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
-            assert_eq!(parsed(for_words(&words), &words), parsed(whole(), &words), "monopile {line}");
+            assert_eq!(parsed(for_words(&words), &words), parsed(whole.clone(), &words), "monopile {line}");
         }
     }
 }

@@ -1,4 +1,9 @@
-//! Help texts beyond those of single arguments: the groups of commands, and examples of each.
+//! Help texts beyond those of single arguments: the groups of commands, and examples of each. [`layout`]
+//! arranges them, and [`pager`] shows those of `monopile help`, to which [`topics`] adds pages of the book.
+
+mod layout;
+mod pager;
+mod topics;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -10,10 +15,16 @@ use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
 use super::env_file;
-use super::globals::Globals;
+use super::globals::{self, Globals};
 use super::scope::{self, CodeMeaning};
 use crate::ui;
 use base::exit_code;
+
+use layout::HEADINGS;
+pub use layout::{GLOBAL, sections};
+pub(super) use pager::page;
+use topics::TOPICS;
+pub(super) use topics::topic;
 
 /// The commands in the order and groups of `--help`.
 pub const GROUPS: [(&str, &[&str]); 9] = [
@@ -54,8 +65,9 @@ const SETUP: &str = "Setup";
 /// The column in which descriptions of commands begin.
 const INDENT: usize = 26;
 
-/// Examples of each command, without the name of the program.
-const EXAMPLES: [(&str, Examples); 47] = [
+/// Examples of each command and of each group of commands, without the name of the program. Those of
+/// `baremetal` are in its table.
+const EXAMPLES: [(&str, &[&str]); 51] = [
     (
         "create-env",
         &[
@@ -119,6 +131,7 @@ const EXAMPLES: [(&str, Examples); 47] = [
             "interpolate bosh.yml --vars-exec 'pass show bosh/prod' --path /name",
         ],
     ),
+    ("vars", &["vars list creds.yml", "vars get creds.yml /admin_password"]),
     ("vars get", &["vars get creds.yml /mbus_bootstrap_ssl/ca"]),
     ("vars list", &["vars list creds.yml"]),
     ("vars check", &["vars check creds.yml -m bosh.yml --within 60d"]),
@@ -127,13 +140,20 @@ const EXAMPLES: [(&str, Examples); 47] = [
         &["vars rotate creds.yml admin_password -m bosh.yml", "vars rotate creds.yml default_ca --finish"],
     ),
     ("render", &["render bosh.yml --vars-store creds.yml --job director"]),
-    ("render-template", &["render-template ctl.erb --context context.json"]),
+    (
+        "render-template",
+        &[
+            "render-template ctl.erb --context context.json",
+            "render-template ctl.erb --context context.json --templates native",
+        ],
+    ),
     ("trust", &["trust", "trust .monopile.yml --revoke"]),
     ("inspect-local-release", &["inspect-local-release release.tgz"]),
     ("inspect-local-stemcell", &["inspect-local-stemcell stemcell.tgz"]),
     ("repack-stemcell", &["repack-stemcell stemcell.tgz new.tgz --version 1.1"]),
     ("sha1ify-release", &["sha1ify-release release.tgz release-sha1.tgz"]),
     ("sha2ify-release", &["sha2ify-release release.tgz release-sha2.tgz"]),
+    ("state", &["state show bosh.yml", "state backup bosh.yml"]),
     ("state show", &["state show bosh.yml", "state show bosh.yml --only disks"]),
     ("state import", &["state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f"]),
     (
@@ -148,20 +168,24 @@ const EXAMPLES: [(&str, Examples); 47] = [
     ("delete-disk", &["delete-disk bosh.yml vol-0d1e2f --vars-store creds.yml"]),
     ("take-snapshot", &["take-snapshot bosh.yml --vars-store creds.yml"]),
     ("delete-snapshot", &["delete-snapshot bosh.yml snap-0a1b2c --vars-store creds.yml"]),
+    ("cpi", &["cpi info bosh.yml", "cpi check --path ./cpi --stemcell stemcell.tgz"]),
     ("cpi list", &["cpi list bosh.yml --cpi-config cpis.yml"]),
     ("cpi info", &["cpi info bosh.yml", "cpi info --path ./cpi"]),
     ("cpi call", &["cpi call bosh.yml has_vm i-0a1b2c"]),
     ("cpi check", &["cpi check --path ./cpi --stemcell stemcell.tgz"]),
     ("cpi replay", &["cpi replay calls.jsonl"]),
+    ("cache", &["cache list", "cache prune --unused 14d"]),
     ("cache list", &["cache list"]),
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
-    ("example", &["example", "example hello"]),
+    ("example", &["example", "example hello", "example hello ~/work"]),
     ("completion", &["completion bash"]),
     ("version", &["version", "version --check"]),
 ];
 
 /// The help of arguments that several commands share, where it differs: command, id of the argument, text.
-const OWN_TEXTS: [(&str, &str, &str); 9] = [
+const OWN_TEXTS: [(&str, &str, &str); 11] = [
+    ("attach-disk", "cpi", DISK_OF_CPI),
+    ("take-snapshot", "cpi", DISK_OF_CPI),
     ("delete-vm", "cid", "CID of the VM"),
     ("delete-vm", "cpi", "Delete the VM of this CPI, if several have the same CID; '' is the default CPI"),
     ("delete-disk", "cid", "CID of the disk"),
@@ -181,46 +205,21 @@ const OWN_TEXTS: [(&str, &str, &str); 9] = [
     ("cpis", "cpi_timeout", READING_CPI_TIMEOUT),
 ];
 
+/// The help of `--cpi` for commands that use a disk.
+const DISK_OF_CPI: &str = "Use the disk of this CPI, if several have the same CID; '' is the default CPI";
+
 /// The help of `--cpi-timeout` for commands whose calls change nothing: no later run waits for such a call.
 const READING_CPI_TIMEOUT: &str = "Stop waiting for a CPI call after this time [default: no limit]";
 
-/// Groups of options, by the ids of their arguments.
-const HEADINGS: [(&str, &[&str]); 5] = [
-    (
-        "Manifest and variables",
-        &[
-            "manifests",
-            "vars",
-            "var_files",
-            "vars_files",
-            "vars_exec",
-            "vars_env",
-            "vars_store",
-            "ops_files",
-            "env_file",
-            "no_env_file",
-            "cpi_config",
-            "cloud_config",
-            "templates",
-        ],
-    ),
-    ("State", &["state", "wait_for_lock", "forget_open_calls"]),
-    ("CPI", &["package_dir", "cpi_api_version", "cpi_timeout"]),
-    ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
-    (
-        "Connection",
-        &[
-            "gw_disable",
-            "gw_host",
-            "gw_user",
-            "gw_private_key",
-            "gw_socks5",
-            "private_key",
-            "username",
-            "opts",
-        ],
-    ),
-];
+/// The help of `--vars-store` for commands that generate no variables.
+const READ_VARS_STORE: &str = "\
+Load variables from this vars store
+
+Pass the file that create-env keeps: it holds the credentials of the environment. This command does not \
+change it. Without this option, bosh-vars.yml is used, next to the state of bosh.yml.";
+
+/// The commands that generate variables.
+const GENERATING: [&str; 3] = ["cpi check", "create-env", "interpolate"];
 
 /// Returns the template of `monopile --help`, with the commands of `grammar` in groups.
 pub(super) fn template(grammar: &Command) -> String {
@@ -237,23 +236,31 @@ pub(super) fn template(grammar: &Command) -> String {
         for command in names.iter().filter_map(|name| grammar.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
-            let about = match aliases.as_slice() {
-                [] => about,
-                aliases => format!("{about} [{}]", aliases.join(", ")),
-            };
-            line(&mut text, command.get_name(), &about);
+            line(&mut text, command.get_name(), &about_with_aliases(&about, &aliases));
         }
         if title == SETUP {
-            line(&mut text, "help", "Print the help of a command, or this help");
+            line(&mut text, HELP.0, HELP.1);
         }
     }
     let _ = write!(text, "\n{heading}Options:{heading:#}\n{{options}}{{after-help}}");
     text
 }
 
+/// The command `help`, which is no command of the grammar, with its description.
+pub const HELP: (&str, &str) = ("help", "Print the help of a command, or a page of the book");
+
+/// Adds the aliases of a command to its description.
+fn about_with_aliases(about: &str, aliases: &[&str]) -> String {
+    match aliases {
+        [] => about.to_owned(),
+        [only] => format!("{about} [alias: {only}]"),
+        several => format!("{about} [aliases: {}]", several.join(", ")),
+    }
+}
+
 /// Returns the end of `monopile -h`.
 pub(super) fn short_overview() -> String {
-    format!("{}; `monopile help` lists exit codes.\n\n{DOCUMENTATION}", first_steps())
+    format!("{}; `monopile help` lists exit codes.\n\n{}", first_steps(), documentation())
 }
 
 /// Returns the first commands to try. The last sentence has no full stop.
@@ -264,8 +271,9 @@ fn first_steps() -> String {
             "monopile example hello",
             "monopile plan hello/manifest.yml",
             "monopile create-env hello/manifest.yml",
+            "curl http://127.0.10.2:8580/",
             "monopile status hello/manifest.yml",
-            "monopile delete-env hello/manifest.yml",
+            "monopile delete-env hello/manifest.yml    # deletes VM, disk and state",
         ]
         .map(str::to_owned),
     ) + "\n\n`monopile help COMMAND` explains a command"
@@ -274,17 +282,35 @@ fn first_steps() -> String {
 /// Returns the end of `monopile --help`.
 pub(super) fn overview() -> String {
     let exit_codes = exit_codes(&exit_code::TABLE);
-    format!("{exit_codes}\n\n{}.\n\n{DURATIONS}\n\n{DOCUMENTATION}", first_steps())
+    let blanks = |name: &str| " ".repeat(INDENT.saturating_sub(2 + name.len()));
+    let topics = TOPICS.map(|topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.about));
+    let topics = section("Pages of the book, with `monopile help PAGE`", &topics);
+    let steps = first_steps();
+    format!("{exit_codes}\n\n{steps}.\n\n{topics}\n\n{DURATIONS}\n\n{}", documentation())
 }
 
-/// The places of the documents.
-const DOCUMENTATION: &str = "\
-Documentation: docs/index.md of the repository, which the Debian package installs
-in /usr/share/doc/monopile; `man monopile`, `man monopile-create-env`, …";
+/// Returns the places of the documents.
+fn documentation() -> String {
+    let names = TOPICS.map(|topic| topic.name);
+    format!(
+        "Documentation: `monopile help PAGE` prints the pages {}.\n\
+         All pages: docs/index.md of the repository, which the Debian package installs in\n\
+         /usr/share/doc/monopile; `man monopile`, `man monopile-create-env`, …",
+        base::text::and_listed(&names)
+    )
+}
 
 /// The units of durations, for the help of commands that take one.
-pub const DURATIONS: &str =
-    "A DURATION is a number with a unit, such as 500ms, 90s or 1h30m; a plain number is seconds.";
+pub const DURATIONS: &str = "\
+A DURATION or AGE is a number with a unit: ms, s, m, h, d or w, such as 90s, 1h30m or 7d. A DURATION \
+without a unit is in seconds.";
+
+/// Returns true if a command takes a duration or an age.
+pub fn takes_duration(command: &Command) -> bool {
+    let is_duration = |name: &clap::builder::Str| ["DURATION", "AGE"].contains(&name.as_str());
+    let mut arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    arguments.any(|arg| arg.get_value_names().unwrap_or_default().iter().any(is_duration))
+}
 
 /// The end of the help that `-h` prints for a command.
 const MORE_WITH_HELP: &str = "`--help` adds details, rare options, global options and exit codes.";
@@ -296,9 +322,6 @@ fn section(title: &str, lines: &[String]) -> String {
     format!("{heading}{title}:{heading:#}{lines}")
 }
 
-/// Example command lines, without the name of the program.
-type Examples = &'static [&'static str];
-
 /// The text after the options of a command. The man pages have a section for each part.
 #[derive(Debug, Clone)]
 pub struct HelpNotes {
@@ -309,7 +332,9 @@ pub struct HelpNotes {
     /// The exit codes that the command can end with.
     pub exit_codes: Vec<CodeMeaning>,
     /// Command lines, without the name of the program.
-    examples: Examples,
+    examples: Vec<&'static str>,
+    /// The words before the commands of a group, such as `monopile state`. None for a single command.
+    group: Option<String>,
 }
 
 impl CommandExt for HelpNotes {}
@@ -318,7 +343,7 @@ impl HelpNotes {
     /// Returns the text for `-h`, which has only remarks and examples.
     fn short(&self) -> String {
         let more = (!self.exit_codes.is_empty()).then(|| MORE_WITH_HELP.to_owned());
-        let parts = [self.remarks.clone(), self.shown_examples(), more];
+        let parts = [self.remarks.clone(), self.shown_examples(), self.explanations(), more];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
@@ -326,9 +351,17 @@ impl HelpNotes {
     fn long(&self, durations: bool) -> String {
         let durations = durations.then(|| DURATIONS.to_owned());
         let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_codes(&self.exit_codes));
+        let without_effect = self.without_effect.clone();
+        let remarks = self.remarks.clone();
         let parts =
-            [self.without_effect.clone(), self.remarks.clone(), durations, exit_codes, self.shown_examples()];
+            [without_effect, remarks, durations, exit_codes, self.shown_examples(), self.explanations()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Returns the sentence of a group that leads to its commands.
+    fn explanations(&self) -> Option<String> {
+        let path = self.group.as_deref()?.strip_prefix("monopile ")?;
+        Some(format!("`monopile help {path} COMMAND` explains a command."))
     }
 
     /// Returns the example command lines. A long one continues on further lines.
@@ -372,49 +405,89 @@ fn exit_codes(codes: &[(&str, &str)]) -> String {
     section("Exit codes", &lines)
 }
 
-/// Returns the examples of a command.
-fn examples(path: &str) -> Examples {
-    match path.strip_prefix("baremetal ") {
-        Some(path) => baremetal::examples(path),
-        None => EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| *examples),
+/// Returns the examples of a command, or of a group of commands.
+fn examples(path: &str) -> Vec<&'static str> {
+    match path.split_once(' ').unwrap_or((path, "")) {
+        ("baremetal", path) => baremetal::examples(path),
+        _ => EXAMPLES.iter().find(|(name, _)| *name == path).map_or(Vec::new(), |(_, lines)| lines.to_vec()),
     }
 }
 
-/// Adds notes to the help of the command at `path` and of those below it.
-pub(super) fn with_notes(command: Command, path: &str) -> Command {
+/// The help of a command. [`layout`] makes the part after the usage, because that of clap has another layout
+/// for each section.
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}";
+
+/// Tells for a command whether its help may be printed.
+pub(super) type IsAsked<'a> = &'a dyn Fn(&Command) -> bool;
+
+/// Adds notes to the help of the command at `path` and of those below it. Leaves out the texts of commands
+/// whose help is not asked for.
+pub(super) fn with_notes(command: Command, path: &str, is_asked: IsAsked<'_>) -> Command {
     let globals = Globals::augment_args(Command::default());
-    // Of the short help, only that of the program lists them.
-    let globals: Vec<Arg> = globals.get_arguments().map(|arg| arg.clone().hide_short_help(true)).collect();
+    let globals: Vec<Arg> = globals.get_arguments().cloned().collect();
     match path {
-        "baremetal" => with_notes_below(with_connection_at_leaves(command), path, &globals),
-        _ => with_notes_below(command, path, &globals),
+        "baremetal" => with_notes_below(with_connection_at_leaves(command), path, &globals, is_asked),
+        _ => with_notes_below(command, path, &globals, is_asked),
     }
 }
 
 /// Does the work of [`with_notes`], with the global options.
-fn with_notes_below(command: Command, path: &str, globals: &[Arg]) -> Command {
-    let command = named(command, path);
+fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsAsked<'_>) -> Command {
+    let command = with_sources(named(command, path));
     let own: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let (command, without_effect) = without_effect(command.args(globals), path, &own);
+    let command = match scope::has_bosh_json(path) {
+        true => command,
+        // `mut_arg` would move it behind the other options.
+        false => command.mut_args(|arg| match arg.get_id() == "json" {
+            true => globals::without_bosh_form(arg),
+            false => arg,
+        }),
+    };
     let notes = HelpNotes {
         remarks: command.get_after_help().map(ToString::to_string),
         without_effect,
         exit_codes: scope::exit_codes(&command, path),
         examples: examples(path),
-    };
-    let is_duration = |name: &clap::builder::Str| name.as_str() == "DURATION";
-    let takes_duration = command
-        .get_arguments()
-        .any(|arg| !arg.is_hide_set() && arg.get_value_names().unwrap_or_default().iter().any(is_duration));
-    let command = match notes.long(takes_duration) {
-        text if text.is_empty() => command,
-        text => command.after_help(notes.short()).after_long_help(text).add(notes),
+        group: command.has_subcommands().then(|| format!("monopile {path}")),
     };
     let command = command.mut_subcommands(|command| {
         let path = format!("{path} {}", command.get_name());
-        with_notes_below(command, &path, globals)
+        with_notes_below(command, &path, globals, is_asked)
     });
-    with_sources(command)
+    if !is_asked(&command) {
+        return command;
+    }
+    let shown = match command.has_subcommands() {
+        true => command.clone(),
+        false => env_file::with_optional_words(command.clone()),
+    };
+    let text = |options: String, notes: String| format!("{options}\n\n{notes}");
+    let short = text(layout::short(&shown), notes.short());
+    let long = text(layout::long(&shown), notes.long(takes_duration(&command)));
+    command.help_template(TEMPLATE).after_help(short).after_long_help(long).add(notes)
+}
+
+/// Returns true if a command line may ask for the help of a command: by a flag, also among several short
+/// ones in a word, or by the name of a group without a command.
+pub(super) fn is_asked(words: &[OsString], command: &Command) -> bool {
+    let has_flag = words.iter().filter_map(|word| word.to_str()).any(|word| {
+        let is_short = word.starts_with('-') && !word.starts_with("--");
+        word == "--help" || is_short && word.contains('h')
+    });
+    has_flag || command.has_subcommands() && words.last().is_some_and(|word| word == command.get_name())
+}
+
+/// Returns the command that a command line names, such as `monopile state show`.
+pub(super) fn named_command(grammar: &Command, words: &[OsString]) -> String {
+    let (mut name, mut command) = (grammar.get_name().to_owned(), grammar);
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        if let Some(below) = command.find_subcommand(word) {
+            name = format!("{name} {}", below.get_name());
+            command = below;
+        }
+    }
+    name
 }
 
 /// Hides the options that have no effect on the command. Returns the sentence that names those of `own`.
@@ -441,18 +514,26 @@ fn with_sources(command: Command) -> Command {
         true => "`-` reads the manifest from standard input; then pass --state.",
         false => "`-` reads the manifest from standard input.",
     };
-    let env_file = match env_file::can_supply(&command) {
-        true => "An env file can name it.",
-        false => "Required even with an env file, because another argument follows.",
-    };
+    let can_supply = env_file::can_supply(&command);
     command.mut_args(|arg| {
         if !env_file::REQUIRED.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
             return arg;
         }
-        let text = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-        let gap = if text.contains("\n\n") { " " } else { "\n\n" };
-        let stdin = if arg.get_id() == "manifest" { format!("{stdin} ") } else { String::new() };
-        arg.long_help(format!("{text}{gap}{stdin}{env_file}"))
+        let long = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let (first, details) = long.split_once("\n\n").unwrap_or((&long, ""));
+        let first = match can_supply {
+            true => format!("{first} [default: that of the env file]"),
+            false => first.to_owned(),
+        };
+        let stdin = (arg.get_id() == "manifest").then_some(stdin);
+        let another = "Required even with an env file, because another argument follows.";
+        let details = [Some(details), stdin, (!can_supply).then_some(another)];
+        let details: Vec<&str> = details.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+        let long = match details.is_empty() {
+            true => first.clone(),
+            false => format!("{first}\n\n{}", details.join(" ")),
+        };
+        arg.help(first).long_help(long)
     })
 }
 
@@ -480,6 +561,10 @@ fn named(command: Command, path: &str) -> Command {
             _ => arg,
         }
     });
+    let command = command.mut_args(|arg| match arg.get_id() == "vars_store" && !GENERATING.contains(&path) {
+        true => arg.help(READ_VARS_STORE.lines().next().unwrap_or_default()).long_help(READ_VARS_STORE),
+        false => arg,
+    });
     command.mut_args(|arg| {
         let is_own = |(name, id, _): &&(&str, &str, &str)| *name == path && arg.get_id() == id;
         match OWN_TEXTS.iter().find(is_own) {
@@ -489,19 +574,29 @@ fn named(command: Command, path: &str) -> Command {
     })
 }
 
-/// Replaces `monopile help COMMAND` with `monopile COMMAND --help`.
-pub(super) fn expand_help_command(mut words: Vec<OsString>) -> Vec<OsString> {
-    if words.get(1).is_some_and(|word| word == "help") {
+/// Replaces `monopile help COMMAND` with `monopile COMMAND --help`. Returns true if it did.
+pub(super) fn expand_help_command(mut words: Vec<OsString>) -> (Vec<OsString>, bool) {
+    let is_help = words.get(1).is_some_and(|word| word == HELP.0);
+    if is_help {
         words.remove(1);
         // `help help` is about the whole program.
-        words.retain(|word| word != "help");
+        words.retain(|word| word != HELP.0);
         words.push("--help".into());
     }
-    words
+    (words, is_help)
 }
 
 /// Removes hints that do not help: how to pass a flag as a value, and similar commands except a near one.
+/// Explains a word after `--wait`, which counts as its duration.
 pub(super) fn with_few_hints(mut error: clap::Error) -> clap::Error {
+    if let (ErrorKind::ValueValidation, Some(ContextValue::String(flag)), Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+        && flag.starts_with("--wait ")
+    {
+        let word = base::text::shell_word(word);
+        let hint = format!("write `{word} --wait`, or with a duration `--wait=30m {word}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
     if error.kind() == ErrorKind::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
@@ -523,11 +618,14 @@ mod tests {
     use clap::CommandFactory as _;
     use std::collections::{BTreeMap, BTreeSet};
 
-    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+    fn commands(command: &Command, path: &str, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
             match below.has_subcommands() {
-                true => leaves(below, &path, found),
+                true => {
+                    commands(below, &path, found);
+                    found.push(path);
+                }
                 false => found.push(path),
             }
         }
@@ -544,8 +642,8 @@ mod tests {
         assert_eq!(grouped, command_names);
         for command in grammar.get_subcommands() {
             let about = command.get_about().unwrap().to_string();
-            let aliases = command.get_visible_aliases().collect::<Vec<_>>().join(", ");
-            let shown = if aliases.is_empty() { about } else { format!("{about} [{aliases}]") };
+            let aliases: Vec<&str> = command.get_visible_aliases().collect();
+            let shown = about_with_aliases(&about, &aliases);
             assert!(INDENT + shown.len() <= 80, "{shown}");
         }
     }
@@ -554,13 +652,11 @@ mod tests {
     fn every_command_has_an_example_that_parses() {
         let mut command_paths = Vec::new();
         let grammar = grammar::whole();
-        leaves(&grammar, "", &mut command_paths);
-        let mut named: Vec<String> = EXAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
-        named.extend(baremetal::ROWS.iter().map(|row| format!("baremetal {}", row.path)));
-        command_paths.sort_unstable();
-        named.sort_unstable();
-        assert_eq!(named, command_paths);
-        for name in named {
+        commands(&grammar, "", &mut command_paths);
+        for name in EXAMPLES.iter().map(|(name, _)| (*name).to_owned()) {
+            assert!(command_paths.contains(&name), "{name}");
+        }
+        for name in command_paths {
             let examples = examples(&name);
             assert!(!examples.is_empty(), "{name}");
             for example in examples {
@@ -583,7 +679,7 @@ mod tests {
     /// Options with the same name in several commands have the same text, unless they have different effects.
     #[test]
     fn options_that_commands_share_read_the_same() {
-        const DIFFERENT: [&str; 24] = [
+        const DIFFERENT: [&str; 26] = [
             "agent-timeout",
             "boot-index",
             "cloud-properties",
@@ -594,6 +690,7 @@ mod tests {
             "extra",
             "format",
             "job",
+            "json",
             "limit",
             "name",
             "node",
@@ -606,6 +703,7 @@ mod tests {
             "stemcell-api-version",
             "type",
             "version",
+            "vars-store",
             "vm",
             "volume-id",
         ];
@@ -644,11 +742,47 @@ mod tests {
     }
 
     #[test]
+    fn node_after_wait_is_explained() {
+        let words = "monopile baremetal node provide --wait node-1".split(' ');
+        let error = grammar::whole().try_get_matches_from(words).unwrap_err();
+        let text = with_few_hints(error).to_string();
+        assert!(text.contains("write `node-1 --wait`, or with a duration `--wait=30m node-1`"), "{text}");
+    }
+
+    #[test]
+    fn command_of_a_line_is_named() {
+        let grammar = grammar::whole();
+        for (line, name) in [
+            ("monopile --nope", "monopile"),
+            ("monopile cck --nope", "monopile cloud-check"),
+            ("monopile -n state show --nope", "monopile state show"),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(named_command(&grammar, &words), name);
+        }
+    }
+
+    #[test]
+    fn every_way_to_ask_for_help_is_recognised() {
+        let grammar = grammar::whole();
+        for (line, name, asks) in [
+            ("monopile plan -h", "plan", true),
+            ("monopile plan --help", "plan", true),
+            ("monopile plan -nh", "plan", true),
+            ("monopile plan --path x", "plan", false),
+            ("monopile plan", "plan", false),
+            ("monopile state", "state", true),
+            ("monopile state show", "state", false),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(is_asked(&words, grammar.find_subcommand(name).unwrap()), asks, "{line}");
+        }
+    }
+
+    #[test]
     fn earlier_spellings_are_accepted_and_hidden() {
         for (line, hidden) in [
             ("create-env m.yml --agent-timeout 1s", "--agent-timeout"),
-            ("vars check s.yml -l m.yml", "-l,"),
-            ("vars rotate s.yml ca -l m.yml", "-l,"),
             ("cpi check m.yml --contract 1", " 1,"),
         ] {
             let words: Vec<&str> = ["monopile"].into_iter().chain(line.split(' ')).collect();
@@ -663,11 +797,12 @@ mod tests {
     #[test]
     fn help_command_equals_help_flag() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        assert_eq!(
-            expand_help_command(words("monopile help state show")),
-            words("monopile state show --help")
-        );
-        assert_eq!(expand_help_command(words("monopile help")), words("monopile --help"));
-        assert_eq!(expand_help_command(words("monopile state help")), words("monopile state help"));
+        for (line, meant, is_help) in [
+            ("monopile help state show", "monopile state show --help", true),
+            ("monopile help", "monopile --help", true),
+            ("monopile state help", "monopile state help", false),
+        ] {
+            assert_eq!(expand_help_command(words(line)), (words(meant), is_help), "{line}");
+        }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     }
     let command = match Internal::try_parse_from(args) {
         Ok(internal) => internal.command,
-        Err(error) => return Some(super::finish::print_clap_error(&error, false)),
+        Err(error) => return Some(super::finish::print_clap_error(&error, "monopile", false)),
     };
     logging::install_internal();
     Some(match run(command) {

@@ -75,6 +75,7 @@ mod version;
 mod vm_args;
 mod workdir_args;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -96,7 +97,7 @@ pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
-pub use help::{DURATIONS, GROUPS, HelpNotes};
+pub use help::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, sections, takes_duration};
 pub use manifest_args::ManifestArgs;
 pub use scope::CodeMeaning;
 pub use state_args::StateArgs;
@@ -106,8 +107,8 @@ pub use stopping_args::StoppingArgs;
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
 ///
 /// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
-/// a state file that records VM, disks and stemcells. Keep both: without them, an environment can be neither
-/// changed nor deleted.
+/// a state file that records VM, disks and stemcells. Keep vars store and state, because without them an
+/// environment can be neither changed nor deleted.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -237,7 +238,7 @@ enum Command {
     ///
     /// Runs the `scp` of this machine, which replaces existing files without asking.
     Scp(LazyArgs<scp::ScpArgs>),
-    /// Compare the record with the cloud, and repair
+    /// Compare record and cloud, and repair
     ///
     /// Finds VMs, disks and agents that differ from the record, and asks before each repair. With -n or
     /// --json, or without a terminal, repairs only what --auto or --resolution allows. To look without
@@ -248,7 +249,7 @@ enum Command {
     /// backup --restore` brings back a record, but no data.
     #[command(visible_alias = "cck", alias = "cloudcheck")]
     CloudCheck(LazyArgs<cloud_check::CloudCheckArgs>),
-    /// Print a manifest with ops files and variables
+    /// Print a manifest with ops and variables
     ///
     /// Leaves variables without a value as they are; with --var-errs, fails. With --vars-store, generates
     /// missing variables that the manifest declares, and saves them there.
@@ -553,7 +554,7 @@ impl Command {
 
 /// Returns the grammar of the command line, for completions and documents.
 pub fn command() -> clap::Command {
-    grammar::whole()
+    env_file::with_optional_words(grammar::whole())
 }
 
 /// Applies an env file to a command (`create-env`) without running it. Returns the programs, files and hosts
@@ -570,7 +571,12 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let args = help::expand_help_command(std::env::args_os().collect());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(page) = help::topic(&words) {
+        help::page(page);
+        return ExitCode::SUCCESS;
+    }
+    let (args, is_help) = help::expand_help_command(words);
     // Internal commands come first, before any thread or signal handler.
     if let Some(code) = internal::try_run(&args) {
         return code;
@@ -587,14 +593,18 @@ fn run() -> ExitCode {
     let (cli, words, remarks) = match env_file::parse_command_line(&grammar, &args) {
         CommandLine::Understood(cli, words, remarks) => (cli, words, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
+        CommandLine::Refused(error) if is_help && !error.use_stderr() => {
+            finish::page_help(&error);
+            return ExitCode::SUCCESS;
+        }
         CommandLine::Refused(error) => {
             let error = help::with_few_hints(director::explain_director_command(error));
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
-            return finish::print_clap_error(&error, json);
+            return finish::print_clap_error(&error, &help::named_command(&grammar, &args), json);
         }
     };
     if let Some(error) = cli.json_error(&mut grammar) {
-        return finish::print_clap_error(&error, false);
+        return finish::print_clap_error(&error, &help::named_command(&grammar, &args), false);
     }
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
     let result = remarks.and_then(|remarks| {

@@ -49,6 +49,8 @@ pub(super) static LOCALE: [Variable; 3] = [
     Variable::new("LC_CTYPE", "Locale, unless LC_ALL is set"),
     Variable::new("LANG", "Locale, unless LC_ALL or LC_CTYPE is set"),
 ];
+pub(super) static PAGER: Variable =
+    Variable::new("PAGER", "Program that shows `monopile help …` on a terminal; `less -FRX` by default");
 pub(super) static SUDO_UID: Variable =
     Variable::new("SUDO_UID", "User that called sudo; root accepts the env files of that user");
 /// The shell that asks for completions. Completion scripts set it, so no document lists it.
@@ -75,7 +77,7 @@ static PASSED_ON: [Variable; 7] = [
 /// Returns the variables for documents.
 pub fn variables() -> impl Iterator<Item = &'static Variable> {
     let files = [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
-    let others = [&TMPDIR, &SUDO_UID, &NO_COLOR, &TERM];
+    let others = [&TMPDIR, &SUDO_UID, &PAGER, &NO_COLOR, &TERM];
     files.into_iter().chain(others).chain(&LOCALE).chain(&PASSED_ON)
 }
 

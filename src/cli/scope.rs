@@ -105,12 +105,50 @@ const WITHOUT_JSON: Names = &[
     "vars rotate",
 ];
 
+/// The commands that change neither a state nor a vars store.
+const READING: Names = &[
+    "cpi call",
+    "cpi info",
+    "cpi list",
+    "cpis",
+    "history",
+    "logs",
+    "plan",
+    "render",
+    "scp",
+    "ssh",
+    "state show",
+    "state verify",
+    "status",
+    "vars check",
+    "vars get",
+    "vars list",
+];
+
+/// The commands that the bosh CLI has as well, so that `--json=bosh` can print the same document.
+const BOSH_JSON: Names = &[
+    "create-env",
+    "delete-env",
+    "inspect-local-release",
+    "inspect-local-stemcell",
+    "interpolate",
+    "start-env",
+    "stop-env",
+];
+
+/// Returns true if the command takes `--json=bosh`.
+pub(super) fn has_bosh_json(path: &str) -> bool {
+    is_in(BOSH_JSON, path)
+}
+
 /// The options that have no effect on some commands, by the ids of their arguments, with the commands on
 /// which they have one. The other commands accept them all the same.
-const EFFECTS: [(&[&str], CommandSet); 8] = [
+const EFFECTS: [(&[&str], CommandSet); 10] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT])),
-    (&["encrypt_to", "identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
+    (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
+    (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
+    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READING, &["baremetal"]])),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
     (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS])),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),
@@ -297,6 +335,9 @@ mod tests {
             ("baremetal node", "--os-endpoint", false),
             ("completion", "--non-interactive", false),
             ("completion", "--json", false),
+            ("completion", "--verbose", false),
+            ("plan", "--encrypt-to", false),
+            ("create-env", "--encrypt-to", true),
             ("vars", "--json", true),
             ("vars list", "--json", true),
             ("vars get", "--json", false),

@@ -90,9 +90,7 @@ struct StoreArgs {
 #[derive(Debug, Clone, Args)]
 struct DeclaredArgs {
     /// Read the declarations in `variables:` of this manifest (repeatable)
-    // In other commands -l is a vars file, so it is hidden here.
-    #[arg(short = 'm', short_alias = 'l', long = "manifest", value_name = "MANIFEST",
-          value_hint = ValueHint::FilePath)]
+    #[arg(short = 'm', long = "manifest", value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifests: Vec<PathBuf>,
 
     /// Apply operations from a YAML file to the manifest (repeatable)
@@ -104,7 +102,7 @@ struct DeclaredArgs {
     vars: Vec<String>,
 
     /// Load variables from a YAML file (repeatable)
-    #[arg(long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short = 'l', long = "vars-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     vars_files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -175,6 +173,8 @@ impl VarsArgs {
 fn variables_table(rows: Vec<VariableRow>) -> Table {
     let mut table = Table::new(["Name", "Type", "Expires", "Signed by", "Detail"]);
     for VariableRow { name, kind, expires, signed_by, detail } in rows {
+        // The value alone does not show whether it was generated as a password.
+        let kind = if kind == "text" { "password or text" } else { kind };
         table.row([
             name,
             kind.to_owned(),

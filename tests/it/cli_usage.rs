@@ -1,6 +1,9 @@
 //! The command line: accepted and rejected arguments, and their errors.
 
-use crate::support::World;
+use std::process::Command;
+
+use crate::support::pty::Pty;
+use crate::support::{MONOPILE, World};
 
 const COMMANDS: [&str; 19] = [
     "create-env",
@@ -72,13 +75,41 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
 fn command_help_has_an_example_and_no_manifest_default() {
     let help = World::new().run(["help", "create-env"]).success().stdout;
     assert_eq!(World::new().run(["create-env", "--help"]).success().stdout, help);
-    assert!(help.contains("Usage: monopile create-env [OPTIONS] <MANIFEST>"), "{help}");
+    assert!(help.contains("Usage: monopile create-env [OPTIONS] [MANIFEST]"), "{help}");
     assert!(help.contains("Examples:\n  monopile create-env ") && !help.contains("[default: -]"), "{help}");
-    assert!(help.contains("standard input; then pass --state. An env file can name it."), "{help}");
+    assert!(help.contains("standard input; then pass --state."), "{help}");
+    assert!(help.contains("[default: that of the env file]"), "{help}");
     // The options of the command itself come first.
     let (own, shared) = help.split_once("Manifest and variables:\n").unwrap();
     assert!(own.contains("--recreate\n") && !own.contains("--ops-file"), "{help}");
     assert!(shared.contains("--ops-file") && !shared.contains("      --recreate\n"), "{help}");
+}
+
+/// `monopile help …` uses a pager on a terminal, if there is one.
+#[test]
+fn help_is_paged_on_a_terminal() {
+    let world = World::new();
+    let on_terminal = |words: &[&str], pager: &str| {
+        let mut command = Command::new(MONOPILE);
+        world.enter(command.args(words)).env("TERM", "xterm-256color").env("PAGER", pager);
+        let mut pty = Pty::start(command, (100, 200));
+        assert_eq!(pty.end(), 0);
+        pty.text()
+    };
+    for (words, first) in
+        [(["help", "plan"], "Show what create-env would do"), (["help", "tour"], "# A tour")]
+    {
+        let shown = on_terminal(&words, "sed -n 1p");
+        assert!(shown.trim().starts_with(first) && shown.trim().lines().count() == 1, "{shown}");
+        let shown = on_terminal(&words, "/no/such/pager");
+        assert!(shown.trim().starts_with(first) && shown.trim().lines().count() > 50, "{shown}");
+        // Not in a pipe.
+        let mut command = Command::new(MONOPILE);
+        let piped = world.enter(command.args(words)).env("PAGER", "sed -n 1p").output().unwrap();
+        assert!(String::from_utf8_lossy(&piped.stdout).lines().count() > 50);
+    }
+    let shown = on_terminal(&["plan", "--help"], "sed -n 1p");
+    assert!(shown.contains("Exit codes:"), "{shown}");
 }
 
 /// `-h` is a summary: it omits rare options, details and exit codes.

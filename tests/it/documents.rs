@@ -90,8 +90,9 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
 #[test]
 fn every_documented_command_runs() {
     let mut ran = 0;
-    // The generated page has usage lines, not commands.
-    for path in pages().into_iter().filter(|path| !path.ends_with("reference.md")) {
+    // The generated pages have usage lines, not commands.
+    let is_generated = |path: &PathBuf| path.to_string_lossy().contains("docs/reference");
+    for path in pages().into_iter().filter(|path| !is_generated(path)) {
         let page = std::fs::read_to_string(&path).unwrap();
         let (blocks, outside) = blocks(&page);
         for (line, text) in outside {

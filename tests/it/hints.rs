@@ -195,7 +195,7 @@ fn page_quotes_existing_messages() {
             }
         }
     }
-    let program = regex::RegexSet::new(&patterns).unwrap();
+    let program = regex::RegexSetBuilder::new(&patterns).size_limit(1 << 26).build().unwrap();
     let shown = Regex::new(r"^ *(?:error|cause|hint|warning): (.*)$").unwrap();
     let page = page();
     let quoted: Vec<&str> =

@@ -156,7 +156,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
     Row {
         path: "node create",
         about: "Enrol a node",
-        more: "The node begins in the state `enroll`. `node manage` and `node provide` make it available.",
+        more: "The node begins in the state `enroll`. `node manage` and `node provide` make it available. An \
+         interface without an option is that of the driver.",
         examples: &["baremetal node create --driver ipmi --name node-1 --driver-info ipmi_address=10.0.0.9"],
         resource: &NODE,
         args: &[Part::Fields(Use::Create), Part::PrintsOne],
@@ -645,9 +646,18 @@ pub(super) fn find(path: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.path == path)
 }
 
-/// Returns the examples of a command.
-pub(in crate::cli) fn examples(path: &str) -> &'static [&'static str] {
-    find(path).map_or(&[], |row| row.examples)
+/// Returns the examples of a command, or those of two commands of a group.
+pub(in crate::cli) fn examples(path: &str) -> Vec<&'static str> {
+    let is_below = |row: &&Row| match path {
+        "" => true,
+        path => row.path.strip_prefix(path).is_some_and(|rest| rest.starts_with(' ')),
+    };
+    match find(path) {
+        Some(row) => row.examples.to_vec(),
+        None => {
+            ROWS.iter().filter(is_below).filter_map(|row| row.examples.first().copied()).take(2).collect()
+        }
+    }
 }
 
 /// Adds the commands whose words begin with those of the group `path`.

@@ -26,8 +26,6 @@ use call::Call;
 use commands::Row;
 use connection::Connection;
 
-#[cfg(test)]
-pub(super) use commands::ROWS;
 pub(super) use commands::examples;
 
 /// A command with its arguments.

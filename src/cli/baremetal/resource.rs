@@ -139,12 +139,12 @@ const fn text(option: &'static str, key: &'static str, value: &'static str, help
 
 /// Describes the field of a hardware interface.
 macro_rules! interface {
-    ($name:literal) => {
+    ($name:literal, $shown:literal) => {
         text(
             concat!($name, "-interface"),
             concat!($name, "_interface"),
             "INTERFACE",
-            concat!("Interface of the driver for ", $name, " [default: that of the driver]"),
+            concat!($shown, " interface"),
         )
     };
 }
@@ -179,19 +179,19 @@ pub(super) static NODE: Resource = Resource {
         EXTRA,
         pairs("instance-info", "instance_info", "Set this setting of the instance (repeatable)").only_set(),
         text("instance-uuid", "instance_uuid", "UUID", "UUID of the instance on the node").only_set(),
-        interface!("bios"),
-        interface!("boot"),
-        interface!("console"),
-        interface!("deploy"),
-        interface!("firmware"),
-        interface!("inspect"),
-        interface!("management"),
-        interface!("network"),
-        interface!("power"),
-        interface!("raid"),
-        interface!("rescue"),
-        interface!("storage"),
-        interface!("vendor"),
+        interface!("bios", "BIOS"),
+        interface!("boot", "Boot"),
+        interface!("console", "Console"),
+        interface!("deploy", "Deploy"),
+        interface!("firmware", "Firmware"),
+        interface!("inspect", "Inspect"),
+        interface!("management", "Management"),
+        interface!("network", "Network"),
+        interface!("power", "Power"),
+        interface!("raid", "RAID"),
+        interface!("rescue", "Rescue"),
+        interface!("storage", "Storage"),
+        interface!("vendor", "Vendor"),
         text("conductor-group", "conductor_group", "GROUP", "Group of conductors that manage the node"),
         text("owner", "owner", "OWNER", "Owner of the node"),
         text("lessee", "lessee", "LESSEE", "Lessee of the node"),

@@ -64,16 +64,33 @@ impl TypedCommandLine {
     /// Returns the manifest paths that continue the typed one by one step. If there is only one, also returns
     /// the paths a step below it.
     pub(super) fn paths(&self, typed: &str) -> Vec<String> {
-        let Some((_, root)) = self.outline() else { return Vec::new() };
-        let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
-        let mut paths = steps(&root, parent);
-        paths.retain(|path| path.starts_with(typed));
-        if let [only] = paths.as_slice() {
-            let below = steps(&root, only);
-            paths.extend(below);
-        }
-        paths
+        self.outline().map(|(_, root)| continued(&root, typed)).unwrap_or_default()
     }
+
+    /// Returns the paths in the vars store of `vars get` that continue the typed one.
+    pub(super) fn stored_paths(&self, typed: &str) -> Vec<String> {
+        let Some(store) = self.stored() else { return Vec::new() };
+        let paths = continued(&store.root(), typed);
+        // The store also has the values that rotations replaced.
+        let is_variable = |path: &String| {
+            let name = path.split('/').nth(1).unwrap_or_default();
+            store.names().any(|variable| variable == name)
+        };
+        paths.into_iter().filter(is_variable).collect()
+    }
+}
+
+/// Returns the paths that continue the typed one by one step. If there is only one, also returns the paths a
+/// step below it.
+fn continued(root: &Node, typed: &str) -> Vec<String> {
+    let parent = typed.rfind('/').map_or("", |slash| &typed[..slash]);
+    let mut paths = steps(root, parent);
+    paths.retain(|path| path.starts_with(typed));
+    if let [only] = paths.as_slice() {
+        let below = steps(root, only);
+        paths.extend(below);
+    }
+    paths
 }
 
 fn items(node: Option<&Node>) -> &[Node] {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command};
 
 use crate::cli::{env_file, paths};
+use base::encryption::Encryption;
+use manifest::vars_store::VarsStore;
 
 /// A command line without the word to complete.
 pub(super) struct TypedCommandLine {
@@ -44,12 +46,14 @@ impl TypedCommandLine {
         words.into_iter().flatten().collect()
     }
 
-    /// Returns the path of the vars store of `vars rotate`. A single word is parsed as the name of a
-    /// variable. It is the path of the store if that file exists.
-    pub(super) fn store(&self) -> Option<PathBuf> {
-        let word = self.matches().and_then(|matches| matches.try_get_one::<String>("name").ok().flatten());
-        let word = word.filter(|word| paths::exists(word)).map(PathBuf::from);
-        word.or_else(|| self.path("store"))
+    /// Returns the vars store of `vars rotate` or `vars get`, if it can be read without an identity. A single
+    /// word is parsed as the name of a variable, or as the path to a value. It is the path of the store if
+    /// that file exists.
+    pub(super) fn stored(&self) -> Option<VarsStore> {
+        let word = |id| self.matches().and_then(|matches| matches.try_get_one::<String>(id).ok().flatten());
+        let word = word("name").or_else(|| word("path")).filter(|word| paths::exists(word));
+        let path = word.map(PathBuf::from).or_else(|| self.path("store"))?;
+        VarsStore::open(&path, &Encryption::default()).ok()
     }
 
     /// Returns the path of the manifest.

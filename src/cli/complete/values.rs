@@ -13,7 +13,6 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter a
 use super::record::DescribedName;
 use super::typed::TypedCommandLine;
 use crate::cli::{env_file, paths as cli_paths};
-use base::encryption::Encryption;
 use engine::cpi::Method;
 use engine::protocol::ResourceKind;
 use manifest::vars_store::VarsStore;
@@ -65,6 +64,9 @@ fn with_value(arg: Arg, typed: &Arc<TypedCommandLine>) -> Arg {
         }
         "stemcell" | "release" => arg.add(files(TARBALLS)),
         "job" => offer(arg, |word, typed| matching_candidates(word, typed.jobs())),
+        "path" if typed.is(&["vars", "get"]) => offer(arg, |word, typed| {
+            word.to_str().map(|word| candidates(typed.stored_paths(word))).unwrap_or_default()
+        }),
         "op-path" => offer(arg, |word, typed| {
             word.to_str().map(|word| candidates(typed.paths(word))).unwrap_or_default()
         }),
@@ -177,6 +179,5 @@ fn store_or_name(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandid
 
 /// Returns the variables of a vars store.
 fn stored_variables(typed: &TypedCommandLine) -> Vec<String> {
-    let store = typed.store().and_then(|path| VarsStore::open(&path, &Encryption::default()).ok());
-    store.iter().flat_map(VarsStore::iter).map(|(name, _)| name.to_owned()).collect()
+    typed.stored().iter().flat_map(VarsStore::iter).map(|(name, _)| name.to_owned()).collect()
 }

@@ -45,8 +45,11 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let first = match lenient(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,
-        // Help and errors come from the strict grammar, because the lenient one shows a default for the
-        // manifest.
+        // The lenient grammar would show a default for the manifest.
+        Err(error) if is_help(&error) => {
+            let shown = with_optional_words(grammar.clone());
+            return Err(shown.try_get_matches_from(args).err().unwrap_or(error));
+        }
         Err(error) => return Err(grammar.clone().try_get_matches_from(args).err().unwrap_or(error)),
     };
     let (path, matches) = chosen(&first);
@@ -258,17 +261,33 @@ fn chosen(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
 /// The required arguments that an env file may supply.
 pub(in crate::cli) const REQUIRED: [&str; 2] = ["manifest", "store"];
 
-/// Makes the arguments optional that an env file may supply.
+/// Makes the arguments optional that an env file may supply, for help and documents.
+pub(in crate::cli) fn with_optional_words(command: Command) -> Command {
+    map_supplied(command, &|arg| arg.required(false))
+}
+
+/// Makes the arguments optional that an env file may supply, for the first of two attempts to parse.
 fn lenient(command: Command) -> Command {
-    let command = command.mut_subcommands(lenient);
+    // The default is never read: without an env file, the strict grammar applies.
+    map_supplied(command, &|arg| arg.required(false).default_value("-"))
+}
+
+/// Changes the required arguments that an env file may supply.
+fn map_supplied(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
+    let command = command.mut_subcommands(|below| map_supplied(below, change));
     if !can_supply(&command) {
         return command;
     }
-    command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) {
-        // The default is never read: without an env file, the strict grammar applies.
-        true => arg.required(false).default_value("-"),
+    command.mut_args(|arg| match REQUIRED.contains(&arg.get_id().as_str()) && arg.is_required_set() {
+        true => change(arg),
         false => arg,
     })
+}
+
+/// Returns true for the text of `-h`, of `--help`, and of a group of commands.
+fn is_help(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand};
+    matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand)
 }
 
 /// Returns true if an env file may supply the required arguments. It may not if another word must follow the

@@ -26,6 +26,7 @@ use manifest::{EnvFileVariables, Inputs};
 
 pub(super) use command_line::{
     CommandLine, REQUIRED, Remark, can_supply, map_all_args, parse_command_line, parse_partial_command_line,
+    with_optional_words,
 };
 pub(super) use find::FILE_NAME;
 

@@ -13,6 +13,9 @@ use engine::protocol::{
 };
 use engine::records::{self, ConsentRequest, Forgettable};
 
+/// The heading of the records to forget.
+const RECORD: &str = "Record (exactly one)";
+
 /// Drop a record; nothing is deleted in the cloud
 ///
 /// Use it for a resource that no longer exists, or that another tool will manage. After this, no command
@@ -21,6 +24,7 @@ use engine::records::{self, ConsentRequest, Forgettable};
 /// Asks first; without a terminal, or with -n, needs --yes. To undo it, restore the version before with
 /// `monopile state backup --restore`. Only a forgotten open call cannot be restored.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "monopile state forget [OPTIONS] <RECORD> [MANIFEST]")]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
     location: StateLocationArgs,
@@ -45,27 +49,31 @@ pub(super) struct ForgetArgs {
 #[group(required = true, multiple = false)]
 struct RecordArgs {
     /// Forget the VM
-    #[arg(long, value_name = "CID", value_parser = cid::<VmKind>(), value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<VmKind>(),
+          value_hint = ValueHint::Other)]
     vm: Option<VmCid>,
 
     /// Forget a disk
-    #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>(), value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<DiskKind>(),
+          value_hint = ValueHint::Other)]
     disk: Option<DiskCid>,
 
     /// Forget a stemcell
-    #[arg(long, value_name = "CID", value_parser = cid::<StemcellKind>(), value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<StemcellKind>(),
+          value_hint = ValueHint::Other)]
     stemcell: Option<StemcellCid>,
 
     /// Forget a snapshot
-    #[arg(long, value_name = "CID", value_parser = cid::<SnapshotKind>(), value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<SnapshotKind>(),
+          value_hint = ValueHint::Other)]
     snapshot: Option<SnapshotCid>,
 
     /// Forget an open call, or a failed one that may have created something
-    #[arg(long, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<RequestId>,
 
     /// Forget all failed calls that may have created something
-    #[arg(long)]
+    #[arg(long, help_heading = RECORD)]
     failed_calls: bool,
 }
 

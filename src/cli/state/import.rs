@@ -13,6 +13,9 @@ use base::Result;
 use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::records::{self, ImportedStemcell};
 
+/// The heading of the resources to import.
+const RESOURCES: &str = "Resources (at least one)";
+
 /// Recreate a lost state from CIDs
 ///
 /// CPI and agent must confirm the CIDs that you name. Without --disk, records the disk that the agent has
@@ -25,23 +28,21 @@ use engine::records::{self, ImportedStemcell};
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true),
-          override_usage = "monopile state import [OPTIONS] <MANIFEST> --vm <CID>\n       \
-                      monopile state import [OPTIONS] <MANIFEST> --disk <CID>\n       \
-                      monopile state import [OPTIONS] <MANIFEST> --stemcell <CID=NAME/VERSION>")]
+          override_usage = "monopile state import [OPTIONS] [MANIFEST] <RESOURCE>...")]
 pub(super) struct ImportArgs {
     #[command(flatten)]
     target: EnvironmentArgs,
 
     /// Import this VM
-    #[arg(long, value_name = "CID", value_parser = cid::<VmKind>())]
+    #[arg(long, help_heading = RESOURCES, value_name = "CID", value_parser = cid::<VmKind>())]
     vm: Option<VmCid>,
 
     /// Import this persistent disk; the manifest must have its size
-    #[arg(long, value_name = "CID", value_parser = cid::<DiskKind>())]
+    #[arg(long, help_heading = RESOURCES, value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
     /// Import this stemcell (repeatable); give the VM's stemcell first
-    #[arg(long = "stemcell", value_name = "CID=NAME/VERSION")]
+    #[arg(long = "stemcell", help_heading = RESOURCES, value_name = "CID=NAME/VERSION")]
     stemcells: Vec<ImportedStemcell>,
 
     /// `api_version` of the stemcells

@@ -15,6 +15,8 @@ use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 ///
 /// Reads only the state, and asks neither CPI nor agent: `monopile cloud-check --report` does. Works while
 /// another run holds the state.
+///
+/// `monopile disks`, `monopile snapshots` and `monopile stemcells` are short for --only.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]

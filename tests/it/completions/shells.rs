@@ -223,6 +223,7 @@ fn completes(name: &str) {
         ("monopile state forget two.yml --stemcell sc\t", "state forget two.yml --stemcell sc-1"),
         ("monopile status two-\t", "status two-state.json"),
         ("monopile vars rotate boo\tinst\t", "vars rotate boot.yml instance_groups"),
+        ("monopile vars get boo\t/na\t", "vars get boot.yml /name"),
         ("monopile state backup two.yml --restore 1\t", "state backup two.yml --restore 12"),
         ("monopile state show two.yml --only sn\t", "state show two.yml --only snapshots"),
     ] {

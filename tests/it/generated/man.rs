@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use monopile::cli::{DURATIONS, HelpNotes, reference};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, reference, takes_duration};
 
 /// The page with all exit codes, variables and files.
 const MAIN: &str = "monopile(1)";
@@ -14,33 +14,29 @@ pub(super) fn pages(command: Command) -> Vec<(String, String)> {
     let mut grammar = command.disable_help_subcommand(true);
     grammar.build();
     let mut pages = Vec::new();
-    collect(&grammar, &mut pages);
+    collect(&grammar, &[], &mut pages);
     pages
 }
 
-fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
-    let below: Vec<&Command> = command.get_subcommands().filter(|below| !below.is_hide_set()).collect();
-    below.iter().for_each(|below| collect(below, pages));
-    // The notes get their own sections in place of EXTRA. clap_mangen leaves out the description of an option
-    // that `-h` does not show.
-    let bare = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
+/// Adds the pages of a command and of those below it. `above` are the groups of commands that it is in.
+fn collect(command: &Command, above: &[&Command], pages: &mut Vec<(String, String)>) {
+    let within: Vec<&Command> = above.iter().copied().chain([command]).collect();
+    shown(command).for_each(|below| collect(below, &within, pages));
     // The version of the program also names the target of this build.
-    let bare = bare.mut_args(|arg| arg.hide_short_help(false)).version(env!("CARGO_PKG_VERSION"));
+    let bare = command.clone().version(env!("CARGO_PKG_VERSION"));
     let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(bare).source(source).manual("monopile");
     let mut text = Vec::new();
     man.render_title(&mut text).unwrap();
     man.render_name_section(&mut text).unwrap();
     text.extend(synopsis(command).to_roff().bytes());
-    man.render_description_section(&mut text).unwrap();
-    man.render_options_section(&mut text).unwrap();
-    if !below.is_empty() {
-        man.render_subcommands_section(&mut text).unwrap();
-    }
+    text.extend(description(command).to_roff().bytes());
+    Man::new(arguments_in_sections(command, above.is_empty())).render_options_section(&mut text).unwrap();
+    text.extend(subcommands(command).to_roff().bytes());
     if command.get_version().is_some() {
         man.render_version_section(&mut text).unwrap();
     }
-    let text = String::from_utf8(text).unwrap() + &sections(command).to_roff();
+    let text = String::from_utf8(text).unwrap() + &sections(command, above).to_roff();
     // The definitions that every rendered part begins with. A page needs them once.
     let preamble = Roff::new().to_roff();
     let page = preamble.clone() + &text.replace(&preamble, "");
@@ -59,10 +55,111 @@ fn synopsis(command: &Command) -> Roff {
         }
         page.text([roman(line.trim())]);
     }
+    let aliases: Vec<&str> = command.get_visible_aliases().collect();
+    if !aliases.is_empty() {
+        page.control("PP", []);
+        page.text([roman(format!("Aliases: {}", aliases.join(", ")))]);
+    }
     page
 }
 
-fn sections(command: &Command) -> Roff {
+/// Returns the description without its first sentence, which is the name section.
+fn description(command: &Command) -> Roff {
+    let mut page = Roff::new();
+    let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
+    if let Some((_, details)) = about.split_once("\n\n") {
+        page.control("SH", ["DESCRIPTION"]);
+        paragraphs(&mut page, details);
+    }
+    page
+}
+
+/// Returns a command with the arguments of another in the sections of `--help`, each with a heading.
+/// clap_mangen would print the options first. Only the main page has the details of global options.
+fn arguments_in_sections(command: &Command, is_main: bool) -> Command {
+    let mut made = Command::new("sections");
+    for (heading, arguments) in monopile::cli::sections(command) {
+        for arg in arguments {
+            // clap_mangen leaves out the description of an option that `-h` does not show.
+            let arg = arg.clone().hide_short_help(false).help_heading(heading.clone());
+            let is_brief = heading == GLOBAL && !is_main;
+            let arg = if is_brief { arg.long_help(None::<&str>) } else { arg };
+            let has_values = arg.get_action().takes_values() && !arg.get_possible_values().is_empty();
+            made = made.arg(with_aliases(if is_brief && has_values {
+                arg.hide_possible_values(true)
+            } else {
+                arg
+            }));
+        }
+    }
+    let made = made.version(env!("CARGO_PKG_VERSION")).disable_version_flag(true);
+    made.disable_help_flag(true).allow_missing_positional(true)
+}
+
+/// Adds the aliases of an option to its description.
+fn with_aliases(arg: Arg) -> Arg {
+    let short =
+        arg.get_visible_short_aliases().unwrap_or_default().into_iter().map(|alias| format!("-{alias}"));
+    let long = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("--{alias}"));
+    let aliases: Vec<String> = short.chain(long).collect();
+    let text = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    match aliases.is_empty() {
+        true => arg,
+        false => arg.help(format!("{text} [alias: {}]", aliases.join(", "))),
+    }
+}
+
+/// Returns the commands of a group with their pages. Those of the program are in the groups of its help.
+fn subcommands(command: &Command) -> Roff {
+    let mut page = Roff::new();
+    if shown(command).next().is_none() {
+        return page;
+    }
+    page.control("SH", ["SUBCOMMANDS"]);
+    let row = |page: &mut Roff, name: String, about: String| {
+        page.control("TP", []);
+        page.text([roman(name)]);
+        page.text([roman(about)]);
+    };
+    let about = |below: &Command| below.get_about().map(ToString::to_string).unwrap_or_default();
+    if command.get_name() != "monopile" {
+        shown(command).for_each(|below| row(&mut page, page_of(below), about(below)));
+        return page;
+    }
+    for (title, names) in GROUPS {
+        page.control("SS", [title]);
+        for below in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            row(&mut page, page_of(below), about(below));
+        }
+    }
+    row(&mut page, format!("monopile {}", HELP.0), HELP.1.to_owned());
+    page
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|below| !below.is_hide_set())
+}
+
+/// Returns the reference to the page of a command.
+fn page_of(command: &Command) -> String {
+    format!("{}(1)", command.get_display_name().unwrap_or_else(|| command.get_name()))
+}
+
+/// Returns the pages about similar commands: the group above, and the others in it. A command of the program
+/// is similar to those in its group of the help.
+fn neighbours(command: &Command, above: &[&Command]) -> Vec<String> {
+    let Some(group) = above.last() else { return Vec::new() };
+    let names = GROUPS.iter().find(|(_, names)| names.contains(&command.get_name()));
+    let is_near = |other: &&Command| {
+        let in_group = names.is_none_or(|(_, names)| names.contains(&other.get_name()));
+        other.get_name() != command.get_name() && (above.len() > 1 || in_group)
+    };
+    let others = shown(group).filter(is_near).map(page_of);
+    let group = (above.len() > 1).then(|| page_of(group));
+    group.into_iter().chain(others).collect()
+}
+
+fn sections(command: &Command, above: &[&Command]) -> Roff {
     let mut page = Roff::new();
     let is_main = command.get_name() == "monopile";
     let is_group = !is_main && command.has_subcommands();
@@ -72,10 +169,7 @@ fn sections(command: &Command) -> Roff {
         section(&mut page, "ENVIRONMENT", &environment(command, is_main));
         section(&mut page, "FILES", &files(command, is_main));
     }
-    let is_duration = |arg: &Arg| {
-        arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "DURATION"))
-    };
-    let durations = (is_main || arguments(command).any(is_duration)).then(|| DURATIONS.to_owned());
+    let durations = (is_main || takes_duration(command)).then(|| DURATIONS.to_owned());
     let remarks = notes.into_iter().flat_map(|notes| [notes.without_effect.clone(), notes.remarks.clone()]);
     let remarks: Vec<String> = remarks.flatten().chain(durations).collect();
     if !remarks.is_empty() {
@@ -90,6 +184,11 @@ fn sections(command: &Command) -> Roff {
     }
     if !is_main {
         page.control("SH", ["SEE ALSO"]);
+        let neighbours = neighbours(command, above);
+        if !neighbours.is_empty() {
+            page.text([roman(neighbours.join(", "))]);
+            page.control("PP", []);
+        }
         page.text([roman(format!("{MAIN} has all exit codes, environment variables and files."))]);
     }
     page

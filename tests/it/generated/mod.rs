@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::updating;
-use monopile::cli::{CodeMeaning, DURATIONS, GROUPS, HelpNotes, reference};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HelpNotes, reference};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -60,11 +60,27 @@ fn reference_is_up_to_date() {
     let mut grammar = monopile::cli::command();
     grammar.build();
     let commands = commands(&grammar);
+    let (baremetal, commands): (Vec<&Command>, Vec<&Command>) =
+        commands.into_iter().partition(|command| name(command).starts_with("monopile baremetal "));
+    check_or_write("reference.md", &main_page(&grammar, &commands));
+    check_or_write("reference-baremetal.md", &baremetal_page(&baremetal));
+}
+
+fn check_or_write(name: &str, text: &str) {
+    let path = docs().join(name);
+    if updating() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "docs/{name} is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
+}
+
+fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     let mut text =
         String::from("# Reference\n\nEvery command with its arguments, as `--help` shows them.\n\n");
-    index(&mut text, &commands);
+    index(&mut text, commands);
     text.push_str(
-        "\n## Global options\n\n`monopile --version`, or `-v` without a command, shows the version. ",
+        "\n## Global options\n\n`monopile --version`, or `-v` or `-V` without a command, shows the version. ",
     );
     text.push_str(
         "All commands take these options; the help of a command has those with an effect on it:\n\n",
@@ -72,20 +88,42 @@ fn reference_is_up_to_date() {
     let global = grammar.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_global_set());
     table(&mut text, "option", global.map(row));
     writeln!(text, "\n{DURATIONS}").unwrap();
-    let common = CommonOptions::of(&commands);
+    let common = CommonOptions::of(commands);
     common.describe(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, meaning) in base::exit_code::TABLE {
         writeln!(text, "| {code} | {meaning} |").unwrap();
     }
-    variables_and_files(&mut text, &grammar);
+    variables_and_files(&mut text, grammar);
     commands.iter().for_each(|command| describe(&mut text, command, &common));
-    let path = docs().join("reference.md");
-    if updating() {
-        std::fs::write(&path, &text).unwrap();
+    text
+}
+
+/// Returns the page of the commands for Ironic, which are as many as all others.
+fn baremetal_page(commands: &[&Command]) -> String {
+    let mut text = String::from(
+        "# Reference of bare metal\n\nThe commands of `monopile baremetal`, as `--help` shows them. [Bare \
+         metal](ironic.md) shows how to use them.\nThey take the \
+         [global options](reference.md#global-options) as well.\n\n| group | commands |\n|---|---|\n",
+    );
+    let words = |command: &&Command| name(command).trim_start_matches("monopile baremetal ").to_owned();
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for command in commands {
+        let words = words(command);
+        let (group, _) = words.rsplit_once(' ').unwrap_or((&words, ""));
+        let link = format!("[`{words}`](#{})", anchor(name(command)));
+        match groups.iter_mut().find(|(known, _)| known == group) {
+            Some((_, links)) => links.push(link),
+            None => groups.push((group.to_owned(), vec![link])),
+        }
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "docs/reference.md is stale: run MONOPILE_UPDATE=1 cargo test --test it generated");
+    for (group, links) in groups {
+        writeln!(text, "| {group} | {} |", links.join(", ")).unwrap();
+    }
+    let common = CommonOptions::of(commands);
+    common.describe(&mut text);
+    commands.iter().for_each(|command| describe(&mut text, command, &common));
+    text
 }
 
 /// Adds links to the parts of the page, and to the commands in the groups of `monopile --help`.
@@ -101,6 +139,9 @@ fn index(text: &mut String, commands: &[&Command]) {
             if names.iter().any(|name| path.split(' ').next() == Some(*name)) {
                 links.push(format!("[`{path}`](#{})", anchor(name(command))));
             }
+        }
+        if names.contains(&"baremetal") {
+            links.push("[`baremetal …`](reference-baremetal.md)".to_owned());
         }
         writeln!(text, "| {group} | {} |", links.join(", ")).unwrap();
     }
@@ -149,7 +190,7 @@ fn anchor(heading: &str) -> String {
 
 /// Returns the arguments of a command itself. Those of the program are listed once.
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
-    let of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some("Global options");
+    let of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some(GLOBAL);
     command
         .get_arguments()
         .filter(move |arg| !arg.is_hide_set() && !of_program(arg) && arg.get_id() != "help")
@@ -223,8 +264,15 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     let (first, details) = about.split_once("\n\n").unwrap_or((&about, ""));
     writeln!(text, "{}.", first.trim_end_matches('.')).unwrap();
     writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
+    let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect();
+    if !aliases.is_empty() {
+        writeln!(text, "Aliases: {}.\n", aliases.join(", ")).unwrap();
+    }
     if !details.is_empty() {
         writeln!(text, "{details}\n").unwrap();
+    }
+    if arguments(command).next().is_none() {
+        text.push_str("Takes only global options.\n");
     }
     table(text, "argument", arguments(command).filter(|arg| !common.describes(arg)).map(row));
     common.link(text, command);
@@ -246,12 +294,8 @@ fn after(text: &mut String, notes: &HelpNotes) {
             writeln!(text, "\n```text\n{}\n```", code.replace("\n  ", "\n")).unwrap();
         }
     }
-    let (general, own): (Vec<CodeMeaning>, Vec<CodeMeaning>) =
-        notes.exit_codes.iter().partition(|code| base::exit_code::TABLE.contains(code));
     text.push_str("\nExit codes:\n\n");
-    own.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
-    let general: Vec<&str> = general.iter().map(|(code, _)| *code).collect();
-    writeln!(text, "- {}: [as for all commands](#exit-codes)", general.join(", ")).unwrap();
+    notes.exit_codes.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
     let examples = notes.examples();
     if !examples.is_empty() {
         writeln!(text, "\n```text\n{}\n```", examples.join("\n")).unwrap();
@@ -290,12 +334,17 @@ fn row(arg: &Arg) -> String {
     let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let (first, details) = whole.split_once("\n\n").unwrap_or((&whole, ""));
     let mut help = first.to_owned();
-    let choices: Vec<String> = match takes_value {
-        true => arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect(),
-        false => Vec::new(),
-    };
-    if !choices.is_empty() {
-        write!(help, ": {}", choices.join(", ")).unwrap();
+    let values = if takes_value { arg.get_possible_values() } else { Vec::new() };
+    let values: Vec<_> = values.into_iter().filter(|value| !value.is_hide_set()).collect();
+    if values.iter().all(|value| value.get_help().is_none()) {
+        let names: Vec<String> = values.iter().map(|value| format!("`{}`", value.get_name())).collect();
+        write!(help, "{}{}", if names.is_empty() { "" } else { ": " }, names.join(", ")).unwrap();
+    } else {
+        for value in values {
+            let meaning = value.get_help().map(ToString::to_string).unwrap_or_default();
+            write!(help, "\n`{}`: {meaning}", value.get_name()).unwrap();
+        }
+        help.push('\n');
     }
     let defaults: Vec<String> =
         arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
@@ -305,10 +354,19 @@ fn row(arg: &Arg) -> String {
     if let Some(variable) = arg.get_env() {
         write!(help, " [environment: `{}`]", variable.to_string_lossy()).unwrap();
     }
+    let short =
+        arg.get_visible_short_aliases().unwrap_or_default().into_iter().map(|alias| format!("`-{alias}`"));
+    let long = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("`--{alias}`"));
+    let aliases: Vec<String> = short.chain(long).collect();
+    if !aliases.is_empty() {
+        write!(help, " [alias: {}]", aliases.join(", ")).unwrap();
+    }
     if !details.is_empty() {
         write!(help, ". {}", details.replace("\n\n", " ")).unwrap();
     }
-    format!("| {} | {} |\n", name.replace('|', "\\|"), escaped(&help))
+    let help = help.replace("\n ", "\n").replace("\n. ", "\n");
+    let lines: Vec<String> = help.trim_end().lines().map(escaped).collect();
+    format!("| {} | {} |\n", name.replace('|', "\\|"), lines.join("<br>"))
 }
 
 /// Escapes text for a cell of a table.

@@ -1,0 +1,398 @@
+//! The layout of the help of a command: its commands, arguments and options in sections, in the same order
+//! for all commands.
+//!
+//! `-h` has every description beside its option, in one column for all sections. `--help` has it below the
+//! option, with all details. Global options are one line each, because `monopile --help` explains them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use clap::builder::PossibleValue;
+use clap::builder::styling::Styles;
+use clap::{Arg, ArgAction, Command};
+
+use crate::ui;
+
+/// The heading of the options of all commands.
+pub const GLOBAL: &str = "Global options";
+
+/// The headings of arguments and options without a heading of their own.
+const UNTITLED: [&str; 2] = ["Arguments", "Options"];
+
+/// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED`].
+pub(super) const HEADINGS: [(&str, &[&str]); 8] = [
+    (
+        "Manifest and variables",
+        &[
+            "manifests",
+            "vars",
+            "var_files",
+            "vars_files",
+            "vars_exec",
+            "vars_env",
+            "vars_store",
+            "ops_files",
+            "env_file",
+            "no_env_file",
+            "cpi_config",
+            "cloud_config",
+            "templates",
+        ],
+    ),
+    ("State", &["state", "wait_for_lock", "forget_open_calls"]),
+    ("CPI", &["package_dir", "cpi_api_version", "cpi_timeout"]),
+    ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
+    (
+        "Connection",
+        &[
+            "gw_disable",
+            "gw_host",
+            "gw_user",
+            "gw_private_key",
+            "gw_socks5",
+            "private_key",
+            "username",
+            "opts",
+        ],
+    ),
+    // The arguments of these have their headings in their definitions.
+    ("Connection to Ironic", &[]),
+    ("Output", &[]),
+    (GLOBAL, &[]),
+];
+
+/// The widest name of an option that has a description on the same line.
+const MAX_NAME: usize = 33;
+/// The indentation of a description below its option.
+const INDENT: usize = 10;
+/// The fewest columns for descriptions beside options.
+const MIN_TEXT: usize = 30;
+
+/// Returns the columns for help: those of the terminal, up to a width that is easy to read.
+pub(super) fn columns() -> usize {
+    const MOST: usize = 110;
+    const WITHOUT_TERMINAL: usize = 100;
+    match std::io::stdout().is_terminal() {
+        true => ui::stdout_columns().min(MOST),
+        false => WITHOUT_TERMINAL,
+    }
+}
+
+/// Returns the visible arguments of a command in sections: those with headings of this module first, in its
+/// order.
+pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
+    let visible: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
+    let heading = |arg: &Arg| -> String {
+        let untitled = UNTITLED[usize::from(!arg.is_positional())];
+        arg.get_help_heading().unwrap_or(untitled).to_owned()
+    };
+    let mut titles: Vec<String> = Vec::new();
+    for title in visible.iter().map(|arg| heading(arg)) {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    let known = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
+    // A heading of one command follows the options without a heading.
+    let place =
+        |title: &str| known().position(|known| known == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1);
+    // clap adds the flag for help to the options without a heading.
+    if !titles.iter().any(|title| title == UNTITLED[1]) {
+        titles.push(UNTITLED[1].to_owned());
+    }
+    titles.sort_by_key(|title| place(title));
+    let arguments = |title: &String| visible.iter().copied().filter(|arg| heading(arg) == *title).collect();
+    titles.iter().map(|title| (title.clone(), arguments(title))).collect()
+}
+
+/// A line with a name on the left.
+struct Row {
+    /// The name with styles.
+    name: String,
+    width: usize,
+    text: String,
+}
+
+/// Returns the sections for `-h`.
+pub(super) fn short(command: &Command) -> String {
+    let is_shown = |arg: &&Arg| !arg.is_hide_short_help_set();
+    let mut titled = vec![("Commands".to_owned(), commands(command))];
+    for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
+        let rows = arguments.into_iter().filter(is_shown).map(|arg| Row {
+            text: format!("{} {}", help(arg), notes(arg, true).join(" ")).trim_end().to_owned(),
+            ..named(arg)
+        });
+        let mut rows: Vec<Row> = rows.collect();
+        if title == UNTITLED[1] {
+            rows.push(help_flag("Print help (see more with '--help')"));
+        }
+        titled.push((title, rows));
+    }
+    let longest = titled.iter().flat_map(|(_, rows)| rows).map(|row| row.width).max().unwrap_or_default();
+    let parts = aliases(command).into_iter().chain(
+        titled
+            .into_iter()
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(title, rows)| beside(&title, &rows, longest)),
+    );
+    parts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Returns the sections for `--help`.
+pub(super) fn long(command: &Command) -> String {
+    let mut parts: Vec<String> = aliases(command).into_iter().collect();
+    let commands = commands(command);
+    if !commands.is_empty() {
+        parts.push(beside("Commands", &commands, longest(&commands)));
+    }
+    for (title, arguments) in sections(command) {
+        if title == GLOBAL {
+            let rows: Vec<Row> = arguments.into_iter().map(global).collect();
+            let table = beside(&title, &rows, longest(&rows));
+            parts.push(format!("{table}\n\n`monopile --help` has the details of global options."));
+            continue;
+        }
+        let mut paragraphs: Vec<String> = arguments.into_iter().map(below).collect();
+        if title == UNTITLED[1] {
+            let flag = help_flag("Print help (see a summary with '-h')");
+            paragraphs.push(format!("{}\n{:INDENT$}{}", flag.name, "", flag.text));
+        }
+        parts.push(format!("{}\n{}", heading(&title), paragraphs.join("\n\n")));
+    }
+    parts.join("\n\n")
+}
+
+fn longest(rows: &[Row]) -> usize {
+    rows.iter().map(|row| row.width).max().unwrap_or_default()
+}
+
+fn heading(title: &str) -> String {
+    let style = *Styles::styled().get_header();
+    format!("{style}{title}:{style:#}")
+}
+
+/// Returns the line with the other names of a command.
+fn aliases(command: &Command) -> Option<String> {
+    let names: Vec<&str> = command.get_visible_aliases().collect();
+    let label = if names.len() == 1 { "Alias" } else { "Aliases" };
+    (!names.is_empty()).then(|| format!("{} {}", heading(label), names.join(", ")))
+}
+
+/// Returns the commands of a group.
+fn commands(command: &Command) -> Vec<Row> {
+    let literal = *Styles::styled().get_literal();
+    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    let row = |below: &Command| Row {
+        name: format!("  {literal}{}{literal:#}", below.get_name()),
+        width: below.get_name().len(),
+        text: below.get_about().map(ToString::to_string).unwrap_or_default(),
+    };
+    shown.map(row).collect()
+}
+
+/// Returns the flag for help, which clap adds later.
+fn help_flag(text: &str) -> Row {
+    let literal = *Styles::styled().get_literal();
+    let name = format!("  {literal}-h{literal:#}, {literal}--help{literal:#}");
+    Row { name, width: "-h, --help".len(), text: text.to_owned() }
+}
+
+/// Returns the name of an argument with its value, as clap shows it, without a description.
+fn named(arg: &Arg) -> Row {
+    let (literal, placeholder) = (*Styles::styled().get_literal(), *Styles::styled().get_placeholder());
+    // clap sets the number of values later, and cannot show the argument before.
+    let counted = match arg.get_num_args() {
+        None => arg.clone().num_args(usize::from(takes_value(arg))),
+        Some(_) => arg.clone(),
+    };
+    let whole = counted.to_string();
+    let Some(long) = arg.get_long() else {
+        let name = format!("  {placeholder}{whole}{placeholder:#}");
+        return Row { name, width: ui::width(&whole), text: String::new() };
+    };
+    let flag = format!("--{long}");
+    let value = whole.strip_prefix(&flag).unwrap_or_default();
+    let short = match arg.get_short() {
+        Some(short) => format!("{literal}-{short}{literal:#}, "),
+        None => "    ".to_owned(),
+    };
+    let name = format!("  {short}{literal}{flag}{literal:#}{placeholder}{value}{placeholder:#}");
+    Row { name, width: "-x, ".len() + ui::width(&whole), text: String::new() }
+}
+
+/// Returns the description of an argument in one sentence.
+fn help(arg: &Arg) -> Cow<'_, str> {
+    arg.get_help().map(|text| Cow::Owned(text.to_string())).unwrap_or_default()
+}
+
+/// Returns variable, default, aliases and values of an argument in brackets. Values that have descriptions of
+/// their own are left out, unless `with_values` is set.
+fn notes(arg: &Arg, with_values: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(variable) = arg.get_env() {
+        notes.push(format!("[env: {}]", variable.to_string_lossy()));
+    }
+    let defaults: Vec<Cow<'_, str>> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if takes_value(arg) && !defaults.is_empty() {
+        notes.push(format!("[default: {}]", defaults.join(" ")));
+    }
+    let short =
+        arg.get_visible_short_aliases().unwrap_or_default().into_iter().map(|alias| format!("-{alias}"));
+    let long = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("--{alias}"));
+    let aliases: Vec<String> = short.chain(long).collect();
+    match aliases.as_slice() {
+        [] => {}
+        [only] => notes.push(format!("[alias: {only}]")),
+        several => notes.push(format!("[aliases: {}]", several.join(", "))),
+    }
+    let values = values(arg);
+    let described = values.iter().any(|value| value.get_help().is_some());
+    if !values.is_empty() && (with_values || !described) {
+        let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+        notes.push(format!("[possible values: {}]", names.join(", ")));
+    }
+    notes
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// Returns the visible values of an argument with a fixed set of them.
+fn values(arg: &Arg) -> Vec<PossibleValue> {
+    let values = if takes_value(arg) { arg.get_possible_values() } else { Vec::new() };
+    values.into_iter().filter(|value| !value.is_hide_set()).collect()
+}
+
+/// Returns a global option with one line of text.
+fn global(arg: &Arg) -> Row {
+    let text = help(arg);
+    let text = text.split(" [default: ").next().unwrap_or_default().to_owned();
+    Row { text, ..named(arg) }
+}
+
+/// Formats a section with descriptions beside the names.
+fn beside(title: &str, rows: &[Row], longest: usize) -> String {
+    let columns = columns();
+    let indent = longest.min(MAX_NAME) + 4;
+    let indent = if columns < indent + MIN_TEXT { INDENT } else { indent };
+    let mut text = heading(title);
+    for row in rows {
+        let fits = row.width + 4 <= indent;
+        let _ = write!(text, "\n{}", row.name);
+        for (number, line) in ui::fit(&row.text, columns.saturating_sub(indent)).iter().enumerate() {
+            let _ = match number == 0 && fits {
+                true => write!(text, "{:1$}{line}", "", indent - 2 - row.width),
+                false => write!(text, "\n{:indent$}{line}", ""),
+            };
+        }
+    }
+    text
+}
+
+/// Formats an argument with its description and details below it.
+fn below(arg: &Arg) -> String {
+    let width = columns().saturating_sub(INDENT);
+    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut blocks: Vec<Vec<String>> = whole
+        .split("\n\n")
+        .map(|text| text.lines().flat_map(|line| ui::fit(line, width)).collect())
+        .collect();
+    let values = values(arg);
+    if values.iter().any(|value| value.get_help().is_some()) {
+        let longest = values.iter().map(|value| ui::width(value.get_name())).max().unwrap_or_default();
+        let mut block = vec!["Possible values:".to_owned()];
+        for value in &values {
+            let start = format!("- {}: ", value.get_name());
+            let gap = " ".repeat(longest - ui::width(value.get_name()));
+            let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+            let indent = longest + "- : ".len();
+            for (number, line) in ui::fit(&help, width.saturating_sub(indent)).iter().enumerate() {
+                block.push(match number {
+                    0 => format!("{start}{gap}{line}"),
+                    _ => format!("{:indent$}{line}", ""),
+                });
+            }
+        }
+        blocks.push(block);
+    }
+    let notes = notes(arg, false);
+    if !notes.is_empty() {
+        blocks.push(notes);
+    }
+    let blocks = blocks
+        .iter()
+        .map(|lines| lines.iter().map(|line| format!("{:INDENT$}{line}", "")).collect::<Vec<_>>().join("\n"));
+    format!("{}\n{}", named(arg).name, blocks.collect::<Vec<_>>().join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::grammar;
+
+    /// Returns the help of a command line without styles.
+    fn shown(line: &str) -> String {
+        let words = line.split(' ');
+        grammar::whole().try_get_matches_from(words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn sections_have_one_order() {
+        let titles = |line: &str| -> Vec<String> {
+            let help = shown(line);
+            let titles = help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
+            titles.map(str::to_owned).collect()
+        };
+        let ordered = titles("monopile create-env --help");
+        let start =
+            ["Arguments:", "Options:", "Manifest and variables:", "State:", "CPI:", "Agent and jobs:"];
+        assert_eq!(ordered[..6], start);
+        assert_eq!(ordered[6..], ["Global options:", "Exit codes:", "Examples:"]);
+        // The arguments of this command are declared in another order.
+        let forget = titles("monopile state forget -h");
+        let start = ["Arguments:", "Options:", "Record (exactly one):", "Manifest and variables:", "State:"];
+        assert_eq!(forget[..5], start);
+    }
+
+    #[test]
+    fn descriptions_are_in_one_column() {
+        for command in ["create-env", "ssh", "status", "state forget", "baremetal node list"] {
+            let help = shown(&format!("monopile {command} -h"));
+            let options =
+                help.split("\n\n").filter(|part| !part.starts_with("Usage") && !part.contains("monopile"));
+            let mut column = None;
+            for line in options.flat_map(str::lines).filter(|line| line.starts_with("  ")) {
+                let name = line.trim_start();
+                let Some((name, _)) = name.split_once("  ") else { continue };
+                let at = line.find(name).unwrap() + name.len();
+                let begin = at + line[at..].find(|character| character != ' ').unwrap();
+                let begin = line[..begin].chars().count();
+                assert_eq!(*column.get_or_insert(begin), begin, "{command}: {line}");
+            }
+            assert!(column.is_some(), "{command}");
+        }
+    }
+
+    #[test]
+    fn global_options_have_a_line_each() {
+        let help = shown("monopile create-env --help");
+        let (_, globals) = help.split_once("Global options:\n").unwrap();
+        let (globals, _) = globals.split_once("\n\n").unwrap();
+        assert!(globals.lines().all(|line| line.trim_start().starts_with('-')), "{globals}");
+        assert!(globals.contains("--json[=<FORM>]"), "{globals}");
+    }
+
+    #[test]
+    fn env_file_makes_the_manifest_optional() {
+        let grammar = crate::cli::command();
+        let usage = |name: &str| grammar.find_subcommand(name).unwrap().clone().render_usage().to_string();
+        assert!(usage("create-env").contains("[MANIFEST]"), "{}", usage("create-env"));
+        // Another word must follow.
+        assert!(usage("delete-disk").contains("<MANIFEST>"), "{}", usage("delete-disk"));
+        let help = shown("monopile create-env -h");
+        assert!(help.contains("[MANIFEST]") && help.contains("[default: that of the env file]"), "{help}");
+    }
+}
