@@ -1,9 +1,17 @@
-//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, the agent's settings, durable
-//! files, and the identity of processes.
+//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, clouds that are directories, the
+//! agent's settings and its config drive, images of stemcells, durable files, programs and processes.
 
 pub(crate) mod agent;
 pub(crate) mod args;
+pub(crate) mod cid;
+pub(crate) mod cloud;
+pub(crate) mod cloud_call;
+pub(crate) mod config_drive;
 pub(crate) mod failure;
 pub(crate) mod files;
+pub(crate) mod listen;
+pub(crate) mod machine;
 pub(crate) mod process;
+pub(crate) mod programs;
 pub(crate) mod rpc;
+pub(crate) mod stemcell_image;

@@ -153,7 +153,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { state, start_time })
 }
 
-fn boot_id() -> io::Result<String> {
+/// Returns the id of this boot of the machine.
+pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 

@@ -8,7 +8,6 @@
 //!   "stemcell_formats": ["local-directory", "local"]}
 //! ```
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -104,28 +103,6 @@ pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<V
     }
 }
 
-impl AgentConfig {
-    /// Returns the addresses on which the agent will listen: those of the host in the URL.
-    pub(crate) fn listener(&self) -> CpiResult<Vec<SocketAddr>> {
-        let url = self.url()?;
-        // Messages quote only the host and port of the URL, because it contains a password.
-        let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
-        let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
-        let authority = rest.split('/').next().unwrap_or_default();
-        let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
-        let (host, port) = host_port.rsplit_once(':').ok_or_else(invalid)?;
-        let port: u16 = port.parse().map_err(|_| invalid())?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() || port == 0 {
-            return Err(invalid());
-        }
-        let addresses = (host, port).to_socket_addrs().map_err(|error| {
-            CpiFailure::io(format_args!("resolving the host '{host}' of agent.mbus"), error)
-        })?;
-        Ok(addresses.collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,24 +141,5 @@ mod tests {
         }
         let error = load(json!({"root": "/a", "agent": "s3cret"}), json!({})).unwrap_err();
         assert!(!error.message.contains("s3cret"), "{error}");
-    }
-
-    #[test]
-    fn listener_is_parsed_from_the_url() {
-        let listener = |url: &str| {
-            let agent = AgentConfig { mbus: Some(url.to_owned()), cert: None };
-            agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
-        };
-        assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
-        assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");
-        for bad in [
-            "http://u:p@h:1",
-            "https://u:s3cret@127.0.0.1",
-            "https://u:s3cret@:5",
-            "https://u:s3cret@h:0",
-            "nats://x",
-        ] {
-            assert!(!listener(bad).unwrap_err().contains("s3cret"), "{bad}");
-        }
     }
 }

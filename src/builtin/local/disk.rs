@@ -13,10 +13,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cid::{Cid, ObjectKind};
-use super::cloud::{Cloud, ObjectLock};
 use super::rpc::LocalCall;
 use super::{settings, vm};
+use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cloud::{Cloud, ObjectLock};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use base::JsonObject;

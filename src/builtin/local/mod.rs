@@ -18,10 +18,6 @@
 
 pub mod boot;
 #[cfg(target_os = "linux")]
-mod cid;
-#[cfg(target_os = "linux")]
-mod cloud;
-#[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
 mod copy;

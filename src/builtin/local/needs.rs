@@ -1,15 +1,12 @@
 //! Checks for the programs of this machine that VMs of a stemcell use. VMs share the machine's userland, and
 //! the cloud property `needs` of a stemcell names the required programs with their packages.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
 use serde_json::Value;
 
 use crate::agent::SCRIPT_PATH;
 use crate::cpi::args::type_name;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use crate::cpi::programs;
 use base::JsonObject;
 
 /// The name of the cloud property.
@@ -19,7 +16,7 @@ const PROPERTY: &str = "needs";
 pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
     let mut missing = Vec::new();
     for (program, package) in needs(cloud_properties)? {
-        if !SCRIPT_PATH.split(':').any(|directory| is_executable(&Path::new(directory).join(program))) {
+        if programs::find(program, SCRIPT_PATH).is_none() {
             missing.push((program, package));
         }
     }
@@ -64,10 +61,6 @@ fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
             .collect(),
         Some(other) => Err(mismatch(type_name(other).to_owned())),
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::cid::ObjectKind;
-use super::cloud::Cloud;
 use super::config::{Config, stemcell_formats};
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::args::Arguments;
+use crate::cpi::cid::ObjectKind;
+use crate::cpi::cloud::{Cloud, Vacate};
+use crate::cpi::cloud_call::{CloudCall, creating, deleting, existing};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use crate::cpi::machine;
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 
@@ -26,6 +28,16 @@ pub(super) struct LocalCall<'a, 'l> {
 impl LocalCall<'_, '_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
+        self.log.line(line);
+    }
+}
+
+impl CloudCall for LocalCall<'_, '_> {
+    fn cloud(&self) -> (&Path, Vacate) {
+        (&self.config.root, vm::vacate)
+    }
+
+    fn log_line(&mut self, line: std::fmt::Arguments<'_>) {
         self.log.line(line);
     }
 }
@@ -55,7 +67,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
             return Ok(json!({"stemcell_formats": formats, "api_version": api_version, "version": VERSION}));
         }
         "calculate_vm_cloud_properties" => {
-            return vm::calculate_cloud_properties(take(1, 1)?.hash("desired_instance_size")?);
+            return machine::calculate_cloud_properties(take(1, 1)?.hash("desired_instance_size")?);
         }
         _ => {}
     }
@@ -164,56 +176,10 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
     }
 }
 
-/// Runs `create` in the cloud, which it creates if necessary. If `create` fails, removes the cloud if it is
-/// empty.
-fn creating(
-    call: &mut LocalCall,
-    create: impl FnOnce(&mut LocalCall, &Cloud) -> CpiResult<Value>,
-) -> CpiResult<Value> {
-    let cloud = Cloud::make(&call.config.root)?;
-    clean_up(call, &cloud)?;
-    let created = create(call, &cloud);
-    if created.is_err() {
-        cloud.tidy();
-    }
-    created
-}
-
-/// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
-fn existing(call: &mut LocalCall) -> CpiResult<Option<Cloud>> {
-    let cloud = Cloud::open(&call.config.root)?;
-    if let Some(cloud) = &cloud {
-        clean_up(call, cloud)?;
-    }
-    Ok(cloud)
-}
-
-fn clean_up(call: &mut LocalCall, cloud: &Cloud) -> CpiResult<()> {
-    match cloud.clean_up()? {
-        0 => {}
-        swept => call.log(format_args!("removed {swept} leftovers of calls that were killed")),
-    }
-    Ok(())
-}
-
-/// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
-fn deleting(
-    call: &mut LocalCall,
-    delete: impl FnOnce(&mut LocalCall, &Cloud) -> CpiResult<()>,
-) -> CpiResult<Value> {
-    let Some(cloud) = existing(call)? else {
-        let root = call.config.root.display().to_string();
-        call.log(format_args!("nothing to delete: '{root}' does not exist"));
-        return Ok(Value::Null);
-    };
-    delete(call, &cloud)?;
-    cloud.tidy();
-    Ok(Value::Null)
-}
-
 fn has(call: &LocalCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
-    let Some(cloud) = Cloud::open(&call.config.root)? else { return Ok(json!(false)) };
+    let (root, vacate) = call.cloud();
+    let Some(cloud) = Cloud::open(root, vacate)? else { return Ok(json!(false)) };
     Ok(json!(match kind {
         ObjectKind::Disk => disk::exists(&cloud, &cid)?,
         _ => cloud.has(&cid)?,

@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat, openat2, renameat,
 use serde_json::{Value, json};
 
 use super::boot::{SETTINGS, USER_DATA};
-use super::cid::Cid;
-use super::cloud::ObjectLock;
 use super::disk;
 use super::rpc::LocalCall;
 use super::vm;
+use crate::cpi::cid::Cid;
+use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::{read_json, write_json};
 use crate::registry::Client;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::cid::{Cid, ObjectKind};
-use super::cloud::Cloud;
 use super::copy::copy_tree;
 use super::rpc::LocalCall;
+use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::write_json;
 use artifact::archive::{Links, Options, unpack_file};

@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::cid::{Cid, ObjectKind};
-use super::cloud::{self, Cloud, ObjectLock};
 use super::copy::copy_tree;
 use super::disk;
 use super::launch;
 use super::rpc::LocalCall;
 use super::{network, settings, stemcell};
 use crate::cpi::agent;
-use crate::cpi::args::{Arguments, type_name};
+use crate::cpi::args::type_name;
+use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cloud::{self, Cloud, ObjectLock};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
+use crate::cpi::listen;
 use crate::cpi::process::ProcessIdentity;
 use base::JsonObject;
 use base::files;
-use net::listener;
 
 /// The directory of attached disks, below the VM's directory.
 pub(super) const DEVICES: &str = "devices";
@@ -76,7 +76,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> 
         let listener = call.config.agent.listener()?;
         let networks = network::inside(namespace.as_deref(), || {
             let networks = assign_addresses(wanted.networks)?;
-            check_port_is_free(&listener)?;
+            listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
         Ok((namespace, networks, cloud.require(&wanted.stemcell)?))
@@ -194,28 +194,6 @@ pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
     Ok(json!(names.into_iter().filter(|name| ObjectKind::Disk.parse(name).is_some()).collect::<Vec<_>>()))
 }
 
-/// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
-/// in MiB.
-pub(super) fn calculate_cloud_properties(wanted: JsonObject) -> CpiResult<Value> {
-    let names = ["cpu", "ram", "ephemeral_disk_size"];
-    let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
-    let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
-    let (cpu, ram, disk) =
-        (arguments.size("cpu")?, arguments.size("ram")?, arguments.size("ephemeral_disk_size")?);
-    let cpus = std::thread::available_parallelism().map_or(u64::MAX, |count| count.get() as u64);
-    if cpu > cpus {
-        return Err(CpiFailure::cloud(format!("cpu: the VM needs {cpu} CPUs, and this machine has {cpus}")));
-    }
-    let info = rustix::system::sysinfo();
-    let memory = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) >> 20;
-    if ram > memory {
-        return Err(CpiFailure::cloud(format!(
-            "ram: the VM needs {ram} MiB of memory, and this machine has {memory} MiB"
-        )));
-    }
-    Ok(json!({"cpu": cpu, "ram": ram, "ephemeral_disk": {"size": disk}}))
-}
-
 /// Returns the path of the data of an attached disk.
 pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
     vm.join(DEVICES).join(disk.as_str())
@@ -258,6 +236,22 @@ pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
         }
     }
     Ok(())
+}
+
+/// Ends the processes of the VM in a staged directory, and moves the data of its disks back.
+pub(super) fn vacate(cloud: &Cloud, path: &Path) -> CpiResult<()> {
+    if let Some(process) = read_json::<ProcessIdentity>(&path.join(PROCESS))? {
+        stop(&process)?;
+    }
+    launch::wait_until_empty(path)?;
+    return_disks(cloud, path)?;
+    match fs::remove_dir(path.join(DEVICES)) {
+        // If the directory is not empty, a leftover is better than a lost disk.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(CpiFailure::io(format_args!("removing '{}'", path.join(DEVICES).display()), error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn halt(held: &ObjectLock) -> CpiResult<()> {
@@ -356,30 +350,6 @@ fn check_is_local(name: &str, ip: Option<&Value>) -> CpiResult<()> {
     })
 }
 
-/// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
-/// timeout.
-fn check_port_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
-    for address in listener {
-        match TcpListener::bind(address) {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let owner = listener::find(&address.ip().to_string(), address.port());
-                let owner =
-                    owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
-                return Err(creation_failed(format!(
-                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose another \
-                     address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
-                )));
-            }
-            Err(error) if Some(address) == listener.last() => {
-                return Err(creation_failed(format!("the agent cannot listen on {address}: {error}")));
-            }
-            Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
 fn creation_failed(message: String) -> CpiFailure {
     CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
@@ -415,32 +385,29 @@ mod tests {
     }
 
     #[test]
-    fn rejects_sizes_beyond_the_machine() {
-        let small = json!({"cpu": 1, "ram": 16, "ephemeral_disk_size": 10});
-        assert_eq!(
-            calculate_cloud_properties(hash(small)).unwrap(),
-            json!({"cpu": 1, "ram": 16, "ephemeral_disk": {"size": 10}})
-        );
-        assert!(
-            calculate_cloud_properties(hash(json!({"cpu": 100_000, "ram": 16, "ephemeral_disk_size": 10})))
-                .is_err()
-        );
-        assert!(
-            calculate_cloud_properties(hash(
-                json!({"cpu": 1, "ram": 1_000_000_000, "ephemeral_disk_size": 10})
-            ))
-            .is_err()
-        );
-        assert_eq!(
-            calculate_cloud_properties(hash(json!({"cpu": 1}))).unwrap_err().kind,
-            FailureKind::InvalidCall
-        );
+    fn disks_of_half_made_vms_are_moved_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let cloud = Cloud::make(&dir.path().join("cloud"), vacate).unwrap();
+        let disk = ObjectKind::Disk.new_cid();
+        let staged = cloud.stage(&disk).unwrap();
+        drop(cloud.publish(&disk, staged).unwrap());
+        let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
+        let device = left.join(DEVICES).join(disk.as_str());
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("counter"), "7").unwrap();
+        cloud.clean_up().unwrap();
+        assert!(!left.exists());
+        assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
     }
 
     #[test]
-    fn port_in_use_is_an_error() {
-        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let error = check_port_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
-        assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
+    fn data_without_a_disk_record_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cloud = Cloud::make(&dir.path().join("cloud"), vacate).unwrap();
+        let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
+        let device = left.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
+        fs::create_dir_all(&device).unwrap();
+        assert!(cloud.clean_up().is_err());
+        assert!(device.exists());
     }
 }

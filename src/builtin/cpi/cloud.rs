@@ -1,4 +1,5 @@
-//! The cloud on disk: the creation and deletion of its directories, and their locks.
+//! A cloud that is a directory: the creation and deletion of the directories of its objects, and their locks.
+//! The `local` and the `qemu` CPI have such clouds.
 //!
 //! - An object exists if its directory is in the directory of its type. One rename out of `staging/` creates
 //!   it, and one rename back deletes it.
@@ -15,30 +16,34 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, ObjectKind};
-use super::launch;
-use super::vm;
-use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::{private_dir, read_json};
-use crate::cpi::process::ProcessIdentity;
+use super::failure::{CpiFailure, CpiResult};
+use super::files::private_dir;
 use base::files;
 use base::files::ID_FILE;
 use base::files::durable::sync_parent;
 
+/// Prepares a staged directory for its removal: ends the processes of a VM in it, and saves the disks in it.
+pub(crate) type Vacate = fn(&Cloud, &Path) -> CpiResult<()>;
+
+/// A file in the root with facts about this machine. It alone does not keep a cloud.
+pub(crate) const MACHINE_FACTS: &str = "accelerator.json";
+
 /// The open cloud. Its shared lock keeps other calls from removing the root.
-pub(super) struct Cloud {
+pub(crate) struct Cloud {
     root: PathBuf,
     lock: File,
+    vacate: Vacate,
 }
 
 /// A directory that this process has locked exclusively.
-pub(super) struct ObjectLock {
+pub(crate) struct ObjectLock {
     pub path: PathBuf,
     _lock: File,
 }
 
 impl Cloud {
     /// Opens the cloud in `root`, an absolute path. Returns `None` if the directory does not exist.
-    pub(super) fn open(root: &Path) -> CpiResult<Option<Cloud>> {
+    pub(crate) fn open(root: &Path, vacate: Vacate) -> CpiResult<Option<Cloud>> {
         let open = || -> io::Result<Option<Cloud>> {
             loop {
                 let lock = match File::open(root) {
@@ -49,7 +54,7 @@ impl Cloud {
                 lock.lock_shared()?;
                 // Another call may have removed the directory before it was locked.
                 if is_same(&lock, root)? {
-                    return Ok(Some(Cloud { root: root.to_owned(), lock }));
+                    return Ok(Some(Cloud { root: root.to_owned(), lock, vacate }));
                 }
             }
         };
@@ -58,12 +63,12 @@ impl Cloud {
     }
 
     /// Opens the cloud, and creates it if it does not exist.
-    pub(super) fn make(root: &Path) -> CpiResult<Cloud> {
+    pub(crate) fn make(root: &Path, vacate: Vacate) -> CpiResult<Cloud> {
         loop {
             private_dir(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
-            if let Some(cloud) = Cloud::open(root)? {
+            if let Some(cloud) = Cloud::open(root, vacate)? {
                 cloud.identify().map_err(|error| {
                     CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
@@ -89,10 +94,10 @@ impl Cloud {
         }
     }
 
-    /// Removes the id if nothing else is left.
+    /// Removes the id and the facts about this machine if nothing else is left.
     fn forget_id(&self) {
         let Ok(names) = names(&self.root) else { return };
-        if names.iter().all(|name| name.starts_with(ID_FILE)) {
+        if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(MACHINE_FACTS)) {
             for name in names {
                 let _ = fs::remove_file(self.root.join(name));
             }
@@ -100,22 +105,22 @@ impl Cloud {
     }
 
     /// Returns the path of an object, which need not exist.
-    pub(super) fn path(&self, cid: &Cid) -> PathBuf {
+    pub(crate) fn path(&self, cid: &Cid) -> PathBuf {
         self.root.join(cid.kind().directory()).join(cid.as_str())
     }
 
     /// Returns the path of an object that is being created or deleted.
-    pub(super) fn staged_path(&self, cid: &Cid) -> PathBuf {
+    pub(crate) fn staged_path(&self, cid: &Cid) -> PathBuf {
         self.staging().join(cid.as_str())
     }
 
     /// Returns the directories of objects that are being created or deleted.
-    pub(super) fn staged(&self) -> CpiResult<Vec<PathBuf>> {
+    pub(crate) fn staged(&self) -> CpiResult<Vec<PathBuf>> {
         Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
 
     /// Returns true if an object with this CID exists.
-    pub(super) fn has(&self, cid: &Cid) -> CpiResult<bool> {
+    pub(crate) fn has(&self, cid: &Cid) -> CpiResult<bool> {
         let path = self.path(cid);
         match fs::symlink_metadata(&path) {
             Ok(metadata) => Ok(metadata.is_dir()),
@@ -125,25 +130,25 @@ impl Cloud {
     }
 
     /// Returns the CIDs of all objects of one type.
-    pub(super) fn list(&self, kind: ObjectKind) -> CpiResult<Vec<Cid>> {
+    pub(crate) fn list(&self, kind: ObjectKind) -> CpiResult<Vec<Cid>> {
         let path = self.root.join(kind.directory());
         Ok(names(&path)?.iter().filter_map(|name| kind.parse(name)).collect())
     }
 
     /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
     /// meanwhile.
-    pub(super) fn hold(&self, cid: &Cid) -> CpiResult<Option<ObjectLock>> {
+    pub(crate) fn hold(&self, cid: &Cid) -> CpiResult<Option<ObjectLock>> {
         hold(&self.path(cid), false)
             .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
     /// Locks an object, or fails with "not found".
-    pub(super) fn require(&self, cid: &Cid) -> CpiResult<ObjectLock> {
+    pub(crate) fn require(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.
-    pub(super) fn stage(&self, cid: &Cid) -> CpiResult<ObjectLock> {
+    pub(crate) fn stage(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<ObjectLock> {
             loop {
@@ -159,7 +164,7 @@ impl Cloud {
     }
 
     /// Moves a staged directory to its place. The object exists from then on.
-    pub(super) fn publish(&self, cid: &Cid, staged: ObjectLock) -> CpiResult<ObjectLock> {
+    pub(crate) fn publish(&self, cid: &Cid, staged: ObjectLock) -> CpiResult<ObjectLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
             private_dir(&self.root.join(cid.kind().directory()))?;
@@ -173,7 +178,7 @@ impl Cloud {
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(super) fn discard(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
+    pub(crate) fn discard(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -186,12 +191,12 @@ impl Cloud {
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(super) fn sweep_one(&self, staged: ObjectLock) -> CpiResult<()> {
+    pub(crate) fn sweep_one(&self, staged: ObjectLock) -> CpiResult<()> {
         self.clear(&staged.path)
     }
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
-    pub(super) fn clean_up(&self) -> CpiResult<usize> {
+    pub(crate) fn clean_up(&self) -> CpiResult<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
@@ -210,26 +215,16 @@ impl Cloud {
         Ok(swept)
     }
 
-    /// Removes one directory of `staging/`. Ends the processes of a VM in it first, and moves the data of its
-    /// disks back.
+    /// Removes one directory of `staging/`.
     fn clear(&self, path: &Path) -> CpiResult<()> {
-        if let Some(process) = read_json::<ProcessIdentity>(&path.join(vm::PROCESS))? {
-            vm::stop(&process)?;
-        }
-        launch::wait_until_empty(path)?;
-        vm::return_disks(self, path)?;
+        (self.vacate)(self, path)?;
         let failed = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
-        match fs::remove_dir(path.join(vm::DEVICES)) {
-            // If the directory is not empty, a leftover is better than a lost disk.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
         files::remove_tree(path).map_err(failed)?;
         sync_parent(path).map_err(failed)
     }
 
     /// Removes empty directories, including the root, unless another call is running.
-    pub(super) fn tidy(self) {
+    pub(crate) fn tidy(self) {
         if self.lock.try_lock().is_err() {
             return;
         }
@@ -248,7 +243,7 @@ impl Cloud {
 }
 
 /// Returns the sorted names in a directory, or an empty list if it does not exist.
-pub(super) fn names(path: &Path) -> CpiResult<Vec<String>> {
+pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -298,12 +293,16 @@ fn is_same(opened: &File, path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
 
+    fn nothing(_: &Cloud, _: &Path) -> CpiResult<()> {
+        Ok(())
+    }
+
     #[test]
     fn staged_objects_are_invisible_and_leftovers_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
-        assert!(Cloud::open(&root).unwrap().is_none());
-        let cloud = Cloud::make(&root).unwrap();
+        assert!(Cloud::open(&root, nothing).unwrap().is_none());
+        let cloud = Cloud::make(&root, nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
         let staged = cloud.stage(&cid).unwrap();
         assert!(!cloud.has(&cid).unwrap());
@@ -324,8 +323,8 @@ mod tests {
     fn root_is_kept_while_in_use_or_not_empty() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
-        let other = Cloud::make(&root).unwrap();
-        Cloud::make(&root).unwrap().tidy();
+        let other = Cloud::make(&root, nothing).unwrap();
+        Cloud::make(&root, nothing).unwrap().tidy();
         assert!(root.exists());
         let cid = ObjectKind::Stemcell.new_cid();
         let staged = other.stage(&cid).unwrap();
@@ -333,32 +332,5 @@ mod tests {
         other.tidy();
         assert!(root.join("stemcells").join(cid.as_str()).exists());
         assert!(!root.join("staging").exists());
-    }
-
-    #[test]
-    fn disks_of_half_made_vms_are_moved_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud")).unwrap();
-        let disk = ObjectKind::Disk.new_cid();
-        let staged = cloud.stage(&disk).unwrap();
-        drop(cloud.publish(&disk, staged).unwrap());
-        let left = cloud.staging().join(ObjectKind::Vm.new_cid().as_str());
-        let device = left.join(vm::DEVICES).join(disk.as_str());
-        fs::create_dir_all(&device).unwrap();
-        fs::write(device.join("counter"), "7").unwrap();
-        cloud.clean_up().unwrap();
-        assert!(!left.exists());
-        assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
-    }
-
-    #[test]
-    fn data_without_a_disk_record_is_not_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud")).unwrap();
-        let left = cloud.staging().join(ObjectKind::Vm.new_cid().as_str());
-        let device = left.join(vm::DEVICES).join(ObjectKind::Disk.new_cid().as_str());
-        fs::create_dir_all(&device).unwrap();
-        assert!(cloud.clean_up().is_err());
-        assert!(device.exists());
     }
 }

@@ -3,8 +3,8 @@
 
 use uuid::Uuid;
 
-use crate::cpi::args::Arguments;
-use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use super::args::Arguments;
+use super::failure::{CpiFailure, CpiResult, FailureKind};
 
 /// The types of objects. Each type has its own directory in the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,67 @@
+//! Calls of a CPI whose cloud is a directory: they open the cloud, remove leftovers of killed calls, and remove
+//! the cloud when it is empty.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::cloud::{Cloud, Vacate};
+use super::failure::CpiResult;
+
+/// A call of such a CPI.
+pub(crate) trait CloudCall {
+    /// Returns the root of the cloud, and the function that prepares its directories for removal.
+    fn cloud(&self) -> (&Path, Vacate);
+
+    /// Writes a line to the log. It must not contain secrets.
+    fn log_line(&mut self, line: std::fmt::Arguments<'_>);
+}
+
+/// Runs `create` in the cloud, which it creates if necessary. If `create` fails, removes the cloud if it is
+/// empty.
+pub(crate) fn creating<C: CloudCall>(
+    call: &mut C,
+    create: impl FnOnce(&mut C, &Cloud) -> CpiResult<Value>,
+) -> CpiResult<Value> {
+    let (root, vacate) = call.cloud();
+    let cloud = Cloud::make(root, vacate)?;
+    clean_up(call, &cloud)?;
+    let created = create(call, &cloud);
+    if created.is_err() {
+        cloud.tidy();
+    }
+    created
+}
+
+/// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
+pub(crate) fn existing(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
+    let (root, vacate) = call.cloud();
+    let cloud = Cloud::open(root, vacate)?;
+    if let Some(cloud) = &cloud {
+        clean_up(call, cloud)?;
+    }
+    Ok(cloud)
+}
+
+fn clean_up(call: &mut impl CloudCall, cloud: &Cloud) -> CpiResult<()> {
+    match cloud.clean_up()? {
+        0 => {}
+        swept => call.log_line(format_args!("removed {swept} leftovers of calls that were killed")),
+    }
+    Ok(())
+}
+
+/// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
+pub(crate) fn deleting<C: CloudCall>(
+    call: &mut C,
+    delete: impl FnOnce(&mut C, &Cloud) -> CpiResult<()>,
+) -> CpiResult<Value> {
+    let Some(cloud) = existing(call)? else {
+        let root = call.cloud().0.display().to_string();
+        call.log_line(format_args!("nothing to delete: '{root}' does not exist"));
+        return Ok(Value::Null);
+    };
+    delete(call, &cloud)?;
+    cloud.tidy();
+    Ok(Value::Null)
+}

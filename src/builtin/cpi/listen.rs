@@ -1,0 +1,89 @@
+//! The address of an agent: its host and port in the mbus URL, and the check that they are free.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use super::agent::AgentConfig;
+use super::failure::{CpiFailure, CpiResult, FailureKind};
+use net::listener;
+
+impl AgentConfig {
+    /// Returns the addresses on which the agent will listen: those of the host in the URL.
+    pub(crate) fn listener(&self) -> CpiResult<Vec<SocketAddr>> {
+        let url = self.url()?;
+        // Messages quote only the host and port of the URL, because it contains a password.
+        let invalid = || CpiFailure::cloud("agent.mbus must look like https://user:password@host:port");
+        let rest = url.strip_prefix("https://").ok_or_else(invalid)?;
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host_port = authority.rsplit_once('@').map_or(authority, |(_, host_port)| host_port);
+        let (host, port) = host_port.rsplit_once(':').ok_or_else(invalid)?;
+        let port: u16 = port.parse().map_err(|_| invalid())?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || port == 0 {
+            return Err(invalid());
+        }
+        let addresses = (host, port).to_socket_addrs().map_err(|error| {
+            CpiFailure::io(format_args!("resolving the host '{host}' of agent.mbus"), error)
+        })?;
+        Ok(addresses.collect())
+    }
+}
+
+/// Fails if the agent could not listen. Without this check, the caller would wait for the agent until a
+/// timeout.
+pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
+    for address in listener {
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let owner = listener::find(&address.ip().to_string(), address.port());
+                let owner =
+                    owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
+                return Err(failed(format!(
+                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose another \
+                     address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
+                )));
+            }
+            Err(error) if Some(address) == listener.last() => {
+                return Err(failed(format!("the agent cannot listen on {address}: {error}")));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn failed(message: String) -> CpiFailure {
+    CpiFailure::new(FailureKind::VmCreationFailed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listener_is_parsed_from_the_url() {
+        let listener = |url: &str| {
+            let agent = AgentConfig { mbus: Some(url.to_owned()), cert: None };
+            agent.listener().map(|addresses| addresses[0].to_string()).map_err(|error| error.message)
+        };
+        assert_eq!(listener("https://u:p@127.0.0.9:6868").unwrap(), "127.0.0.9:6868");
+        assert_eq!(listener("https://u:p@t@[::1]:6868/x").unwrap(), "[::1]:6868");
+        for bad in [
+            "http://u:p@h:1",
+            "https://u:s3cret@127.0.0.1",
+            "https://u:s3cret@:5",
+            "https://u:s3cret@h:0",
+            "nats://x",
+        ] {
+            assert!(!listener(bad).unwrap_err().contains("s3cret"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn port_in_use_is_an_error() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = check_is_free(&[taken.local_addr().unwrap()]).unwrap_err();
+        assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
+    }
+}
