@@ -6,6 +6,7 @@
 //! report progress; [`redact::Redactor`], the secrets of a run, and [`secret::Secret`], one of them;
 //! [`files::durable`], files that survive a crash.
 
+pub mod console;
 pub mod encoding;
 pub mod encryption;
 pub mod error;

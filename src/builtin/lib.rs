@@ -1,10 +1,10 @@
-//! The CPIs that ship inside the binary: `local`, with the agent that its VMs run, and `ironic`.
+//! The CPIs that ship inside the binary: `local`, with the agent that its VMs run, `ironic` and `qemu`.
 //!
 //! Uses nothing of the engine: a built-in CPI is a separate process that speaks the CPI protocol, like any
 //! other CPI.
 //!
-//! Entry points: [`local::run`] and [`ironic::run`] serve one request; [`local::boot::run`] is the first
-//! process of a `local` VM; [`agent::run`] is the agent in it. The internal commands of `src/cli/internal.rs`
+//! Entry points: [`local::run`], [`ironic::run`] and [`qemu::run`] serve one request; [`local::boot::run`] is the
+//! first process of a `local` VM; [`agent::run`] is the agent in it; [`qemu::keep_console`] runs beside a `qemu` VM. The internal commands of `src/cli/internal.rs`
 //! call them.
 
 #[cfg(target_os = "linux")]
@@ -13,6 +13,7 @@ pub mod agent;
 mod cpi;
 pub mod ironic;
 pub mod local;
+pub mod qemu;
 #[cfg(target_os = "linux")]
 mod registry;
 

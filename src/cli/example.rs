@@ -51,7 +51,7 @@ macro_rules! files {
     };
 }
 
-const EXAMPLES: [Example; 7] = [
+const EXAMPLES: [Example; 8] = [
     Example {
         name: "hello",
         description: "An HTTP service with a counter on a persistent disk, on this machine",
@@ -81,6 +81,13 @@ const EXAMPLES: [Example; 7] = [
             "stemcell/image/etc/monopile-release",
             "stemcell/stemcell.MF",
         ),
+    },
+    Example {
+        name: "qemu",
+        description: "The same service on a VM of this machine, under QEMU",
+        uses: Some("hello"),
+        next: "`monopile create-env qemu/manifest.yml -v stemcell=URL`, with a stemcell for OpenStack",
+        files: files!("qemu": "loopback.yml", "manifest.yml"),
     },
     Example {
         name: "two-clouds",

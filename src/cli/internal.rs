@@ -1,5 +1,5 @@
-//! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the agent, and
-//! SSH proxies. They are hidden from operators. They start before any thread or signal handler, because
+//! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the keeper of its
+//! console, the agent, and SSH proxies. They are hidden from operators. They start before any thread or signal handler, because
 //! entering namespaces requires that.
 
 use std::ffi::OsString;
@@ -48,6 +48,12 @@ enum InternalCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Keep the console of a `qemu` VM, which is standard input
+    VmConsole {
+        /// Directory of the VM
+        #[arg(long, value_name = "DIR")]
+        vm_dir: PathBuf,
+    },
     /// Run the agent of a `local` VM
     Agent {
         /// Settings of the agent
@@ -59,7 +65,7 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 5] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "agent"];
+const NAMES: [&str; 6] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "vm-console", "agent"];
 
 /// Runs the internal command in `args`, if any. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
@@ -92,6 +98,13 @@ fn run(command: InternalCommand) -> Result<()> {
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
+            Some(BuiltinCpi::Qemu) => builtin::qemu::run(
+                &config,
+                &paths::executable()?,
+                std::io::stdin().lock(),
+                std::io::stdout().lock(),
+                std::io::stderr(),
+            ),
             Some(BuiltinCpi::Ironic) => builtin::ironic::run(
                 &config,
                 std::io::stdin().lock(),
@@ -108,6 +121,9 @@ fn run(command: InternalCommand) -> Result<()> {
         }
         InternalCommand::StateKeeper => state::run_keeper(),
         InternalCommand::VmBoot { args } => builtin::local::boot::run(args),
+        InternalCommand::VmConsole { vm_dir } => {
+            builtin::qemu::keep_console(std::io::stdin().lock(), &vm_dir)
+        }
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }
 }

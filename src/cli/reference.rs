@@ -139,8 +139,9 @@ pub(super) static CALLS: Directory = Directory {
 pub(super) static TRUST: Directory = Directory { name: "trust", content: "The env files that were allowed" };
 pub(super) static CPI_CHECK: Directory =
     Directory { name: "cpi-check", content: "The resources that an interrupted cpi check left" };
-/// The engine derives this directory from the base directory.
+/// The engine derives these directories from the base directory.
 static LOCAL: Directory = Directory { name: "local", content: "VMs and disks of the local CPI" };
+static QEMU: Directory = Directory { name: "qemu", content: "VMs and disks of the qemu CPI" };
 
 /// Returns the state and the files beside it, with their descriptions. `STATE` stands for the path of the
 /// state.
@@ -164,7 +165,7 @@ pub fn env_file() -> (String, &'static str) {
 /// Returns the directories that all environments of a user share, with their descriptions.
 pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
-    let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL];
+    let of_state = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL, &QEMU];
     let below =
         of_state.map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
     let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");

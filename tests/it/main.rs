@@ -56,6 +56,7 @@ mod pictures;
 mod pipelines;
 mod plan;
 mod prose;
+mod qemu_cpi;
 mod registry;
 mod releases;
 mod render;

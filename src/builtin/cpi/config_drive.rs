@@ -21,9 +21,10 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Creates the image for the VM `cid` at `image`. mke2fs fills the file system while it creates it, so nothing
 /// is mounted.
 pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> CpiResult<()> {
-    // Only the owner can read the directory: the settings contain secrets.
-    let scratch =
-        tempfile::tempdir().map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
+    // Only the owner can read the directory: the settings contain secrets. It is removed with the directory of
+    // the image if this call is killed.
+    let scratch = tempfile::tempdir_in(base::files::durable::parent(image))
+        .map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
     let metadata = json!({"instance-id": cid, "uuid": cid});
     for (path, content) in [
         ("ec2/latest/meta-data.json", &metadata),

@@ -135,12 +135,14 @@ pub(super) fn create(
     creating.finish();
 
     let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
-    match &deploy_run.teardown.registry {
-        Some(registry) => {
-            registry.wait_for_agent(executor, agent, &vm.cid, deploy_run.boot_timeout, &waiting)?
+    let timeout = deploy_run.boot_timeout;
+    let answered = match &deploy_run.teardown.registry {
+        Some(registry) => registry.wait_for_agent(executor, agent, &vm.cid, timeout, &waiting),
+        None => {
+            agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(Error::from)
         }
-        None => agent.wait_until_ready(deploy_run.boot_timeout, &mut |problem| waiting.log_line(problem))?,
-    }
+    };
+    answered.map_err(|error| executor.with_console(stemcell.cpi.as_deref(), &vm.cid, error))?;
     ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
     Ok(())

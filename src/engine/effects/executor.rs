@@ -11,7 +11,7 @@ use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
-use crate::protocol::RegistryEndpoint;
+use crate::protocol::{RegistryEndpoint, VmCid};
 use crate::run_context::{RunContext, signals};
 use crate::run_cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
 use crate::state::call_rules::{self, EndingStep, Outcome, Preparation};
@@ -21,7 +21,7 @@ use crate::state::{
 use base::events::Stage;
 use base::files::scratch;
 use base::task_graph::{self, Task};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 
 /// The locked state, and the CPIs whose calls change it.
 pub(crate) struct Executor<'a> {
@@ -189,6 +189,18 @@ impl<'a> Executor<'a> {
     pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
         let Some(known) = self.state().location(cpi) else { return Ok(Vec::new()) };
         Ok(known.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
+    }
+
+    /// Adds the console of a VM to an error of its agent, if the CPI keeps it in a file.
+    pub(crate) fn with_console(&self, cpi: Option<&str>, vm: &VmCid, error: Error) -> Error {
+        if matches!(error.kind(), ErrorKind::Interrupted(_)) {
+            return error;
+        }
+        let console = self.cpis.connect_in_own_stage(cpi).ok().and_then(|connection| connection.console(vm));
+        match console {
+            Some(console) => error.with_note(format!("VM '{vm}': {console}")),
+            None => error,
+        }
     }
 
     /// Returns the context of the run.

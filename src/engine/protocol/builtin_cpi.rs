@@ -7,17 +7,20 @@ pub enum BuiltinCpi {
     Local,
     /// Manages bare metal through a standalone Ironic.
     Ironic,
+    /// Runs VMs of this machine under QEMU.
+    Qemu,
 }
 
 impl BuiltinCpi {
     /// All built-in CPIs.
-    pub const ALL: [BuiltinCpi; 2] = [BuiltinCpi::Local, BuiltinCpi::Ironic];
+    pub const ALL: [BuiltinCpi; 3] = [BuiltinCpi::Local, BuiltinCpi::Ironic, BuiltinCpi::Qemu];
 
     /// Returns the name of the CPI in manifests.
     pub fn name(self) -> &'static str {
         match self {
             BuiltinCpi::Local => "local",
             BuiltinCpi::Ironic => "ironic",
+            BuiltinCpi::Qemu => "qemu",
         }
     }
 

@@ -136,7 +136,7 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
                 .with_source(format!(
                     "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
                      and the built-in CPIs are {}",
-                    BuiltinCpi::names(" and ")
+                    BuiltinCpi::names(", ")
                 ))
                 .with_hint(
                     "add the CPI's release to `releases`, name its executable with `exec_path`, or \

@@ -1,4 +1,4 @@
-//! The place where a CPI keeps its resources: the directory of the `local` CPI, or the IaaS that properties
+//! The place where a CPI keeps its resources: the directory of the `local` or `qemu` CPI, or the IaaS that properties
 //! select.
 
 use std::path::PathBuf;
@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::CpiSources;
-use crate::protocol::BuiltinCpi;
+use crate::protocol::{BuiltinCpi, VmCid};
 use crate::run_context::RunContext;
 use crate::state::CurrentLocation;
+use base::console;
 use base::files::directory_id;
 use base::redact::NameClass;
 use base::{Error, Result};
@@ -38,12 +39,24 @@ impl LocationSource {
     }
 }
 
+impl LocationSource {
+    /// Describes the console of a VM, if the CPI keeps it in a file.
+    pub(crate) fn console(&self, vm: &VmCid) -> Option<String> {
+        match self {
+            LocationSource::Directory(root) => console::describe(&root.join("vms").join(vm.as_str())),
+            LocationSource::Properties(_) => None,
+        }
+    }
+}
+
 impl CpiSources<'_> {
     /// Returns the place of a CPI. No name means the default CPI.
     pub(crate) fn location(&self, name: Option<&str>) -> Result<LocationSource> {
         let (builtin, properties) = self.kind_and_properties(name)?;
         Ok(match builtin {
-            Some(BuiltinCpi::Local) => LocationSource::Directory(local_root(self.run, properties)),
+            Some(cpi @ (BuiltinCpi::Local | BuiltinCpi::Qemu)) => {
+                LocationSource::Directory(directory(self.run, cpi, properties))
+            }
             Some(BuiltinCpi::Ironic) | None => {
                 let mut location_properties = Vec::new();
                 let own = properties.iter().filter(|(key, _)| !NOT_LOCATION.contains(&key.as_str()));
@@ -71,11 +84,11 @@ impl CpiSources<'_> {
     }
 }
 
-/// Returns the directory of a `local` CPI with these properties.
-pub(super) fn local_root(run: &RunContext, properties: &Map<String, Value>) -> PathBuf {
+/// Returns the directory that is the cloud of a `local` or `qemu` CPI with these properties.
+pub(super) fn directory(run: &RunContext, cpi: BuiltinCpi, properties: &Map<String, Value>) -> PathBuf {
     match properties.get("root").and_then(Value::as_str) {
         Some(root) => root.into(),
-        None => run.paths.data.join("local"),
+        None => run.paths.data.join(cpi.name()),
     }
 }
 

@@ -212,7 +212,7 @@ fn with_directories(run: &RunContext, packages: &Path, jobs: &Path) -> Vec<(Stri
     env_vars
 }
 
-/// Returns the configuration of a built-in CPI. By default all local CPIs share one root, so that a renamed
+/// Returns the configuration of a built-in CPI. By default all CPIs of one kind share one root, so that a renamed
 /// CPI finds what it created.
 fn builtin_config(
     run: &RunContext,
@@ -221,8 +221,8 @@ fn builtin_config(
     properties: &Map<String, Value>,
 ) -> Value {
     let mut config = Map::new();
-    if name == "local" {
-        config.insert("root".into(), json!(location::local_root(run, properties)));
+    if let Some(cpi @ (BuiltinCpi::Local | BuiltinCpi::Qemu)) = BuiltinCpi::named(name) {
+        config.insert("root".into(), json!(location::directory(run, cpi, properties)));
     }
     config.extend(properties.clone());
     config.insert("agent".into(), agent(provider, properties));

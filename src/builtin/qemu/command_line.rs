@@ -1,0 +1,125 @@
+//! The command line of QEMU. Paths are relative to the directory of the VM, in which QEMU runs.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Value, json};
+
+use super::accelerator::Accelerator;
+use super::disk;
+use super::network::UserNetwork;
+use super::properties::VmProperties;
+use super::qmp::SOCKET;
+use crate::cpi::cid::Cid;
+
+/// The image that all VMs of a stemcell share.
+pub(super) const BASE: &str = "base.qcow2";
+pub(super) const ROOT: &str = "root.qcow2";
+pub(super) const EPHEMERAL: &str = "ephemeral.qcow2";
+pub(super) const CONFIG: &str = "config.img";
+/// The device of the ephemeral disk in the VM: disks are numbered by their slots on the bus.
+pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
+/// The devices and their slots on the PCI bus. Persistent disks get the slots behind them.
+const SLOTS: [(&str, u8); 5] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7), ("network", 3)];
+/// The slots of persistent disks. They are behind those of the other disks, because the guest numbers disks by
+/// their slots when it boots.
+pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
+
+/// A VM that is about to boot.
+pub(super) struct Machine<'a> {
+    pub cid: &'a Cid,
+    pub accelerator: Accelerator,
+    pub properties: &'a VmProperties,
+    pub network: &'a UserNetwork,
+    /// The attached persistent disks.
+    pub disks: &'a [Cid],
+}
+
+impl Machine<'_> {
+    /// Returns the arguments of QEMU.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let slot = |name: &str| {
+            let found = SLOTS.iter().find(|(known, _)| *known == name);
+            found.map_or(String::new(), |(_, slot)| format!(",bus=pci.0,addr={slot:#x}"))
+        };
+        let mut arguments: Vec<String> = Vec::new();
+        let mut add = |option: &str, value: String| arguments.extend([format!("-{option}"), value]);
+        add("name", self.cid.to_string());
+        // The firmware and boot loaders write to the console, too.
+        add("machine", "pc,graphics=off".to_owned());
+        add("accel", self.accelerator.name().to_owned());
+        add("cpu", self.accelerator.cpu().to_owned());
+        add("smp", self.properties.cpu.to_string());
+        add("m", self.properties.ram.to_string());
+        add("rtc", "base=utc".to_owned());
+        add("display", "none".to_owned());
+        add("qmp", format!("unix:{SOCKET},server=on,wait=off"));
+        // The standard output is the pipe to the process that keeps the console.
+        add("chardev", "file,id=console,path=/dev/stdout".to_owned());
+        add("serial", "chardev:console".to_owned());
+        add("netdev", self.network.netdev());
+        let mac = &self.network.mac;
+        add("device", format!("virtio-net-pci,netdev=net0,mac={mac},romfile={}", slot("network")));
+        add("object", "rng-random,id=random,filename=/dev/urandom".to_owned());
+        add("device", format!("virtio-rng-pci,rng=random{}", slot("random")));
+        add("blockdev", node("root", "qcow2", ROOT, false).to_string());
+        add("device", format!("virtio-blk-pci,drive=root,serial=root,bootindex=1{}", slot("root")));
+        if self.properties.ephemeral_disk.is_some() {
+            add("blockdev", node("ephemeral", "qcow2", EPHEMERAL, false).to_string());
+            add("device", format!("virtio-blk-pci,drive=ephemeral,serial=ephemeral{}", slot("ephemeral")));
+        }
+        add("blockdev", node("config", "raw", CONFIG, true).to_string());
+        add("device", format!("virtio-blk-pci,drive=config,serial=config{}", slot("config")));
+        for (disk, slot) in self.disks.iter().zip(DISK_SLOTS) {
+            add("blockdev", disk::node(disk).to_string());
+            add("device", disk::device(disk, slot).to_string());
+        }
+        arguments.extend(["-nodefaults", "-no-user-config"].map(str::to_owned));
+        arguments
+    }
+}
+
+/// Describes an image for QEMU.
+pub(super) fn node(name: &str, format: &str, path: &str, read_only: bool) -> Value {
+    json!({
+        "node-name": name,
+        "driver": format,
+        "read-only": read_only,
+        "discard": "unmap",
+        "file": {"driver": "file", "filename": path},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpi::cid::ObjectKind;
+
+    #[test]
+    fn persistent_disks_are_behind_the_own_disks_of_the_vm() {
+        let [cid, disk] = [ObjectKind::Vm, ObjectKind::Disk].map(ObjectKind::new_cid);
+        let properties =
+            VmProperties::parse(json!({"ephemeral_disk": {"size": 1}}).as_object().unwrap()).unwrap();
+        let network =
+            serde_json::from_value(json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true}));
+        let network: UserNetwork = network.unwrap();
+        let machine = Machine {
+            cid: &cid,
+            accelerator: Accelerator::Tcg,
+            properties: &properties,
+            network: &network,
+            disks: std::slice::from_ref(&disk),
+        };
+        let arguments = machine.arguments();
+        let value =
+            |option: &str| &arguments[arguments.iter().position(|given| given == option).unwrap() + 1];
+        assert_eq!(value("-name"), cid.as_str());
+        assert!(value("-netdev").ends_with("restrict=on"));
+        let devices: Vec<&String> =
+            arguments.iter().filter(|argument| argument.contains("virtio-blk")).collect();
+        let parts = ["addr=0x4", "addr=0x5", "addr=0x6", r#""addr":"0x8""#];
+        assert_eq!(devices.len(), parts.len());
+        for (device, part) in devices.iter().zip(parts) {
+            assert!(device.contains(part), "{device}");
+        }
+    }
+}

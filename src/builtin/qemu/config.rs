@@ -1,0 +1,175 @@
+//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
+//!
+//! ```json
+//! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@127.0.10.2:6868",
+//!   "cert": {"ca": "PEM", "certificate": "PEM", "private_key": "PEM"}}, "ntp": ["host"],
+//!   "accelerator": "auto", "restrict": false, "guest_timeout": 30, "program_directory": "/usr/bin",
+//!   "stemcell_formats": ["openstack-qcow2"]}
+//! ```
+//!
+//! `docs/qemu.md` describes the keys.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cpi::agent::AgentConfig;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::files::read_json;
+use base::JsonObject;
+use base::error::{nearest, question};
+
+/// The stemcell formats that the CPI can use.
+const FORMATS: [&str; 4] = ["openstack-qcow2", "openstack-raw", "qemu-qcow2", "qemu-raw"];
+/// The keys that this module reads.
+const KEYS: [&str; 7] =
+    ["root", "agent", "ntp", "accelerator", "restrict", "guest_timeout", "program_directory"];
+/// Keys that other parts read, or that manifests share with other CPIs.
+const OTHER_KEYS: [&str; 4] = ["stemcell_formats", "debug", "registry", "blobstore"];
+
+/// The configuration of one call.
+#[derive(Debug, Deserialize)]
+pub(super) struct Config {
+    /// The absolute path of the directory with all VMs, disks, stemcells and snapshots.
+    pub root: PathBuf,
+    #[serde(default)]
+    pub agent: AgentConfig,
+    /// Time servers for the agent.
+    #[serde(default)]
+    pub ntp: Vec<String>,
+    #[serde(default)]
+    pub accelerator: AcceleratorChoice,
+    /// True if VMs cannot open connections.
+    #[serde(default)]
+    pub restrict: bool,
+    #[serde(default = "guest_timeout")]
+    guest_timeout: u64,
+    /// The directory of QEMU's programs; those of the usual directories by default.
+    pub program_directory: Option<PathBuf>,
+}
+
+/// The accelerator that the operator chose.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum AcceleratorChoice {
+    /// KVM if it works, otherwise TCG.
+    #[default]
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+fn guest_timeout() -> u64 {
+    30
+}
+
+impl Config {
+    /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
+        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
+            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
+        })?;
+        for key in KEYS {
+            if let Some(value) = context.get(key) {
+                properties.insert(key.to_owned(), value.clone());
+            }
+        }
+        check_spelling(&properties)?;
+        // serde's message may quote a value, and some values are secrets.
+        let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
+            CpiFailure::cloud(format!(
+                "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
+                 URL), agent.cert (a hash), ntp (an array of strings), accelerator (auto, kvm or tcg), \
+                 restrict (true or false), guest_timeout (seconds), program_directory (a path)",
+                file.display()
+            ))
+        })?;
+        for (key, path) in
+            [("root", Some(&config.root)), ("program_directory", config.program_directory.as_ref())]
+        {
+            if let Some(path) = path.filter(|path| !path.is_absolute() || path.parent().is_none()) {
+                let path = path.display();
+                return Err(CpiFailure::cloud(format!(
+                    "the CPI's {key} must be an absolute path below '/', not '{path}'"
+                )));
+            }
+        }
+        Ok(config)
+    }
+
+    /// Returns the time that the guest has to shut down, or to release a disk.
+    pub(super) fn guest_timeout(&self) -> Duration {
+        Duration::from_secs(self.guest_timeout)
+    }
+}
+
+/// Rejects keys that look like a known one. Other unknown keys belong to the CPI of another cloud, in a manifest
+/// that an ops file adapts to this one.
+fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
+    let known = KEYS.into_iter().chain(OTHER_KEYS);
+    for key in properties.keys().filter(|key| !known.clone().any(|known| known == *key)) {
+        if let Some(near) = nearest(key, known.clone()) {
+            return Err(CpiFailure::cloud(format!(
+                "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
+                key.escape_debug(),
+                question(near)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
+pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<Vec<String>> {
+    let known = read_json::<JsonObject>(file)?.unwrap_or_default();
+    match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
+        None => Ok(FORMATS.map(str::to_owned).to_vec()),
+        Some(formats) => serde_json::from_value(formats.clone())
+            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn load(file: Value, context: Value) -> CpiResult<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.json");
+        std::fs::write(&path, file.to_string()).unwrap();
+        Config::load(&path, context.as_object().unwrap())
+    }
+
+    #[test]
+    fn context_overrides_the_file() {
+        let file = json!({"root": "/a", "accelerator": "kvm", "openstack": {}, "registry": {}});
+        let config = load(file, json!({"accelerator": "tcg", "director_uuid": "d"})).unwrap();
+        assert_eq!(config.accelerator, AcceleratorChoice::Tcg);
+        assert_eq!((config.restrict, config.guest_timeout()), (false, Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn errors_name_misspelt_keys_and_quote_no_values() {
+        let error = load(json!({"root": "/a", "acelerator": "s3cret"}), json!({})).unwrap_err();
+        assert!(error.message.contains("did you mean 'accelerator'?"), "{error}");
+        for bad in [
+            json!({"root": "/a", "accelerator": "s3cret"}),
+            json!({"root": "/a", "agent": "s3cret"}),
+            json!({"root": "/a", "restrict": "s3cret"}),
+        ] {
+            let error = load(bad, json!({})).unwrap_err();
+            assert!(!error.message.contains("s3cret"), "{error}");
+        }
+        for bad in [
+            json!({}),
+            json!({"root": "rel"}),
+            json!({"root": "/"}),
+            json!({"root": "/a", "program_directory": "b"}),
+        ] {
+            assert!(load(bad.clone(), json!({})).is_err(), "{bad}");
+        }
+    }
+}

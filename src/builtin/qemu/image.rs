@@ -1,0 +1,134 @@
+//! Disk images, through `qemu-img`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::programs::{Programs, cannot_run};
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::programs::run;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The timeout of a copy of a whole image.
+const COPY_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// The program `qemu-img`.
+pub(super) struct Images {
+    program: PathBuf,
+}
+
+/// An image, as `qemu-img info` describes it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct ImageInfo {
+    pub format: String,
+    /// The size of the disk in bytes.
+    pub virtual_size: u64,
+    backing_filename: Option<String>,
+    #[serde(default)]
+    format_specific: FormatSpecific,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct FormatSpecific {
+    #[serde(default)]
+    data: FormatData,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct FormatData {
+    data_file: Option<String>,
+}
+
+impl ImageInfo {
+    /// Returns true if the image reads another file. An image from outside must not, because it could name any
+    /// file of this machine.
+    pub(super) fn refers_to_another_file(&self) -> bool {
+        self.backing_filename.is_some() || self.format_specific.data.data_file.is_some()
+    }
+}
+
+impl Images {
+    /// Finds the program.
+    pub(super) fn new(programs: &Programs) -> CpiResult<Images> {
+        Ok(Images { program: programs.image()? })
+    }
+
+    /// Describes an image that no VM uses.
+    pub(super) fn info(&self, image: &Path) -> CpiResult<ImageInfo> {
+        self.describe(&["--output=json", "--"], image)
+    }
+
+    /// Describes an image that a VM may be writing.
+    pub(super) fn info_while_in_use(&self, image: &Path) -> CpiResult<ImageInfo> {
+        self.describe(&["--force-share", "--output=json", "--"], image)
+    }
+
+    fn describe(&self, options: &[&str], image: &Path) -> CpiResult<ImageInfo> {
+        let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+        arguments.push(image.as_os_str());
+        let stdout = self.run("info", &arguments, None, TIMEOUT)?;
+        serde_json::from_slice(&stdout).map_err(|error| {
+            CpiFailure::cloud(format!("'{} info' printed no description: {error}", self.program.display()))
+        })
+    }
+
+    /// Creates an empty disk of `mib` MiB.
+    pub(super) fn create(&self, image: &Path, mib: u64) -> CpiResult<()> {
+        self.create_bytes(image, mib << 20)
+    }
+
+    /// Creates an empty disk.
+    pub(super) fn create_bytes(&self, image: &Path, bytes: u64) -> CpiResult<()> {
+        let size = bytes.to_string();
+        let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
+        self.run("create", &arguments, None, TIMEOUT).map(drop)
+    }
+
+    /// Creates the overlay `name` of the image `base`, both in `directory`.
+    pub(super) fn overlay(&self, directory: &Path, base: &str, name: &str) -> CpiResult<()> {
+        let arguments = ["-q", "-f", "qcow2", "-F", "qcow2", "-b", base, name].map(OsStr::new);
+        self.run("create", &arguments, Some(directory), TIMEOUT).map(drop)
+    }
+
+    /// Grows an image that no VM uses.
+    pub(super) fn resize(&self, image: &Path, mib: u64) -> CpiResult<()> {
+        let size = format!("{mib}M");
+        let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
+        self.run("resize", &arguments, None, TIMEOUT).map(drop)
+    }
+
+    /// Copies an image of the given format to a new one in format qcow2.
+    pub(super) fn convert(&self, from: &Path, format: &str, to: &Path) -> CpiResult<()> {
+        let options = ["-f", format, "-O", "qcow2"].map(OsStr::new);
+        let paths = [from.as_os_str(), to.as_os_str()];
+        self.run("convert", &[&options[..], &paths[..]].concat(), None, COPY_TIMEOUT).map(drop)
+    }
+
+    fn run(
+        &self,
+        command: &str,
+        arguments: &[&OsStr],
+        directory: Option<&Path>,
+        limit: Duration,
+    ) -> CpiResult<Vec<u8>> {
+        let mut program = Command::new(&self.program);
+        program.arg(command).args(arguments).env_clear().env("LC_ALL", "C");
+        program.current_dir(directory.unwrap_or(Path::new("/")));
+        let finished = run(&mut program, limit).map_err(|error| cannot_run(&self.program, error))?;
+        if finished.status.success() {
+            return Ok(finished.stdout);
+        }
+        let reason = finished.reason();
+        let reason = reason.strip_prefix("qemu-img: ").unwrap_or(&reason);
+        let advice = match reason.contains("No space left on device") {
+            true => ". Free some space in the CPI's `root`, then run the same command again",
+            false => "",
+        };
+        Err(CpiFailure::cloud(format!("'{} {command}' failed: {reason}{advice}", self.program.display())))
+    }
+}

@@ -1,0 +1,243 @@
+//! The processes of a VM: QEMU, and the one that keeps its console. Both hold a shared lock on the log in the
+//! VM's directory, so that a later call notices them even if their record is missing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::qmp::{Qmp, SOCKET};
+use crate::cpi::cid::ObjectKind;
+use crate::cpi::cloud::{Cloud, names};
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use crate::cpi::files::{read_json, write_json};
+use crate::cpi::process::ProcessIdentity;
+
+/// The file with the identity of QEMU.
+const PROCESS: &str = "process.json";
+/// The errors of QEMU.
+const LOG: &str = "qemu.log";
+/// The maximum size of the part of the log that is read, in bytes.
+const MAX_LOG_BYTES: u64 = 64 << 10;
+/// The time that QEMU has until it answers.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time that QEMU has to end after SIGTERM, which writes its caches to the disks.
+const STOP_GRACE: Duration = Duration::from_secs(20);
+const POLL_PAUSE: Duration = Duration::from_millis(10);
+
+/// The programs of a start.
+pub(super) struct Start<'a> {
+    /// This program, which keeps the console.
+    pub executable: &'a Path,
+    pub qemu: &'a Path,
+    pub arguments: &'a [String],
+}
+
+/// Starts QEMU in the VM's directory, waits until it answers, and records it.
+pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
+    let failed = |what: &str, error: io::Error| {
+        CpiFailure::new(FailureKind::VmCreationFailed, format!("{what} failed: {error}"))
+    };
+    let path = directory.join(LOG);
+    let log = || -> io::Result<File> {
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        log.lock_shared()?;
+        Ok(log)
+    };
+    let opening = |error| failed("opening the log of QEMU", error);
+    let beginning = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    // The socket of an earlier QEMU must not be taken for that of the new one.
+    match fs::remove_file(directory.join(SOCKET)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed("removing the socket of an earlier QEMU", error));
+        }
+        _ => {}
+    }
+    let (reader, writer) = io::pipe().map_err(|error| failed("creating a pipe", error))?;
+    let mut keeper = Command::new(start.executable);
+    keeper.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
+    keeper.stderr(log().map_err(opening)?).env_clear().current_dir(directory).process_group(0);
+    let mut keeper = keeper.spawn().map_err(|error| failed("starting 'vm-console'", error))?;
+    let mut qemu = Command::new(start.qemu);
+    qemu.args(start.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(opening)?);
+    qemu.env_clear().current_dir(directory).process_group(0);
+    let spawned = qemu.spawn();
+    // This process must not keep the console open.
+    drop(qemu);
+    let outcome = match spawned {
+        Ok(mut child) => {
+            let ready = wait_until_ready(&mut child, directory, &path, beginning);
+            if ready.is_err() {
+                end(&mut child);
+            }
+            ready
+        }
+        Err(error) => Err(failed("starting QEMU", error)),
+    };
+    if outcome.is_err() {
+        // It ends with its input.
+        let _ = keeper.wait();
+    }
+    outcome
+}
+
+fn end(child: &mut Child) {
+    // Errors mean that the process has already ended.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: u64) -> CpiResult<()> {
+    let failed = |why: String| {
+        CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {why}"))
+    };
+    let pid = i32::try_from(child.id()).map_err(|_| failed("QEMU has no pid".to_owned()))?;
+    let identity = ProcessIdentity::of(pid).map_err(|error| failed(error.to_string()))?;
+    write_json(&directory.join(PROCESS), &identity)?;
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| failed(error.to_string()))? {
+            let why = last_line(log, beginning).unwrap_or_else(|| format!("it ended with {status}"));
+            return Err(failed(format!("QEMU: {why}")));
+        }
+        match Qmp::try_connect(directory) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() >= deadline => {
+                let limit = START_TIMEOUT.as_secs();
+                return Err(failed(format!("QEMU does not answer after {limit} s: {error}")));
+            }
+            Err(_) => thread::sleep(POLL_PAUSE),
+        }
+    }
+}
+
+/// Returns the last line of this start in the log, without the name of the program.
+fn last_line(log: &Path, beginning: u64) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    file.seek(SeekFrom::Start(beginning)).ok()?;
+    let mut text = Vec::new();
+    file.take(MAX_LOG_BYTES).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rfind(|line| !line.trim().is_empty())?;
+    Some(line.split_once(": ").map_or(line, |(_, message)| message).to_owned())
+}
+
+/// Returns true if the QEMU of the VM in this directory runs.
+pub(super) fn is_running(directory: &Path) -> CpiResult<bool> {
+    match read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
+        Some(process) => {
+            process.is_running().map_err(|error| CpiFailure::io("checking the QEMU of the VM", error))
+        }
+        None => Ok(false),
+    }
+}
+
+/// Asks the guest to shut down, and waits for at most `limit`. Then ends QEMU, as [`stop`].
+pub(super) fn shut_down(directory: &Path, limit: Duration) -> CpiResult<()> {
+    if is_running(directory)? {
+        let deadline = Instant::now() + limit;
+        // A QEMU that does not answer is ended below.
+        if let Ok(mut qmp) = Qmp::try_connect(directory)
+            && qmp.run("system_powerdown", &json!({})).is_ok()
+        {
+            while Instant::now() < deadline && is_running(directory)? {
+                thread::sleep(POLL_PAUSE);
+            }
+        }
+    }
+    stop(directory)
+}
+
+/// Ends the processes of the VM in this directory, and waits for their end.
+pub(super) fn stop(directory: &Path) -> CpiResult<()> {
+    if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
+        end_process(&process)?;
+    }
+    wait_until_empty(directory)
+}
+
+fn end_process(process: &ProcessIdentity) -> CpiResult<()> {
+    process
+        .stop(STOP_GRACE)
+        .map_err(|error| CpiFailure::io(format_args!("ending the VM's QEMU (pid {})", process.pid), error))
+}
+
+/// Waits until no process holds the log of this VM. Ends a QEMU that is not on record, because the call that
+/// started it was killed.
+fn wait_until_empty(directory: &Path) -> CpiResult<()> {
+    let path = directory.join(LOG);
+    let failed = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
+    let log = match File::open(&path) {
+        Ok(log) => log,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        match log.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                if let Some(cid) = directory.file_name().and_then(|name| name.to_str()) {
+                    stop_lost(cid)?;
+                }
+                thread::sleep(POLL_PAUSE);
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                let limit = START_TIMEOUT.as_secs();
+                return Err(CpiFailure::cloud(format!(
+                    "a process of the VM in '{}' still runs after {limit} s: end it, then try again (`fuser -v {}` \
+                     shows it)",
+                    directory.display(),
+                    path.display()
+                )));
+            }
+        }
+    }
+}
+
+/// Ends each QEMU whose command line names this VM. Returns true if there was one.
+pub(super) fn stop_lost(cid: &str) -> CpiResult<bool> {
+    if ObjectKind::Vm.parse(cid).is_none() {
+        return Ok(false);
+    }
+    let mut any = false;
+    for name in names(Path::new("/proc"))? {
+        let Ok(pid) = name.parse::<i32>() else { continue };
+        // The process is identified first, so that no other process with this pid gets the signal.
+        let Ok(process) = ProcessIdentity::of(pid) else { continue };
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { continue };
+        let mut words = line.split(|byte| *byte == 0);
+        let is_qemu = words.next().is_some_and(|program| program.windows(5).any(|part| part == b"qemu-"));
+        if is_qemu && words.skip_while(|word| *word != b"-name").nth(1) == Some(cid.as_bytes()) {
+            end_process(&process)?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+/// Ends the processes of the VM in a staged directory, before it is removed.
+pub(super) fn vacate(_: &Cloud, directory: &Path) -> CpiResult<()> {
+    stop(directory)
+}
+
+/// Returns the state of a VM whose guest or QEMU did not do its part, for an error.
+pub(super) fn state(directory: &Path) -> String {
+    let status = Qmp::try_connect(directory).ok().and_then(|mut qmp| {
+        let status = qmp.run("query-status", &json!({})).ok()?;
+        match status["status"].as_str()? {
+            "io-error" => Some("QEMU has paused it, because a disk cannot be written (is this machine's file system full?); "),
+            "paused" => Some("it is paused; "),
+            _ => None,
+        }
+    });
+    let console = base::console::describe(directory).unwrap_or_else(|| "its console is empty".to_owned());
+    format!("{}{console}", status.unwrap_or_default())
+}

@@ -1,0 +1,132 @@
+//! QEMU's programs on this machine, and their version.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use crate::cpi::programs::{find, run};
+
+/// The directories that are searched.
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The only architecture of VMs: that of the program `qemu-system-x86_64`.
+pub(super) const ARCHITECTURE: &str = "x86_64";
+const SYSTEM: &str = "qemu-system-x86_64";
+const IMAGE: &str = "qemu-img";
+/// The oldest version that the tests of the CPI would accept: 5.2 introduced the options in use.
+const OLDEST: (u32, u32) = (5, 2);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// QEMU's programs.
+pub(super) struct Programs {
+    directory: Option<PathBuf>,
+}
+
+/// The program that runs VMs.
+pub(super) struct System {
+    pub path: PathBuf,
+    /// The line with its version.
+    pub version: String,
+}
+
+impl Programs {
+    /// Returns the programs in a directory, or in the usual directories.
+    pub(super) fn new(directory: Option<&Path>) -> Self {
+        Programs { directory: directory.map(Path::to_owned) }
+    }
+
+    /// Returns the path of `qemu-img`. Fails if it is not installed.
+    pub(super) fn image(&self) -> CpiResult<PathBuf> {
+        self.find(IMAGE, "qemu-utils")
+    }
+
+    /// Returns the program that runs VMs. Fails if it is not installed, too old or broken.
+    pub(super) fn system(&self) -> CpiResult<System> {
+        let path = self.find(SYSTEM, "qemu-system-x86")?;
+        let failed = |why: String| {
+            let path = path.display();
+            CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {why}"))
+        };
+        let finished = run(Command::new(&path).arg("--version").env_clear(), VERSION_TIMEOUT)
+            .map_err(|error| failed(error.to_string()))?;
+        if !finished.status.success() {
+            return Err(failed(finished.reason()));
+        }
+        let text = String::from_utf8_lossy(&finished.stdout);
+        let line = text.lines().next().unwrap_or_default().trim().to_owned();
+        match version(&line) {
+            Some(found) if found >= OLDEST => Ok(System { path, version: line }),
+            Some((major, minor)) => Err(CpiFailure::new(
+                FailureKind::NotSupported,
+                format!(
+                    "'{}' is QEMU {major}.{minor}, which is too old: the 'qemu' CPI needs {}.{} or later. Upgrade \
+                     the package qemu-system-x86, then run the same command again",
+                    path.display(),
+                    OLDEST.0,
+                    OLDEST.1
+                ),
+            )),
+            None => Err(failed(format!("it printed no version of QEMU: '{}'", line.escape_debug()))),
+        }
+    }
+
+    fn find(&self, name: &str, package: &str) -> CpiResult<PathBuf> {
+        let directory = self.directory.as_ref().and_then(|path| path.to_str());
+        let searched = directory.unwrap_or(SEARCH_PATH);
+        find(name, searched).ok_or_else(|| {
+            CpiFailure::new(
+                FailureKind::NotSupported,
+                format!(
+                    "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. Install \
+                     it (on Debian and Ubuntu: `apt-get install {package}`), then run the same command again"
+                ),
+            )
+        })
+    }
+}
+
+/// Parses `QEMU emulator version 7.2.22 (…)`.
+fn version(line: &str) -> Option<(u32, u32)> {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "version").skip(1);
+    let mut numbers = words.next()?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Returns the error for a program that could not be run.
+pub(super) fn cannot_run(program: &Path, error: io::Error) -> CpiFailure {
+    CpiFailure::io(format_args!("running '{}'", program.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn system(script: Option<&str>) -> Result<String, String> {
+        let dir = tempfile::tempdir().unwrap();
+        if let Some(script) = script {
+            let path = dir.path().join(SYSTEM);
+            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let system = Programs::new(Some(dir.path())).system();
+        system.map(|system| system.version).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn version_decides() {
+        let found = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)";
+        assert_eq!(system(Some(&format!("echo '{found}'; echo Copyright"))).unwrap(), found);
+        let old = system(Some("echo 'QEMU emulator version 2.5.0'")).unwrap_err();
+        assert!(old.contains("is QEMU 2.5, which is too old") && old.contains("5.2 or later"), "{old}");
+        let other = system(Some("echo hello")).unwrap_err();
+        assert!(other.contains("printed no version"), "{other}");
+        let broken = system(Some("echo 'cannot load libfoo.so' >&2; exit 127")).unwrap_err();
+        assert!(broken.contains("cannot load libfoo.so"), "{broken}");
+        let missing = system(None).unwrap_err();
+        assert!(missing.contains("`apt-get install qemu-system-x86`"), "{missing}");
+    }
+}

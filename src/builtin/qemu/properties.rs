@@ -1,0 +1,195 @@
+//! Cloud properties of VMs and disks: their names, types and limits.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::cpi::args::type_name;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::machine;
+use base::JsonObject;
+use base::error::did_you_mean;
+
+/// The cloud properties of a VM.
+const VM_KEYS: [&str; 5] = ["cpu", "ram", "root_disk_size", "ephemeral_disk", "ports"];
+/// The memory of a VM in MiB if the manifest sets none.
+const DEFAULT_RAM_MIB: u64 = 1024;
+/// The memory in MiB below which no ordinary stemcell boots.
+const LEAST_RAM_MIB: u64 = 16;
+/// The largest size of a disk in MiB: 64 TiB.
+pub(super) const MAX_DISK_MIB: u64 = 64 << 20;
+const MAX_PORTS: usize = 64;
+
+/// The wanted hardware of a VM. Sizes are in MiB.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct VmProperties {
+    pub cpu: u64,
+    pub ram: u64,
+    /// The size of the root disk, unless it is that of the stemcell's image.
+    pub root_disk_size: Option<u64>,
+    pub ephemeral_disk: Option<u64>,
+    pub ports: Vec<Port>,
+}
+
+/// A port of the VM that is forwarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Port {
+    pub name: String,
+    /// The port on this machine.
+    pub host: u16,
+    /// The port in the VM.
+    pub guest: u16,
+}
+
+impl VmProperties {
+    /// Checks the cloud properties of `create_vm`.
+    pub(super) fn parse(properties: &JsonObject) -> CpiResult<VmProperties> {
+        check_keys("create_vm", "cloud property", properties, &VM_KEYS)?;
+        let ephemeral_disk = match properties.get("ephemeral_disk") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(disk)) => {
+                check_keys("create_vm", "key of 'ephemeral_disk'", disk, &["size"])?;
+                Some(size(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
+                    CpiFailure::invalid_call("create_vm: cloud property 'ephemeral_disk' needs a size in MiB")
+                })?)
+            }
+            Some(other) => {
+                return Err(mismatch("ephemeral_disk", "a hash with a size in MiB", other));
+            }
+        };
+        let memory = machine::memory_mib();
+        let ram = size(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
+        if ram < LEAST_RAM_MIB {
+            return Err(CpiFailure::invalid_call(format!(
+                "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {LEAST_RAM_MIB} or more"
+            )));
+        }
+        Ok(VmProperties {
+            cpu: size(properties, "cpu", 255)?.unwrap_or(1),
+            ram,
+            root_disk_size: size(properties, "root_disk_size", MAX_DISK_MIB)?,
+            ephemeral_disk,
+            ports: ports(properties.get("ports").unwrap_or(&Value::Null))?,
+        })
+    }
+}
+
+/// Rejects cloud properties of a disk, which has none.
+pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()> {
+    check_keys(method, "cloud property", properties, &[])
+}
+
+fn check_keys(method: &str, what: &str, given: &JsonObject, known: &[&str]) -> CpiResult<()> {
+    let Some(unknown) = given.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+    let near = did_you_mean(unknown, known.iter().copied());
+    let list = match known {
+        [] => "the 'qemu' CPI has none here".to_owned(),
+        known => format!("the 'qemu' CPI knows {}", known.join(", ")),
+    };
+    Err(CpiFailure::invalid_call(format!(
+        "{method}: unknown {what} '{}'{near}; {list}. Correct the manifest, or remove it with an ops file",
+        unknown.escape_debug()
+    )))
+}
+
+/// Returns a whole number from 1 to `most`, or `None` if it is missing or null.
+fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>> {
+    match properties.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(size) if size > most => Err(CpiFailure::invalid_call(format!(
+                "create_vm: cloud property '{key}' is {size}, and this machine allows at most {most}"
+            ))),
+            Some(size) if size > 0 => Ok(Some(size)),
+            _ => Err(mismatch(key, "a whole number above 0", value)),
+        },
+    }
+}
+
+fn mismatch(key: &str, wanted: &str, given: &Value) -> CpiFailure {
+    let given = type_name(given);
+    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {wanted}, {given} given"))
+}
+
+/// Parses `ports`: a hash from names to a port, or to the ports of host and guest.
+fn ports(value: &Value) -> CpiResult<Vec<Port>> {
+    const FORM: &str = "a hash of names to a port, or to {host: PORT, guest: PORT}";
+    let given = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Object(given) => given,
+        other => return Err(mismatch("ports", FORM, other)),
+    };
+    if given.len() > MAX_PORTS {
+        return Err(CpiFailure::invalid_call(format!("create_vm: more than {MAX_PORTS} ports")));
+    }
+    let number = |value: Option<&Value>| {
+        value.and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)
+    };
+    let mut hosts = BTreeSet::new();
+    let mut ports = Vec::new();
+    for (name, value) in given {
+        let found = match value {
+            Value::Object(pair) => {
+                check_keys("create_vm", "key of a port", pair, &["host", "guest"])?;
+                number(pair.get("host")).zip(number(pair.get("guest")))
+            }
+            value => number(Some(value)).map(|port| (port, port)),
+        };
+        let Some((host, guest)) = found else {
+            return Err(mismatch(&format!("ports.{}", name.escape_debug()), "a port from 1 to 65535", value));
+        };
+        if !hosts.insert(host) {
+            return Err(CpiFailure::invalid_call(format!(
+                "create_vm: cloud property 'ports' names port {host} of this machine twice"
+            )));
+        }
+        ports.push(Port { name: name.clone(), host, guest });
+    }
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(value: Value) -> Result<VmProperties, String> {
+        VmProperties::parse(value.as_object().unwrap()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn defaults_and_all_properties() {
+        let least = parse(json!({})).unwrap();
+        assert_eq!((least.cpu, least.ram, least.ports), (1, DEFAULT_RAM_MIB, vec![]));
+        let all = json!({"cpu": 2, "ram": 512, "root_disk_size": 4096, "ephemeral_disk": {"size": 1024},
+            "ports": {"web": {"host": 8080, "guest": 80}, "ssh": 22}});
+        let all = parse(all).unwrap();
+        assert_eq!((all.root_disk_size, all.ephemeral_disk), (Some(4096), Some(1024)));
+        let port = |name: &str, host, guest| Port { name: name.to_owned(), host, guest };
+        let mut ports = all.ports;
+        ports.sort_by_key(|port| port.guest);
+        assert_eq!(ports, [port("ssh", 22, 22), port("web", 8080, 80)]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (wrong, part) in [
+            (json!({"cpus": 2}), "did you mean 'cpu'?"),
+            (json!({"instance_type": "m3"}), "knows cpu, ram"),
+            (json!({"ram": "1024"}), "'ram' must be a whole number above 0, a string given"),
+            (json!({"ram": 4}), "is in MiB"),
+            (json!({"ram": 1_u64 << 40}), "at most"),
+            (json!({"ephemeral_disk": 5}), "a hash with a size"),
+            (json!({"ephemeral_disk": {}}), "needs a size"),
+            (json!({"ports": [22]}), "a hash of names"),
+            (json!({"ports": {"a": 0}}), "ports.a"),
+            (json!({"ports": {"a": {"host": 1, "gest": 2}}}), "did you mean 'guest'?"),
+            (json!({"ports": {"a": 1, "b": {"host": 1, "guest": 2}}}), "twice"),
+        ] {
+            let error = parse(wrong.clone()).unwrap_err();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+        assert!(check_disk("create_disk", json!({"type": "ssd"}).as_object().unwrap()).is_err());
+        assert!(check_disk("create_disk", &JsonObject::new()).is_ok());
+    }
+}

@@ -1,0 +1,100 @@
+//! Snapshots: copies of a disk's image, attached or not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::command_line;
+use super::disk;
+use super::image::Images;
+use super::process;
+use super::qmp::Qmp;
+use super::rpc::QemuCall;
+use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cloud::Cloud;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::files::write_json;
+use base::JsonObject;
+
+/// The name of the copy in QEMU, and of the job that writes it.
+const JOB: &str = "snapshot";
+const COPY_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
+/// needs a consistent copy stops the jobs first.
+pub(super) fn create(
+    call: &mut QemuCall,
+    cloud: &Cloud,
+    disk: &Cid,
+    metadata: JsonObject,
+) -> CpiResult<Value> {
+    let (holder, held, images) = (|| {
+        // Locks are taken in the order VM, disk.
+        let vm = disk::attached_to(cloud, disk)?;
+        let holder = vm.map(|vm| cloud.require(&vm)).transpose()?;
+        Ok((holder, cloud.require(disk)?, Images::new(&call.programs())?))
+    })()
+    .map_err(CpiFailure::before_any_effect)?;
+    let running = match &holder {
+        Some(vm) => process::is_running(&vm.path)?.then_some(vm),
+        None => None,
+    };
+    let cid = ObjectKind::Snapshot.new_cid();
+    let staged = cloud.stage(&cid)?;
+    let image = staged.path.join(disk::IMAGE);
+    let copied = match running {
+        Some(vm) => images
+            .info_while_in_use(&held.path.join(disk::IMAGE))
+            .and_then(|info| images.create_bytes(&image, info.virtual_size))
+            .and_then(|()| copy_while_running(&mut Qmp::connect(&vm.path)?, disk, &cid)),
+        None => images.convert(&held.path.join(disk::IMAGE), "qcow2", &image),
+    };
+    if let Err(failure) = copied {
+        cloud.sweep_one(staged)?;
+        return Err(failure);
+    }
+    let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
+    write_json(&staged.path.join("snapshot.json"), &document)?;
+    cloud.publish(&cid, staged)?;
+    call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
+    Ok(json!(cid.as_str()))
+}
+
+/// Lets QEMU copy the disk of a running VM to the image of the staged snapshot.
+fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()> {
+    let path = format!("../../staging/{snapshot}/{}", disk::IMAGE);
+    // A call that was killed may have left them.
+    let _ = qmp.run("job-cancel", &json!({"id": JOB}));
+    let _ = qmp.run("blockdev-del", &json!({"node-name": JOB}));
+    qmp.run("blockdev-add", &command_line::node(JOB, "qcow2", &path, false))?;
+    let copied = (|| {
+        let job = json!({"job-id": JOB, "device": disk::node_name(disk), "target": JOB, "sync": "full"});
+        qmp.run("blockdev-backup", &job)?;
+        let is_end = |event: &Value| {
+            ["BLOCK_JOB_COMPLETED", "BLOCK_JOB_CANCELLED"].iter().any(|name| event["event"] == *name)
+                && event["data"]["device"] == JOB
+        };
+        if !qmp.wait_for(COPY_TIMEOUT, is_end)? {
+            let limit = COPY_TIMEOUT.as_secs();
+            let _ = qmp.run("job-cancel", &json!({"id": JOB}));
+            return Err(CpiFailure::cloud(format!("the copy of disk '{disk}' did not end within {limit} s")));
+        }
+        match qmp.take_event(is_end).as_ref().and_then(|event| event["data"]["error"].as_str()) {
+            Some(error) => Err(CpiFailure::cloud(format!("copying disk '{disk}' failed: {error}"))),
+            None => Ok(()),
+        }
+    })();
+    let removed = qmp.run("blockdev-del", &json!({"node-name": JOB}));
+    copied.and(removed.map(drop))
+}
+
+/// `delete_snapshot`.
+pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    match cloud.hold(cid)? {
+        Some(held) => cloud.discard(cid, held),
+        None => {
+            call.log(format_args!("snapshot '{cid}' does not exist: nothing to delete"));
+            Ok(())
+        }
+    }
+}
