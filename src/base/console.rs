@@ -1,5 +1,5 @@
-//! The console of a VM, as a CPI keeps it in files: the last lines, which errors quote, and the problem that they
-//! show.
+//! The console of a VM, as a CPI keeps it in files: the last lines, which errors quote, and the problem that
+//! they show.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -66,9 +66,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(describe(dir.path()), None);
         let write = |text: &str| fs::write(dir.path().join(CONSOLE), text).unwrap();
-        write(
-            "[ 1.0] ok\r\n[ 2.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[ 2.1] ---[ end\r\n",
-        );
+        write("[ 1.0] ok\r\n[ 2.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n---[ end\r\n");
         let panic = describe(dir.path()).unwrap();
         assert!(panic.starts_with("the kernel of the VM has panicked (\"[ 2.0] Kernel panic"), "{panic}");
         write("cp: error writing '/var/x': No space left on device\n");

@@ -3,9 +3,9 @@
 //! Uses nothing of the engine: a built-in CPI is a separate process that speaks the CPI protocol, like any
 //! other CPI.
 //!
-//! Entry points: [`local::run`], [`ironic::run`] and [`qemu::run`] serve one request; [`local::boot::run`] is the
-//! first process of a `local` VM; [`agent::run`] is the agent in it; [`qemu::keep_console`] runs beside a `qemu` VM. The internal commands of `src/cli/internal.rs`
-//! call them.
+//! Entry points: [`local::run`], [`ironic::run`] and [`qemu::run`] serve one request; [`local::boot::run`] is
+//! the first process of a `local` VM; [`agent::run`] is the agent in it; [`qemu::keep_console`] runs beside a
+//! `qemu` VM. The internal commands of `src/cli/internal.rs` call them.
 
 #[cfg(target_os = "linux")]
 pub mod agent;

@@ -1,6 +1,6 @@
 //! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the keeper of its
-//! console, the agent, and SSH proxies. They are hidden from operators. They start before any thread or signal handler, because
-//! entering namespaces requires that.
+//! console, the agent, and SSH proxies. They are hidden from operators. They start before any thread or
+//! signal handler, because entering namespaces requires that.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! The built-in `qemu` CPI, driven like any CPI: real QEMU without KVM, and a guest of one sector that releases
-//! disks as an operating system does
+//! The built-in `qemu` CPI, driven like any CPI: real QEMU without KVM, and a guest of one sector that
+//! releases disks as an operating system does
 
 #![cfg(target_os = "linux")]
 
@@ -18,9 +18,9 @@ use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{StemcellTarball, Tar};
 use crate::support::{MONOPILE, World, free_port};
 
-/// The guest, in real mode: writes a text to the serial port. Then it waits for interrupts, and releases each PCI
-/// device whose removal QEMU requests: port 0xae04 has the requests, and 0xae08 takes the releases (QEMU's
-/// `docs/specs/acpi_pci_hotplug`).
+/// The guest, in real mode: writes a text to the serial port. Then it waits for interrupts, and releases each
+/// PCI device whose removal QEMU requests: port 0xae04 has the requests, and 0xae08 takes the releases
+/// (QEMU's `docs/specs/acpi_pci_hotplug`).
 const GUEST: &[u8] =
     b"\x31\xc0\x8e\xd8\xfb\xbe\x2d\x7c\xac\x84\xc0\x74\x06\xba\xf8\x03\xee\xeb\xf5\xba\x10\xae\
     \x66\x31\xc0\x66\xef\xba\x04\xae\x66\xed\x66\x85\xc0\x74\x05\xba\x08\xae\x66\xef\xf4\xeb\xe6\
@@ -420,7 +420,7 @@ fn agent_that_does_not_start_is_described_by_the_console() {
         ..StemcellTarball::default()
     };
     let stemcell = format!("stemcell=file://{}", tarball.write(&world.path("stemcell.tgz")).display());
-    let mbus = format!("https://mbus:((mbus_bootstrap_password))@127.0.0.1:{}", free_port());
+    let mbus = format!("https://mbus:((mbus_bootstrap_password))@127.0.10.3:{}", free_port());
     let replacements = [
         ("/resource_pools/name=vms/cloud_properties", json!({"ram": 32})),
         ("/cloud_provider/mbus", json!(mbus)),
@@ -429,7 +429,7 @@ fn agent_that_does_not_start_is_described_by_the_console() {
     let ops = replacements.map(|(path, value)| json!({"type": "replace", "path": path, "value": value}));
     world.write("ops.yml", json!(ops).to_string());
     let run = |command: &str, more: &[&str]| {
-        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell, "--agent-timeout", "2s"];
+        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
         world.run([&[command][..], &flags, more].concat())
     };
     let failed = run("create-env", &["--boot-timeout", "15s"]).exits_with(5);
@@ -438,7 +438,7 @@ fn agent_that_does_not_start_is_described_by_the_console() {
     let cloud = world.home().join(".local/state/monopile/qemu");
     assert_eq!(fs::read_dir(cloud.join("vms")).unwrap().count(), 1, "the VM outlives the run");
     assert!(!world.leftovers().is_empty(), "its QEMU runs");
-    run("delete-env", &["--non-interactive"]).success();
+    run("delete-env", &["--non-interactive", "--agent-timeout", "2s"]).success();
     assert!(!cloud.exists());
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
-//! Calls of a CPI whose cloud is a directory: they open the cloud, remove leftovers of killed calls, and remove
-//! the cloud when it is empty.
+//! Calls of a CPI whose cloud is a directory: they open the cloud, remove leftovers of killed calls, and
+//! remove the cloud when it is empty.
 
 use std::path::Path;
 

@@ -18,11 +18,11 @@ const MKE2FS: &str = "/usr/sbin/mke2fs";
 const DRIVE_KIB: u32 = 4096;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Creates the image for the VM `cid` at `image`. mke2fs fills the file system while it creates it, so nothing
-/// is mounted.
+/// Creates the image for the VM `cid` at `image`. mke2fs fills the file system while it creates it, so
+/// nothing is mounted.
 pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> CpiResult<()> {
-    // Only the owner can read the directory: the settings contain secrets. It is removed with the directory of
-    // the image if this call is killed.
+    // Only the owner can read the directory: the settings contain secrets. It is removed with the directory
+    // of the image if this call is killed.
     let scratch = tempfile::tempdir_in(base::files::durable::parent(image))
         .map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
     let metadata = json!({"instance-id": cid, "uuid": cid});

@@ -1,5 +1,5 @@
-//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, clouds that are directories, the
-//! agent's settings and its config drive, images of stemcells, durable files, programs and processes.
+//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, clouds that are directories,
+//! the agent's settings and its config drive, images of stemcells, durable files, programs and processes.
 
 pub(crate) mod agent;
 pub(crate) mod args;

@@ -35,7 +35,7 @@ fn check(head: &[u8]) -> CpiResult<()> {
         _ => return Ok(()),
     };
     Err(CpiFailure::cloud(format!(
-        "the stemcell's image is in {format} format, and machines boot only from raw images: use a stemcell in a \
-         raw format, or convert it (qemu-img convert -O raw)"
+        "the stemcell's image is in {format} format, and machines boot only from raw images: use a stemcell \
+         in a raw format, or convert it (qemu-img convert -O raw)"
     )))
 }

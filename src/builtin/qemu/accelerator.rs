@@ -85,8 +85,8 @@ pub(super) fn choose(
         (Some(problem), AcceleratorChoice::Kvm) => Err(CpiFailure::new(
             FailureKind::NotSupported,
             format!(
-                "KVM does not work on this machine: {problem}. Give this user access to /dev/kvm, or set the CPI's \
-                 property `accelerator` to tcg, which is slower"
+                "KVM does not work on this machine: {problem}. Give this user access to /dev/kvm, or set the \
+                 CPI's property `accelerator` to tcg, which is slower"
             ),
         )),
         (Some(problem), _) => {
@@ -96,8 +96,8 @@ pub(super) fn choose(
     }
 }
 
-/// Returns the reason why KVM does not work, or `None` if it works. Probes it once for each boot of this machine
-/// and version of QEMU.
+/// Returns the reason why KVM does not work, or `None` if it works. Probes it once for each boot of this
+/// machine and version of QEMU.
 fn kvm_problem(system: &System, root: &Path) -> CpiResult<Option<String>> {
     // Access may change at any time, and is checked in no time.
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {

@@ -20,8 +20,8 @@ pub(super) const CONFIG: &str = "config.img";
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
 /// The devices and their slots on the PCI bus. Persistent disks get the slots behind them.
 const SLOTS: [(&str, u8); 5] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7), ("network", 3)];
-/// The slots of persistent disks. They are behind those of the other disks, because the guest numbers disks by
-/// their slots when it boots.
+/// The slots of persistent disks. They are behind those of the other disks, because the guest numbers disks
+/// by their slots when it boots.
 pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
 
 /// A VM that is about to boot.

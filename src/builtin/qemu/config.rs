@@ -105,8 +105,8 @@ impl Config {
     }
 }
 
-/// Rejects keys that look like a known one. Other unknown keys belong to the CPI of another cloud, in a manifest
-/// that an ops file adapts to this one.
+/// Rejects keys that look like a known one. Other unknown keys belong to the CPI of another cloud, in a
+/// manifest that an ops file adapts to this one.
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
     let known = KEYS.into_iter().chain(OTHER_KEYS);
     for key in properties.keys().filter(|key| !known.clone().any(|known| known == *key)) {

@@ -1,5 +1,5 @@
-//! The console of a VM: a process beside QEMU keeps its last lines in files of bounded size, which errors quote
-//! ([`base::console`]).
+//! The console of a VM: a process beside QEMU keeps its last lines in files of bounded size, which errors
+//! quote ([`base::console`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

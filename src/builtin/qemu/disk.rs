@@ -93,8 +93,8 @@ pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
     }
 }
 
-/// `resize_disk` and `update_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so that
-/// the caller copies the data to a new disk.
+/// `resize_disk` and `update_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so
+/// that the caller copies the data to a new disk.
 pub(super) fn update(
     call: &QemuCall,
     cloud: &Cloud,
@@ -131,8 +131,8 @@ pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> Cp
     Ok(Value::Null)
 }
 
-/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. Succeeds if the disk is
-/// already attached to this VM.
+/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. Succeeds if the disk
+/// is already attached to this VM.
 pub(super) fn attach(call: &mut QemuCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
     let holder = cloud.require(vm)?;
     let held = cloud.require(cid)?;
@@ -142,7 +142,8 @@ pub(super) fn attach(call: &mut QemuCall, cloud: &Cloud, vm: &Cid, cid: &Cid) ->
         }
         Some(other) => {
             return Err(CpiFailure::cloud(format!(
-                "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it first"
+                "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach \
+                 it first"
             )));
         }
         None => {}

@@ -45,8 +45,8 @@ struct FormatData {
 }
 
 impl ImageInfo {
-    /// Returns true if the image reads another file. An image from outside must not, because it could name any
-    /// file of this machine.
+    /// Returns true if the image reads another file. An image from outside must not, because it could name
+    /// any file of this machine.
     pub(super) fn refers_to_another_file(&self) -> bool {
         self.backing_filename.is_some() || self.format_specific.data.data_file.is_some()
     }

@@ -1,5 +1,6 @@
-//! The network of a VM: QEMU's user-mode network, which needs no privileges. The VM is alone in it. Ports on an
-//! address of this machine are forwarded to the VM: that of the agent, and those in the cloud property `ports`.
+//! The network of a VM: QEMU's user-mode network, which needs no privileges. The VM is alone in it. Ports on
+//! an address of this machine are forwarded to the VM: that of the agent, and those in the cloud property
+//! `ports`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -84,8 +85,8 @@ pub(super) fn plan(
         let from = SocketAddr::new(address, port.host);
         if let Some(other) = forwards.iter().find(|other| other.from == from) {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: the ports '{}' and '{}' are both at {from}: choose another port in the cloud property \
-                 `ports`",
+                "create_vm: the ports '{}' and '{}' are both at {from}: choose another port in the cloud \
+                 property `ports`",
                 other.name, port.name
             )));
         }
@@ -135,8 +136,8 @@ fn card(networks: &JsonObject) -> CpiResult<(&str, Option<Ipv4Addr>)> {
         [card] => Ok(*card),
         [] => Err(CpiFailure::invalid_call("create_vm: the VM needs a network of type manual or dynamic")),
         cards => Err(not_possible(format!(
-            "the VM has {} networks, and a user-mode network is the only one that VMs of the 'qemu' CPI can have: \
-             leave one in `networks` of the instance group",
+            "the VM has {} networks, and a user-mode network is the only one that VMs of the 'qemu' CPI can \
+             have: leave one in `networks` of the instance group",
             cards.len()
         ))),
     }
@@ -150,8 +151,8 @@ fn manual_address(name: &str, network: &JsonObject) -> CpiResult<Ipv4Addr> {
     match address {
         IpAddr::V4(address) if address.is_loopback() => Ok(address),
         _ => Err(not_possible(format!(
-            "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the 'qemu' \
-             CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
+            "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the \
+             'qemu' CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
              (`monopile example qemu`): `--ops-file qemu/loopback.yml`"
         ))),
     }
@@ -204,8 +205,8 @@ impl UserNetwork {
             let owner =
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(not_possible(format!(
-                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose another address in \
-                 the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
+                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose another \
+                 address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
             )));
         }
         Ok(())

@@ -192,8 +192,8 @@ fn wait_until_empty(directory: &Path) -> CpiResult<()> {
             Err(fs::TryLockError::WouldBlock) => {
                 let limit = START_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{}' still runs after {limit} s: end it, then try again (`fuser -v {}` \
-                     shows it)",
+                    "a process of the VM in '{}' still runs after {limit} s: end it, then try again (`fuser \
+                     -v {}` shows it)",
                     directory.display(),
                     path.display()
                 )));
@@ -233,7 +233,7 @@ pub(super) fn state(directory: &Path) -> String {
     let status = Qmp::try_connect(directory).ok().and_then(|mut qmp| {
         let status = qmp.run("query-status", &json!({})).ok()?;
         match status["status"].as_str()? {
-            "io-error" => Some("QEMU has paused it, because a disk cannot be written (is this machine's file system full?); "),
+            "io-error" => Some("it is paused, because this machine cannot write its disk (no space?); "),
             "paused" => Some("it is paused; "),
             _ => None,
         }

@@ -14,8 +14,8 @@ const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 pub(super) const ARCHITECTURE: &str = "x86_64";
 const SYSTEM: &str = "qemu-system-x86_64";
 const IMAGE: &str = "qemu-img";
-/// The oldest version that the tests of the CPI would accept: 5.2 introduced the options in use.
-const OLDEST: (u32, u32) = (5, 2);
+/// The oldest version that accepts JSON in the option `-device`.
+const OLDEST: (u32, u32) = (6, 2);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// QEMU's programs.
@@ -60,8 +60,8 @@ impl Programs {
             Some((major, minor)) => Err(CpiFailure::new(
                 FailureKind::NotSupported,
                 format!(
-                    "'{}' is QEMU {major}.{minor}, which is too old: the 'qemu' CPI needs {}.{} or later. Upgrade \
-                     the package qemu-system-x86, then run the same command again",
+                    "'{}' is QEMU {major}.{minor}, which is too old: the 'qemu' CPI needs {}.{} or later. \
+                     Upgrade the package qemu-system-x86, then run the same command again",
                     path.display(),
                     OLDEST.0,
                     OLDEST.1
@@ -78,8 +78,9 @@ impl Programs {
             CpiFailure::new(
                 FailureKind::NotSupported,
                 format!(
-                    "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. Install \
-                     it (on Debian and Ubuntu: `apt-get install {package}`), then run the same command again"
+                    "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. \
+                     Install it (on Debian and Ubuntu: `apt-get install {package}`), then run the same \
+                     command again"
                 ),
             )
         })
@@ -121,7 +122,7 @@ mod tests {
         let found = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)";
         assert_eq!(system(Some(&format!("echo '{found}'; echo Copyright"))).unwrap(), found);
         let old = system(Some("echo 'QEMU emulator version 2.5.0'")).unwrap_err();
-        assert!(old.contains("is QEMU 2.5, which is too old") && old.contains("5.2 or later"), "{old}");
+        assert!(old.contains("is QEMU 2.5, which is too old") && old.contains("6.2 or later"), "{old}");
         let other = system(Some("echo hello")).unwrap_err();
         assert!(other.contains("printed no version"), "{other}");
         let broken = system(Some("echo 'cannot load libfoo.so' >&2; exit 127")).unwrap_err();

@@ -61,7 +61,8 @@ impl VmProperties {
         let ram = size(properties, "ram", memory)?.unwrap_or(DEFAULT_RAM_MIB);
         if ram < LEAST_RAM_MIB {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {LEAST_RAM_MIB} or more"
+                "create_vm: cloud property 'ram' is in MiB, and {ram} MiB are too few: use {LEAST_RAM_MIB} \
+                 or more"
             )));
         }
         Ok(VmProperties {

@@ -69,8 +69,8 @@ fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
     Err(CpiFailure::new(
         FailureKind::NotSupported,
         format!(
-            "the stemcell is for the architecture '{}', and VMs of the 'qemu' CPI are {ARCHITECTURE}: use a stemcell \
-             for {ARCHITECTURE}",
+            "the stemcell is for the architecture '{}', and VMs of the 'qemu' CPI are {ARCHITECTURE}: use a \
+             stemcell for {ARCHITECTURE}",
             given.escape_debug()
         ),
     ))
@@ -81,22 +81,23 @@ fn check(images: &Images, image: &StemcellImage) -> CpiResult<&'static str> {
     let info = images.info(&image.path)?;
     if info.refers_to_another_file() {
         return Err(CpiFailure::cloud(
-            "the stemcell's image refers to another file: it must be complete (convert it with `qemu-img convert -O \
-             qcow2`)",
+            "the stemcell's image refers to another file: it must be complete (convert it with `qemu-img \
+             convert -O qcow2`)",
         ));
     }
     match info.format.as_str() {
         "qcow2" => Ok("qcow2"),
         "raw" if image.head.get(510..512) == Some(&BOOT_SIGNATURE[..]) => Ok("raw"),
         "raw" => Err(CpiFailure::cloud(
-            "the stemcell's image is no image of a disk: it is in no format that qemu-img knows, and its first \
-             sector is no boot sector. Use a stemcell for OpenStack (bosh-openstack-kvm-…)",
+            "the stemcell's image is no image of a disk: it is in no format that qemu-img knows, and its \
+             first sector is no boot sector. Use a stemcell for OpenStack (bosh-openstack-kvm-…)",
         )),
         other => Err(CpiFailure::new(
             FailureKind::NotSupported,
             format!(
-                "the stemcell's image is in the format {other}, and VMs of the 'qemu' CPI boot from qcow2 or raw: use a \
-                 stemcell for OpenStack (bosh-openstack-kvm-…), or convert it (`qemu-img convert -O qcow2`)"
+                "the stemcell's image is in the format {other}, and VMs of the 'qemu' CPI boot from qcow2 or \
+                 raw: use a stemcell for OpenStack (bosh-openstack-kvm-…), or convert it (`qemu-img convert \
+                 -O qcow2`)"
             ),
         )),
     }

@@ -120,8 +120,8 @@ fn make_disks(images: &Images, directory: &Path, properties: &VmProperties) -> C
         let least = images.info(&root)?.virtual_size.div_ceil(MIB);
         if size < least {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has {least} \
-                 MiB: set it to {least} or more, or remove it"
+                "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has \
+                 {least} MiB: set it to {least} or more, or remove it"
             )));
         }
         images.resize(&root, size)?;

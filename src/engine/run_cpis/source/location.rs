@@ -1,5 +1,5 @@
-//! The place where a CPI keeps its resources: the directory of the `local` or `qemu` CPI, or the IaaS that properties
-//! select.
+//! The place where a CPI keeps its resources: the directory of the `local` or `qemu` CPI, or the IaaS that
+//! properties select.
 
 use std::path::PathBuf;
 

@@ -212,8 +212,8 @@ fn with_directories(run: &RunContext, packages: &Path, jobs: &Path) -> Vec<(Stri
     env_vars
 }
 
-/// Returns the configuration of a built-in CPI. By default all CPIs of one kind share one root, so that a renamed
-/// CPI finds what it created.
+/// Returns the configuration of a built-in CPI. By default all CPIs of one kind share one root, so that a
+/// renamed CPI finds what it created.
 fn builtin_config(
     run: &RunContext,
     name: &str,
