@@ -34,6 +34,11 @@ pub struct CpiArgs {
 }
 
 impl CpiArgs {
+    /// Returns `--cpi-timeout`.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.cpi_timeout
+    }
+
     /// Applies the timeout to a run.
     pub(super) fn apply(&self, run: &mut RunContext) {
         run.cpi_timeout = self.cpi_timeout;

@@ -92,6 +92,7 @@ const EXAMPLES: [(&str, &[&str]); 51] = [
             "status bosh.yml --vars-store creds.yml",
             "status bosh.yml --vars-store creds.yml --watch",
             "status bosh-state.json",
+            "status --all . --no-cpi",
         ],
     ),
     ("history", &["history", "history bosh.yml --steps --limit 1"]),

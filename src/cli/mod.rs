@@ -65,6 +65,7 @@ mod state;
 mod state_args;
 mod state_location_args;
 mod status;
+mod status_all;
 mod stop_env;
 mod stopping_args;
 mod table;

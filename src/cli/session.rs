@@ -24,7 +24,7 @@ use base::timing::Clock;
 use base::{Error, Result};
 use base::{events::Reporter, redact::Redactor};
 use engine::run_context::{AskSecret, Confirm, Paths, RunContext, interrupt_check};
-use engine::state::{BucketSettings, BucketUrl, Storage};
+use engine::state::{BucketPrefix, BucketSettings, BucketUrl, Storage};
 
 /// The kind of output of a command.
 #[derive(Debug, Clone, Copy)]
@@ -264,6 +264,14 @@ impl Session {
     /// Returns the storage of the state at a path or URL.
     pub(super) fn storage(&self, state: &Path) -> Result<Storage> {
         self.storage_with(state, Arc::new(|| Ok(())))
+    }
+
+    /// Lists the URLs of the states below a prefix of a bucket, at most `limit` of them.
+    pub(super) fn states_below(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
+        let prefix = BucketPrefix::parse(prefix)?;
+        let interrupted = Arc::new(base::files::input::check_signals);
+        let settings = BucketSettings::below(prefix, &paths::env_vars(), interrupted, &self.redactor);
+        engine::state::states_below(&settings, limit)
     }
 
     fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {

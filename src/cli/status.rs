@@ -12,6 +12,7 @@ use super::cpi::describe_versions;
 use super::finish::CommandResult;
 use super::manifest_args::ManifestFlags;
 use super::session::{PreparedRun, Session};
+use super::status_all::{self, StatusAllRequest};
 use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, history, paths, reference};
 use crate::ui;
@@ -24,6 +25,25 @@ use engine::inspection::{
 };
 use engine::state::{State, Storage};
 
+/// The arguments that are about one environment, by id.
+const OF_ONE: [&str; 15] = [
+    "vars",
+    "var_files",
+    "vars_files",
+    "vars_exec",
+    "vars_env",
+    "vars_store",
+    "ops_files",
+    "env_file",
+    "no_env_file",
+    "cpi_config",
+    "cloud_config",
+    "state",
+    "insecure_agent",
+    "cpi_api_version",
+    "watch",
+];
+
 /// The number of remaining days at which a certificate is marked.
 const EXPIRES_SOON: i64 = 30;
 
@@ -31,9 +51,18 @@ const EXPIRES_SOON: i64 = 30;
 pub(super) struct StatusArgs {
     /// Manifest of the environment, or a state file
     ///
-    /// A state file does not name the address of the agent, so only the record is shown.
-    #[arg(id = "manifest", value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath)]
-    path: PathBuf,
+    /// A state file, or the URL of a state in a bucket, does not name the address of the agent, so only the
+    /// record is shown.
+    #[arg(id = "manifest", value_name = "MANIFEST|STATE", value_hint = ValueHint::FilePath, required = true,
+          conflicts_with = "all")]
+    path: Option<PathBuf>,
+
+    /// Show one line for each environment below a directory, or each state below a prefix of a bucket
+    ///
+    /// An environment is a directory with an env file .monopile.yml, which must be trusted. The exit code is
+    /// the highest of all.
+    #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath, conflicts_with_all = OF_ONE)]
+    all: Option<PathBuf>,
 
     #[command(flatten)]
     flags: ManifestFlags,
@@ -74,14 +103,21 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        if self.path.extension().is_some_and(|extension| extension == "json") && !paths::exists(&self.path) {
-            return Err(input::missing("manifest or state", &self.path));
+        if let Some(place) = &self.all {
+            let request = StatusAllRequest { place, flags: self.flags_for_each() };
+            return status_all::run(session, &request);
         }
-        let (state, inputs) = match is_state(&paths::expand(&self.path, paths::home().as_deref())) {
-            true => (paths::state(Some(&self.path), Path::new(""))?, None),
+        // Only --all makes it optional.
+        let path = self.path.clone().unwrap_or_default();
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        if is_json && !paths::is_url(&path) && !paths::exists(&path) {
+            return Err(input::missing("manifest or state", &path));
+        }
+        let (state, inputs) = match is_state(&paths::expand(&path, paths::home().as_deref())) {
+            true => (paths::state(Some(&path), Path::new(""))?, None),
             false => {
-                let state = self.state.path(&self.path)?;
-                let mut inputs = self.configs.beside(self.flags.inputs_beside(&self.path, &state));
+                let state = self.state.path(&path)?;
+                let mut inputs = self.configs.beside(self.flags.inputs_beside(&path, &state));
                 inputs.discard_generated = true;
                 (state, Some(inputs))
             }
@@ -113,6 +149,14 @@ impl StatusArgs {
         })
     }
 
+    /// Returns the flags that `--all` passes on.
+    fn flags_for_each(&self) -> Vec<String> {
+        let mut flags = vec![format!("--agent-timeout={}ms", self.agent_timeout.as_millis())];
+        flags.extend(self.cpi.timeout().map(|time| format!("--cpi-timeout={}ms", time.as_millis())));
+        flags.extend(self.no_cpi.then(|| "--no-cpi".to_owned()));
+        flags
+    }
+
     /// Prints the status repeatedly until a signal, which is a successful end.
     fn watch(
         &self,
@@ -142,8 +186,11 @@ impl StatusArgs {
     }
 }
 
-/// Returns true if a file is a state and not a manifest.
+/// Returns true if a file is a state and not a manifest. The URL of an object in a bucket is always one.
 pub(super) fn is_state(path: &Path) -> bool {
+    if paths::is_url(path) {
+        return true;
+    }
     let storage = Storage::from(path);
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     is_json && State::read(&storage).map_or_else(|_| paths::is_state_name(path), |state| state.is_some())

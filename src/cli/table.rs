@@ -92,6 +92,23 @@ impl Table {
         }
     }
 
+    /// Formats the table with one line per row. On a terminal, cuts lines that do not fit.
+    pub(super) fn print_lines(&self, layout: &Layout) -> String {
+        let Form::Columns(limit) = layout.form else { return self.print(layout) };
+        let header = self.header.clone();
+        let line = |row: &Vec<String>| row.iter().map(|cell| layout.cell(cell).join(", ")).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.rows.iter().map(line)).collect();
+        let width = |column: usize| {
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| ui::width(cell)).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let print = |row: &Vec<String>| {
+            let cells: Vec<Vec<String>> = row.iter().map(|cell| vec![cell.clone()]).collect();
+            ui::cut(align_row(&cells, &widths).trim_end(), limit) + "\n"
+        };
+        rows.iter().map(print).collect()
+    }
+
     fn stacked(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
         let indent = indent(self.header.iter().map(String::as_str));
         let block = |row: &Vec<Vec<String>>| {
@@ -223,6 +240,15 @@ mod tests {
             let text = table.print(&on_terminal(columns));
             assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");
         }
+    }
+
+    #[test]
+    fn each_row_of_lines_is_one_line_of_the_terminal() {
+        let text =
+            "NAME  NEEDS      NOTE\na     x, longer  -\nab    -          one note of several words, for…\n";
+        assert_eq!(table().print_lines(&on_terminal(48)), text);
+        let pipe = Layout::new(None, Redactor::default());
+        assert_eq!(table().print_lines(&pipe), table().print(&pipe));
     }
 
     #[test]

@@ -119,6 +119,11 @@ pub fn fit(line: &str, columns: usize) -> Vec<String> {
     Styled::plain(line).broken(columns, 0, false, Overlong::Cut)
 }
 
+/// Cuts a line to at most `columns`.
+pub fn cut(line: &str, columns: usize) -> String {
+    Styled::plain(line).cut(columns, false, ELLIPSIS)
+}
+
 /// Returns the width of the longest word of a line, split into words as by [`fit`].
 pub fn longest_word(line: &str) -> usize {
     let words = words(line, Overlong::Cut);

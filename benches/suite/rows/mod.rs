@@ -2,6 +2,7 @@
 
 mod blobs;
 mod cpi_calls;
+mod fleet;
 mod hello;
 mod interpolate;
 pub(crate) mod packages;
@@ -27,7 +28,7 @@ pub(crate) struct Row {
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// All rows in the order of measurement.
-pub(crate) const ROWS: [Row; 11] = [
+pub(crate) const ROWS: [Row; 12] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,
@@ -38,5 +39,6 @@ pub(crate) const ROWS: [Row; 11] = [
     startup::ROW,
     templates::ROW,
     update::ROW,
+    fleet::ROW,
     redact::ROW,
 ];

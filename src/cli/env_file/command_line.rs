@@ -226,10 +226,11 @@ fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
     error
 }
 
-/// Returns true if the command takes an env file.
+/// Returns true if the command takes an env file. With `status --all`, each environment has its own.
 fn may_have_env_file(matches: &ArgMatches) -> bool {
     // For an unknown flag, clap returns `Err` in debug builds and `Ok(None)` in others.
     matches!(matches.try_get_one::<bool>("no_env_file"), Ok(Some(false)))
+        && !matches!(matches.try_get_one::<PathBuf>("all"), Ok(Some(_)))
 }
 
 /// Returns the manifests on the command line. The first word of `cpi call` is a manifest if that file exists.

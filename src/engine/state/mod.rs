@@ -37,7 +37,8 @@ pub use records::{
 };
 pub use salted::{Leaves, VmProperties, VmPropertiesDigests, VmPropertiesPart};
 pub use storage::{
-    BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings, BucketUrl, COMPANION_FILES, Document, Storage, run_keeper,
+    BUCKET_REQUEST, BUCKET_RETRIES, BucketPrefix, BucketSettings, BucketUrl, COMPANION_FILES, Document,
+    Storage, run_keeper, states_below,
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;

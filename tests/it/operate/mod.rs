@@ -8,6 +8,7 @@ mod history;
 mod logs;
 mod ssh;
 mod status;
+mod status_all;
 
 use crate::support::process::{WaitForEnd, lines, next};
 use std::process::{Child, Command, Stdio};

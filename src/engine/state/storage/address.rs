@@ -26,6 +26,11 @@ pub struct BucketUrl {
     pub(super) key: String,
 }
 
+/// A prefix of a bucket, below which are the states of several environments: `s3://bucket` or
+/// `s3://bucket/prefix`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketPrefix(pub(super) BucketUrl);
+
 const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
 impl BucketUrl {
@@ -68,6 +73,11 @@ impl BucketUrl {
         Ok(Some(BucketUrl { service, bucket: bucket.to_owned(), key: key.to_owned() }))
     }
 
+    /// Returns the URL of the object at `key` in the same bucket.
+    pub(super) fn sibling(&self, key: &str) -> BucketUrl {
+        BucketUrl { key: key.to_owned(), ..self.clone() }
+    }
+
     /// Returns the scheme of its URL.
     pub(super) fn scheme(&self) -> &'static str {
         match self.service {
@@ -75,6 +85,22 @@ impl BucketUrl {
             Service::Gs => "gs",
             Service::Az => "az",
         }
+    }
+}
+
+impl BucketPrefix {
+    /// Parses a URL.
+    pub fn parse(text: &str) -> Result<Self> {
+        // A URL of a state names an object in any case, and a prefix may be empty.
+        const ANY: &str = "any";
+        let text = text.trim_end_matches('/');
+        let has_key = text.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        let url = if has_key { text.to_owned() } else { format!("{text}/{ANY}") };
+        let parsed = BucketUrl::parse(&url)?.ok_or_else(|| {
+            Error::usage(format!("'{text}' is not the URL of a bucket"))
+                .with_hint("name a directory, or a prefix of a bucket: s3://BUCKET/PREFIX")
+        })?;
+        Ok(BucketPrefix(if has_key { parsed } else { parsed.sibling("") }))
     }
 }
 
@@ -105,6 +131,21 @@ mod tests {
                 (service, bucket, key)
             );
             assert_eq!(address.to_string(), url);
+        }
+    }
+
+    #[test]
+    fn prefix_may_be_the_whole_bucket() {
+        for (url, key) in
+            [("s3://b", ""), ("s3://b/", ""), ("az://c/envs/", "envs"), ("gs://b/envs/prod", "envs/prod")]
+        {
+            let BucketPrefix(address) = BucketPrefix::parse(url).unwrap();
+            assert_eq!(address.key, key, "{url}");
+            let state = address.sibling("envs/prod/x.json");
+            assert_eq!(BucketUrl::parse(&state.to_string()).unwrap(), Some(state));
+        }
+        for url in ["ftp://b", "s3://", "s3:///a", "directory"] {
+            BucketPrefix::parse(url).unwrap_err();
         }
     }
 

@@ -2,7 +2,7 @@
 //! step.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,9 +12,12 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 
 use super::http::{Interruption, ServerTime, on_condition};
 use super::settings::BucketSettings;
+use super::{JOURNAL, VERSIONS};
 use base::{Error, Result};
 use net::http_client::INTERRUPT_CHECK_INTERVAL;
 
+/// The maximum number of objects that a listing of states reads.
+const MAX_LISTED_OBJECTS: usize = 1_000_000;
 /// The number of attempts at a write or deletion with an unknown outcome.
 const MAX_ATTEMPTS: u32 = 3;
 
@@ -158,6 +161,37 @@ impl BucketClient {
         Ok(names.collect())
     }
 
+    /// Lists the URLs of the states below the prefix that is the address of this client, sorted. Stops after
+    /// `limit` of them.
+    pub(super) fn states(&self, limit: usize) -> io::Result<Vec<String>> {
+        let prefix = Path::parse(&self.settings.address.key).map_err(io::Error::other)?;
+        let mut states = Vec::new();
+        let listed = self.run_request(async {
+            let mut objects = self.store.list(Some(&prefix));
+            for _ in 0..MAX_LISTED_OBJECTS {
+                match poll_fn(|context| objects.as_mut().poll_next(context)).await {
+                    Some(object) => states.extend(Some(object?.location).filter(is_state)),
+                    None => return Ok(true),
+                }
+                if states.len() >= limit {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })?;
+        match listed {
+            Ok(true) => {}
+            Ok(false) => {
+                let what = format!("'{}' has more than {MAX_LISTED_OBJECTS} objects", self.url(""));
+                let hint = "name a prefix further down: `monopile status --all URL`";
+                return Err(io::Error::other(Error::invalid(what).with_hint(hint)));
+            }
+            Err(error) => return Err(self.storage_error("listing", "", &error)),
+        }
+        states.sort();
+        Ok(states.iter().map(|key| self.settings.address.sibling(key.as_ref()).to_string()).collect())
+    }
+
     /// Repeats a change until its outcome is known, a limited number of times. The caller must check whether
     /// an earlier attempt succeeded although its answer was lost.
     fn retry_change<T>(
@@ -259,6 +293,13 @@ impl BucketClient {
     }
 }
 
+/// Returns true for the key of a state, and not of one of its companions.
+fn is_state(key: &Path) -> bool {
+    let folders = [VERSIONS, JOURNAL];
+    let is_companion = key.parts().any(|part| folders.iter().any(|folder| part.as_ref().ends_with(folder)));
+    key.extension() == Some("json") && !is_companion
+}
+
 /// A failure: its kind, its reason, and a hint.
 type FailureParts = (io::ErrorKind, String, &'static str);
 
@@ -314,6 +355,20 @@ fn is_missing_bucket(answer: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn companions_of_a_state_are_no_states() {
+        for (key, expected) in [
+            ("envs/a/state.json", true),
+            ("bosh.json", true),
+            ("envs/a/state.json.versions/3.json", false),
+            ("envs/a/state.json.journal/registry.json", false),
+            ("envs/a/state.json.lock", false),
+            ("envs/a/creds.yml", false),
+        ] {
+            assert_eq!(is_state(&Path::parse(key).unwrap()), expected, "{key}");
+        }
+    }
 
     #[test]
     fn xml_errors_are_shown_on_one_line() {

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-pub use address::BucketUrl;
+pub use address::{BucketPrefix, BucketUrl};
 pub use keeper::run_keeper;
 pub(super) use lease::Lease;
 pub use settings::{BUCKET_REQUEST, BUCKET_RETRIES, BucketSettings};
@@ -40,6 +40,7 @@ use super::lock::{FileLock, HeldLockFile, Holder, LockConflictHandler, StateLock
 use base::encryption::{Encryption, StoredForm};
 use base::{Error, Result};
 use bucket::BucketDocuments;
+use bucket_client::BucketClient;
 use directory::Directory;
 
 /// The storage of one state: a directory or a bucket. Cheap to clone.
@@ -98,6 +99,12 @@ pub const COMPANION_FILES: [(&str, &str); 4] = [
     (JOURNAL, "The CPI calls in flight with their answers and logs, a folder"),
     (LOCK, "The lock, with the run that holds it"),
 ];
+
+/// Lists the URLs of the states below a prefix of a bucket, sorted. Returns at most `limit` of them.
+pub fn states_below(prefix: &BucketSettings, limit: usize) -> Result<Vec<String>> {
+    let states = BucketClient::open(prefix)?.states(limit);
+    states.map_err(|error| Error::io(format!("finding the states below '{}'", prefix.address), error))
+}
 
 impl From<&Path> for Storage {
     /// Creates the storage of a state file, with the other documents beside it.

@@ -11,7 +11,7 @@ use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use serde::{Deserialize, Serialize};
 
-use super::address::{BucketUrl, Service};
+use super::address::{BucketPrefix, BucketUrl, Service};
 use super::bucket_client::plain_cause;
 use super::http::{Interruption, Requests};
 use super::lease::LEASE_SECONDS;
@@ -76,6 +76,16 @@ impl BucketSettings {
         let settings = BucketSettings { address, env_vars, executable, lease: LEASE, interrupted };
         settings.secrets().iter().for_each(|secret| redactor.add(secret));
         settings
+    }
+
+    /// Creates the settings to list the states below `prefix`.
+    pub fn below(
+        prefix: BucketPrefix,
+        env_vars: &[(String, String)],
+        interrupted: InterruptCheck,
+        redactor: &Redactor,
+    ) -> Self {
+        BucketSettings::new(prefix.0, env_vars, None, redactor).with_interruption(interrupted)
     }
 
     /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
