@@ -2,13 +2,17 @@
 //!
 //! A record is written when a run begins, when it has a plan, and when it ends. Meanwhile the run holds a
 //! lock on its record, which shows whether a run without an end still goes on or was killed.
+//!
+//! The records of each state are in a directory of their own, so that a machine with many environments reads
+//! only those of one.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -136,9 +140,10 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         Error::io(format!("recording the run in '{}'", directory.display()), error)
             .with_owner_hint(directory, STATE_HOME)
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     let now = OffsetDateTime::now_utc();
     let state = &canonical_path(state)?;
+    let directory = &directory_of(directory, state);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     let record = RecordFile {
         command: command.to_owned(),
         state: state.clone(),
@@ -156,7 +161,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     );
     let path = directory.join(name);
     let held = write_record(&path, &record)?;
-    prune(directory, state);
+    prune(directory);
     Ok(RunningRecord { path, record, held })
 }
 
@@ -191,15 +196,35 @@ fn write_record(path: &Path, record: &RecordFile) -> Result<UnlockOnDrop> {
 
 /// Returns the recorded runs, newest first, or only those of one state. Skips files that are not records.
 pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> {
-    let mut runs = Vec::new();
-    let state = state.map(canonical_path).transpose()?;
-    for path in paths(directory)? {
-        let is_wanted = |run: &RecordedRun| state.as_ref().is_none_or(|state| run.record.state == *state);
-        if let Some(run) = read(&path).filter(is_wanted) {
-            runs.push(run);
+    let mut paths = match state {
+        Some(state) => paths(&directory_of(directory, &canonical_path(state)?))?,
+        None => {
+            let directories = directories(directory).map_err(|error| unreadable(directory, error))?;
+            let paths = directories.iter().map(|directory| paths(directory));
+            paths.collect::<Result<Vec<_>>>()?.concat()
         }
-    }
-    Ok(runs)
+    };
+    paths.sort_by(|one, other| other.file_name().cmp(&one.file_name()));
+    Ok(paths.iter().filter_map(|path| read(path)).collect())
+}
+
+/// Returns the directory with the records of a state.
+fn directory_of(directory: &Path, canonical_state: &Path) -> PathBuf {
+    let digest = Sha256::digest(canonical_state.as_os_str().as_encoded_bytes());
+    directory.join(hex::encode(&digest[..16]))
+}
+
+/// Returns the directories of all states.
+fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+}
+
+fn unreadable(directory: &Path, error: io::Error) -> Error {
+    Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
 }
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
@@ -220,9 +245,7 @@ fn encode(record: &RecordFile) -> Result<Vec<u8>> {
 
 /// Returns the files of records, newest first.
 fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    newest_first(directory, EXTENSION).map_err(|error| {
-        Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
-    })
+    newest_first(directory, EXTENSION).map_err(|error| unreadable(directory, error))
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {
@@ -252,17 +275,20 @@ fn record(path: &Path) -> Option<(RecordFile, bool)> {
     Some((serde_json::from_slice(&bytes).ok()?, held))
 }
 
-/// Removes the oldest records of a state. Records that cannot be removed stay.
-fn prune(directory: &Path, state: &Path) {
-    let old = paths(directory).unwrap_or_default();
-    let same = |path: &&PathBuf| record(path).is_some_and(|(record, held)| !held && record.state == state);
-    for path in old.iter().filter(same).skip(MAX_KEPT_RECORDS) {
+/// Removes the oldest records in the directory of a state. Records that cannot be removed stay.
+fn prune(directory: &Path) {
+    let records = paths(directory).unwrap_or_default();
+    let is_over = |path: &&PathBuf| record(path).is_some_and(|(_, held)| !held);
+    // The record of the current run is the newest one.
+    for path in records.iter().skip(MAX_KEPT_RECORDS + 1).filter(is_over) {
         let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use time::format_description::well_known::Rfc3339;
+
     use super::*;
 
     fn ended(exit_code: u8) -> RunEnd {
@@ -342,25 +368,46 @@ mod tests {
         let directory = base.path().join("history");
         let run = begin_at(&directory, "/x");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&directory), mode(&run.path)), (0o700, 0o600));
+        let of_state = run.path.parent().unwrap();
+        assert_eq!((mode(&directory), mode(of_state), mode(&run.path)), (0o700, 0o700, 0o600));
     }
 
     #[test]
     fn newest_records_of_each_state_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let other = begin_at(base.path(), "/other");
-        fs::write(base.path().join("19990101T000000.000Z-notes.json"), "{}").unwrap();
+        drop(begin_at(base.path(), "/x"));
+        let directory = directory_of(base.path(), Path::new("/x"));
+        fs::write(directory.join("19990101T000000.000Z-notes.json"), "{}").unwrap();
         for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
                 RecordFile { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
-            fs::write(base.path().join(name), encode(&record).unwrap()).unwrap();
+            fs::write(directory.join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");
         let kept = list(base.path(), Some(Path::new("/x"))).unwrap();
         // The record of the current run is an additional one.
-        assert_eq!((kept.len(), kept[1].record.started.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
+        assert_eq!((kept.len(), kept[2].record.started.as_str()), (MAX_KEPT_RECORDS + 1, "119"));
         assert_eq!(list(base.path(), Some(Path::new("/other"))).unwrap().len(), 1);
-        assert!(base.path().join("19990101T000000.000Z-notes.json").exists());
+        assert!(directory.join("19990101T000000.000Z-notes.json").exists());
+        let all = list(base.path(), None).unwrap();
+        assert_eq!(all.len(), kept.len() + 1);
+        let times: Vec<OffsetDateTime> = all[..3]
+            .iter()
+            .map(|run| OffsetDateTime::parse(&run.record.started, &Rfc3339).unwrap())
+            .collect();
+        assert!(times.is_sorted_by(|one, other| one >= other), "newest first: {times:?}");
+    }
+
+    #[test]
+    fn records_of_other_states_are_not_read() {
+        let base = tempfile::tempdir().unwrap();
+        drop(begin_at(base.path(), "/x"));
+        let other = directory_of(base.path(), Path::new("/other"));
+        // It cannot be listed, so every access fails.
+        fs::write(&other, "").unwrap();
+        assert_eq!(list(base.path(), Some(Path::new("/x"))).unwrap().len(), 1);
+        assert!(list(base.path(), Some(Path::new("/other"))).is_err());
     }
 }
