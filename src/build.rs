@@ -1,4 +1,5 @@
-//! Build script: tells the program which commit and target it was built from, for `--version`.
+//! Build script: tells the program which commit and target it was built from, for `--version`, and packs the
+//! relocations of the static program.
 #![expect(clippy::disallowed_methods, reason = "cargo gives a build script its values in variables")]
 
 use std::path::Path;
@@ -11,6 +12,11 @@ fn main() {
     let commit = if variable("PROFILE") == "debug" { None } else { commit() };
     let commit = commit.map(|commit| format!("{commit}, ")).unwrap_or_default();
     println!("cargo::rustc-env=MONOPILE_BUILD={commit}{}", variable("TARGET"));
+    // Saves 700 KB of 24 bytes for each pointer. The program relocates itself with the musl that comes with Rust,
+    // which knows this form. The C library of another machine may not.
+    if variable("CARGO_CFG_TARGET_OS") == "linux" && variable("CARGO_CFG_TARGET_ENV") == "musl" {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
 }
 
 /// Returns the commit of the checkout with its date, or nothing outside a checkout, as in a source archive.
