@@ -141,6 +141,10 @@ fn reorders(character: char) -> bool {
 /// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a
 /// CPI's log, so that it cannot control the terminal or pretend to be other text. Line breaks and tabs stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
+    // Most texts, and almost all lines of logs. Checking bytes is many times faster.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return Cow::Borrowed(text);
+    }
     let harmless =
         |character: char| !character.is_control() && !reorders(character) || matches!(character, '\n' | '\t');
     if text.chars().all(harmless) {

@@ -1,6 +1,6 @@
 //! `monopile logs`: prints, follows or saves logs of the VM.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -15,6 +15,9 @@ use super::vm_args::VmArgs;
 use base::files::durable::{check_directory, parent};
 use base::{Error, Result};
 use engine::inspection::{self, LogKind, LogsRequest};
+
+/// The number of bytes that are printed at once.
+const BUFFER_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct LogsArgs {
@@ -90,12 +93,14 @@ impl LogsArgs {
                 )),
             };
         }
-        // Logs are printed line by line, because they may exceed the memory.
-        let mut out = std::io::stdout().lock();
+        // Logs are printed line by line, because they may exceed the memory. Followed lines appear at once.
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock());
         let mut broken = None;
+        let is_followed = self.follow;
         let mut print = |line: &str| {
+            let flush = |out: &mut BufWriter<_>| if is_followed { out.flush() } else { Ok(()) };
             if broken.is_none()
-                && let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
+                && let Err(error) = writeln!(out, "{line}").and_then(|()| flush(&mut out))
             {
                 broken = Some(error.kind());
                 // The reader has closed the pipe, so the run ends as after a signal.
@@ -106,6 +111,9 @@ impl LogsArgs {
             true => inspection::follow_logs(&request, run, &mut print),
             false => inspection::print_logs(&request, run, &mut print),
         };
+        if broken.is_none() {
+            broken = out.flush().err().map(|error| error.kind());
+        }
         match broken {
             Some(std::io::ErrorKind::BrokenPipe) => {}
             Some(kind) => return Err(Error::io("writing to standard output", kind.into())),
