@@ -167,32 +167,53 @@ impl Error {
         self
     }
 
-    /// Adds a hint if the cause is a missing permission or a read-only file system: which path cannot be
-    /// written, and what helps.
+    /// Adds a hint if the cause is a missing permission, a read-only file system or a full one: which path
+    /// cannot be used, and what helps.
     ///
-    /// `path` is the file or directory to write. `option` is the flag or variable that selects another path,
-    /// such as "--state FILE", or empty.
+    /// `path` is a file or directory of monopile, which may not exist yet. `option` is the flag or variable that
+    /// selects another path, such as "--state FILE", or empty.
     #[must_use]
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
-        let cause = cause.map(io::Error::kind);
-        if !matches!(cause, Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)) {
-            return self;
+        let Some(cause) = cause.map(io::Error::kind) else { return self };
+        let other = (!option.is_empty()).then(|| format!("choose another path with {option}"));
+        match cause {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let or_other = other.map(|other| format!(", or {other}")).unwrap_or_default();
+                let existing = unwritable(path).map_or(path, |(path, _)| path);
+                let path = existing.display();
+                return self.with_hint(format!(
+                    "the file system of '{path}' is full: free space (`monopile cache prune`){or_other}"
+                ));
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
+            _ => return self,
         }
+        let named = path;
         let Some((path, metadata)) = unwritable(path) else { return self };
+        // A parent directory may be `/` or belong to the system, so it is not to be taken over.
+        let is_own = path == named;
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
-        let other = (!option.is_empty()).then(|| format!("choose another path with {option}, or "));
-        let other = other.unwrap_or_default();
-        self.with_hint(if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
-            format!("'{path}' is on a read-only file system: {other}mount it for writing")
+        let alternatives = |ways: [Option<String>; 3]| {
+            let ways: Vec<String> = ways.into_iter().flatten().collect();
+            match ways.split_last() {
+                Some((last, [])) => last.clone(),
+                Some((last, others)) => format!("{}, or {last}", others.join(", ")),
+                None => String::new(),
+            }
+        };
+        self.with_hint(if cause == io::ErrorKind::ReadOnlyFilesystem {
+            let ways = alternatives([None, other, Some("mount it for writing".to_owned())]);
+            format!("'{path}' is on a read-only file system: {ways}")
         } else if owner == rustix::process::geteuid().as_raw() {
             let bits = if metadata.is_dir() { "rwx" } else { "rw" };
-            format!("'{path}' has mode {mode:04o}: {other}give yourself access: `chmod u+{bits} '{path}'`")
+            let access = format!("give yourself access: `chmod u+{bits} '{path}'`");
+            format!("'{path}' has mode {mode:04o}: {}", alternatives([None, other, Some(access)]))
         } else {
-            format!(
-                "'{path}' belongs to user {owner}, with mode {mode:04o}: run as that user, {other}take it \
-                 over: `sudo chown \"$(id -u)\" '{path}'`"
-            )
+            let owner = user_name(owner);
+            let chown = is_own.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
+            let ways = alternatives([Some(format!("run as {owner}")), other, chown]);
+            format!("'{path}' belongs to {owner}: {ways}")
         })
     }
 
@@ -291,6 +312,17 @@ fn unwritable(path: &Path) -> Option<(&Path, fs::Metadata)> {
     let is_locked = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
     let at = existing.iter().position(is_locked).unwrap_or(0);
     existing.into_iter().nth(at)
+}
+
+/// Returns the name of a user of this machine, or `user 1000` if the user has none in `/etc/passwd`.
+fn user_name(id: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id.to_string()).then(|| name.to_owned())
+    });
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("user {id}"))
 }
 
 /// Removes the path of a temporary file, which the library for these files adds to an error.
@@ -416,10 +448,39 @@ mod tests {
         );
         let read_only = failed(io::ErrorKind::ReadOnlyFilesystem, &path);
         assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");
-        assert_eq!(failed(io::ErrorKind::StorageFull, &path), "");
+        let full = failed(io::ErrorKind::StorageFull, &path);
+        assert!(
+            full.ends_with(
+                "' is full: free space (`monopile cache prune`), or choose another path with --to \
+                            FILE"
+            ),
+            "{full}"
+        );
+        assert_eq!(failed(io::ErrorKind::TimedOut, &path), "");
         let of_root = failed(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
         let is_root = rustix::process::geteuid().is_root();
-        assert_eq!(of_root.contains("belongs to user 0, with mode"), !is_root, "{of_root}");
+        assert_eq!(of_root.contains("belongs to root: run as root, choose another"), !is_root, "{of_root}");
+    }
+
+    #[test]
+    fn only_the_named_file_is_offered_to_be_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let path = dir.path().join("file");
+        fs::write(&path, "").unwrap();
+        std::os::unix::fs::chown(&path, Some(1), None).unwrap();
+        let failed = |path: &Path, option: &str| {
+            let denied = io::ErrorKind::PermissionDenied.into();
+            Error::io("writing 'x'", denied).with_owner_hint(path, option).hints().concat()
+        };
+        assert!(failed(&path, "").contains(": run as ") && failed(&path, "").contains("`sudo chown"));
+        std::os::unix::fs::chown(dir.path(), Some(1), None).unwrap();
+        let below = failed(&dir.path().join("missing/file"), "--to FILE");
+        assert!(!below.contains("chown"), "{below}");
+        assert!(below.ends_with(", or choose another path with --to FILE"), "{below}");
+        assert_eq!(failed(&dir.path().join("missing"), "").matches(", or ").count(), 0);
     }
 
     #[test]

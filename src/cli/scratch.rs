@@ -36,7 +36,7 @@ impl Scratch {
     fn below(base: &Path) -> Result<Scratch> {
         let failed = |error| {
             Error::io(format!("creating a scratch directory in '{}'", base.display()), error)
-                .with_owner_hint(base, "TMPDIR=DIR")
+                .with_owner_hint(&base.join(PREFIX), "TMPDIR=DIR")
         };
         create_private_directory(base).map_err(failed)?;
         clean_up(base);
