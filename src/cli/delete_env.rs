@@ -49,6 +49,8 @@ impl DeleteEnvArgs {
         if !lines.is_empty() {
             lines.insert(0, "This will be deleted:".to_owned());
         }
+        lines
+            .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
         let environment = match self.target.deployment_name() {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
             None => format!("the environment recorded in '{}'", self.target.state()?.display()),
@@ -67,12 +69,25 @@ impl DeleteEnvArgs {
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
             return Ok(false);
         }
+        let name = self.target.deployment_name();
+        let deletions = deploy::deletions(&storage, self.target.manifest(), name.as_deref());
+        let other =
+            deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_deployment.as_ref());
         if !session.is_interactive() {
-            return Ok(true);
+            return match other {
+                None => Ok(true),
+                Some(other) => Err(Error::invalid(other.to_string())
+                    .with_note("nothing was deleted")
+                    .with_hint(
+                        "check --state and the manifest: they may be of two environments; if only the \
+                         manifest's `name` has changed, run delete-env on a terminal, without -n, and confirm",
+                    )),
+            };
         }
-        let Ok(Some(deletions)) = deploy::deletions(&storage, self.target.manifest()) else {
-            return Ok(false);
-        };
+        if let Some(other) = other {
+            session.reporter.warn(format!("{other}: is it the state of another environment?"));
+        }
+        let Ok(Some(deletions)) = deletions else { return Ok(false) };
         match ui::prompt::confirm(&self.question(&deletions)?)? {
             true => Ok(true),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted")),

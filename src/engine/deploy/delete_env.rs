@@ -75,11 +75,46 @@ pub struct Deletions {
     pub resources: Vec<String>,
     /// True if persistent disks are among them.
     pub has_disks: bool,
+    /// The deployment on record, if its name is not that of the manifest.
+    pub other_deployment: Option<OtherDeployment>,
+}
+
+/// A deployment on record that has another name than the manifest.
+pub struct OtherDeployment {
+    /// Its name, if it is on record as text.
+    name: Option<String>,
+    /// The address of its VM, if known.
+    address: Option<String>,
+    /// The name in the manifest.
+    manifest_name: String,
+}
+
+impl OtherDeployment {
+    /// Returns the deployment on record if the last deploy had another name. The address is not compared,
+    /// because a manifest may change it.
+    fn find(state: &State, manifest_name: &str) -> Option<Self> {
+        let leaves = state.monopile.manifest.as_ref()?;
+        let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
+        differs.then(|| OtherDeployment {
+            name: leaves.shown("/name").and_then(|name| serde_json::from_str(name).ok()),
+            address: state.vm_address(),
+            manifest_name: manifest_name.to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Display for OtherDeployment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OtherDeployment { name, address, manifest_name } = self;
+        let name = name.as_ref().map_or_else(|| "another deployment".to_owned(), |name| format!("'{name}'"));
+        let address = address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
+        write!(f, "this state records {name}{address}, but the manifest is for '{manifest_name}'")
+    }
 }
 
 /// Lists everything that a `delete-env` would delete. None if there is neither a state nor an open call.
-/// Takes no lock, so it may change.
-pub fn deletions(storage: &Storage, manifest: &Path) -> Result<Option<Deletions>> {
+/// Takes no lock, so it may change. `name` is that of the deployment in the manifest, if known.
+pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Result<Option<Deletions>> {
     let storage = storage.resolved()?;
     let state = match State::read(&storage)? {
         Some(state) => Some(state),
@@ -90,7 +125,8 @@ pub fn deletions(storage: &Storage, manifest: &Path) -> Result<Option<Deletions>
     }
     let state = state.unwrap_or_default();
     let resources = state.resources().map(|resource| state.describe(&resource)).collect();
-    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty() }))
+    let other_deployment = name.and_then(|name| OtherDeployment::find(&state, name));
+    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty(), other_deployment }))
 }
 
 /// Deletes the environment and returns a summary in one sentence.

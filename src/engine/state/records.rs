@@ -521,7 +521,8 @@ impl State {
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
-            _ => Error::io(format!("reading the state '{storage}'"), error),
+            _ => Error::io(format!("reading the state '{storage}'"), error)
+                .with_owner_hint(&storage.location(), "--state FILE"),
         })?;
         let Some(document) = document else { return Ok(None) };
         Self::parse(&document.bytes).map(|state| Some((state, document.stored_form))).map_err(|error| {
@@ -704,7 +705,8 @@ impl State {
     /// Describes a resource, including the size of a disk, or the name and version of a stemcell.
     pub fn describe(&self, resource: &Resource) -> String {
         let details = match resource {
-            Resource::Vm(_) | Resource::Snapshot(_) => None,
+            Resource::Snapshot(_) => None,
+            Resource::Vm(handle) => self.vm_address().filter(|_| self.vm_handle().as_ref() == Some(handle)),
             Resource::Disk(handle) => {
                 let disk = self.disks.iter().find(|disk| disk.handle() == *handle);
                 disk.map(|disk| format!("{} MiB", disk.size))
@@ -718,6 +720,20 @@ impl State {
             Some(details) => format!("{resource} ({details})"),
             None => resource.to_string(),
         }
+    }
+
+    /// Returns the first address of the VM that is on record, if any: that of the CPI, or that of the manifest
+    /// last deployed.
+    pub fn vm_address(&self) -> Option<String> {
+        let networks = self.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
+        let of_cpi =
+            networks.into_iter().flat_map(Map::values).find_map(|network| network.get("ip")?.as_str());
+        let leaves = self.monopile.manifest.as_ref();
+        let of_manifest = || {
+            let mut paths = leaves?.paths().filter(|path| path.ends_with("/static_ips/0"));
+            serde_json::from_str(leaves?.shown(paths.next()?)?).ok()
+        };
+        of_cpi.filter(|address| !address.is_empty()).map(str::to_owned).or_else(of_manifest)
     }
 
     /// Returns true if the resource is on record.
