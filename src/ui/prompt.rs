@@ -1,11 +1,11 @@
 //! Prompts on a terminal. Only this file uses dialoguer.
 
-use std::fmt::Write;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::text::clean;
 use base::{Error, ErrorKind, Result};
+use dialoguer::console::{Key, Term};
 
 /// The message for Ctrl-C at a prompt, if nothing was done before it.
 pub const NOTHING_DONE: &str = "interrupted: nothing was done";
@@ -14,7 +14,9 @@ pub const NOTHING_DONE: &str = "interrupted: nothing was done";
 static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// The columns that stay free for ` [y/N] ` and the answer.
-const ANSWER_COLUMNS: usize = 8;
+const ANSWER_COLUMNS: usize = 12;
+/// Ctrl-D.
+const END_OF_INPUT: char = '\u{4}';
 
 /// Returns true while a prompt waits. The prompt then reports signals itself.
 pub fn is_asking() -> bool {
@@ -50,8 +52,9 @@ fn ask<T>(
     answer
 }
 
-/// Asks a yes-or-no question on standard error. Enter ends the answer: `y` and `yes` in any case are yes,
-/// every other answer is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
+/// Asks a yes-or-no question on standard error. Enter ends the answer: `y` and `yes` in any case are yes, `n`,
+/// `no` and an empty answer are no, and after any other answer the question is asked again. Ctrl-D on an empty
+/// line is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     confirm_or(question, NOTHING_DONE)
 }
@@ -59,16 +62,53 @@ pub fn confirm(question: &str) -> Result<bool> {
 /// Like [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
-    // dialoguer would repeat a question of several lines, so it gets only the last one.
+    // Only the last line is shown again with the answer.
     let lines = super::wrap(&question, super::stdout_columns().saturating_sub(ANSWER_COLUMNS));
     let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
     ask("asking for confirmation", interrupted, ReadMode::Keys, || {
         if !before.is_empty() {
             let _ = writeln!(std::io::stderr(), "{before}");
         }
-        let input = dialoguer::Input::<String>::with_theme(&YesOrNo).with_prompt(last);
-        input.allow_empty(true).interact().map(|answer| is_yes(&answer))
+        let term = Term::stderr();
+        loop {
+            term.write_str(&format!("{last} [y/N] "))?;
+            let answer = read_answer(&term)?;
+            term.clear_line()?;
+            if let Some(answer) = parse_answer(&answer) {
+                term.write_line(&format!("{last} {}", if answer { "yes" } else { "no" }))?;
+                return Ok(answer);
+            }
+            term.write_line("answer y or n")?;
+            discard_input();
+        }
     })
+}
+
+/// Reads a line of keys and shows them. Ctrl-D ends an empty line.
+fn read_answer(term: &Term) -> dialoguer::Result<String> {
+    if !term.is_term() {
+        return Err(std::io::Error::new(std::io::ErrorKind::NotConnected, "not a terminal").into());
+    }
+    let mut answer = String::new();
+    loop {
+        match term.read_key()? {
+            Key::Enter => return Ok(answer),
+            Key::Char(END_OF_INPUT) if answer.is_empty() => return Ok(answer),
+            Key::Backspace => {
+                if answer.pop().is_some() {
+                    term.clear_chars(1)?;
+                }
+            }
+            // A longer answer would not fit beside the question, and is none.
+            Key::Char(key) if !key.is_control() => {
+                answer.push(key);
+                if answer.len() < ANSWER_COLUMNS - " [y/N] ".len() {
+                    term.write_str(key.encode_utf8(&mut [0; 4]))?;
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Discards what was typed or pasted before the question, so that it does not answer it.
@@ -78,25 +118,12 @@ fn discard_input() {
     let _ = rustix::termios::tcflush(rustix::stdio::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
-fn is_yes(answer: &str) -> bool {
-    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
-}
-
-/// Shows a question with `[y/N]`, and after the answer with `yes` or `no`.
-struct YesOrNo;
-
-impl dialoguer::theme::Theme for YesOrNo {
-    fn format_input_prompt(&self, to: &mut dyn Write, question: &str, _: Option<&str>) -> std::fmt::Result {
-        write!(to, "{question} [y/N] ")
-    }
-
-    fn format_input_prompt_selection(
-        &self,
-        to: &mut dyn Write,
-        question: &str,
-        answer: &str,
-    ) -> std::fmt::Result {
-        write!(to, "{question} {}", if is_yes(answer) { "yes" } else { "no" })
+/// Returns true for yes and false for no. Returns `None` for an answer that is neither.
+fn parse_answer(answer: &str) -> Option<bool> {
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "" | "n" | "no" => Some(false),
+        _ => None,
     }
 }
 
@@ -209,10 +236,13 @@ mod tests {
     #[test]
     fn only_y_and_yes_are_yes() {
         for yes in ["y", "Y", "yes", "YES", " yes "] {
-            assert!(super::is_yes(yes), "{yes}");
+            assert_eq!(super::parse_answer(yes), Some(true), "{yes}");
         }
-        for no in ["", "n", "not yet", "maybe", "nay", "yy", "yes please", "monopile history", "\u{4}"] {
-            assert!(!super::is_yes(no), "{no}");
+        for no in ["", "n", "N", "no", " No "] {
+            assert_eq!(super::parse_answer(no), Some(false), "{no}");
+        }
+        for other in ["not yet", "maybe", "nay", "yy", "yes please", "monopile history"] {
+            assert_eq!(super::parse_answer(other), None, "{other}");
         }
     }
 }

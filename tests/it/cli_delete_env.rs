@@ -50,8 +50,8 @@ fn on_a_terminal(world: &World, delay_ms: u64, keys: &str) -> Run {
 #[test]
 fn answering_no_deletes_nothing() {
     let world = World::new();
-    // The last one is a pasted command.
-    for keys in ["n\r", "\r", "not yet\r", "monopile history\r"] {
+    // The last one is Ctrl-D.
+    for keys in ["n\r", "\r", " No \r", "\x04"] {
         let run = on_a_terminal(&world, 0, keys).exits_with(2);
         assert!(
             run.stdout.contains("Delete environment 'x' and its persistent disks with all their data?")
