@@ -77,9 +77,14 @@ pub(crate) fn contact(
     };
     let agent = connect(run, endpoint, state);
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
-    agent
-        .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
-        .map_err(|error| refusal::explained(error, run, state, given))?;
+    agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
+        match error.is_transient() && !error.is_of_this_run() {
+            true => Error::from(error)
+                .context(format!("the agent of VM {vm} does not answer"))
+                .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
+            false => refusal::explained(error, run, state, given),
+        }
+    })?;
     ForeignAgent::check(&agent, state)?;
     waiting.finish();
     Ok(agent)

@@ -1,5 +1,8 @@
 //! Errors of exchanges with the agent.
 
+use std::time::Duration;
+
+use crate::state::VmHandle;
 use base::{Error, ErrorKind};
 
 /// The hint for a proxy that failed.
@@ -118,6 +121,26 @@ impl AgentError {
         )
     }
 
+    /// Returns the error for a new VM whose agent does not answer within `timeout`.
+    pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration) -> Error {
+        let is_unresolvable = matches!(self, AgentError::Unresolvable { .. });
+        if !self.is_transient() || self.is_of_this_run() || is_unresolvable {
+            return self.into();
+        }
+        let waited = base::text::duration(timeout);
+        Error::new(
+            ErrorKind::AgentUnreachable,
+            format!("the agent of the new VM {vm} did not answer within {waited} (--boot-timeout)"),
+        )
+        .with_source(self.to_string())
+        .with_note("the VM is kept; the next run replaces it")
+        .with_hint(
+            "look at the VM's console in the IaaS, and check that the host in `cloud_provider.mbus` is its \
+             address and that no firewall is in between",
+        )
+        .with_hint("if it only boots slowly, run the same command with --boot-timeout 30m")
+    }
+
     /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a
     /// signal, or its proxy.
     pub(crate) fn is_of_this_run(&self) -> bool {
@@ -147,6 +170,12 @@ impl From<AgentError> for Error {
     fn from(error: AgentError) -> Self {
         let text = error.to_string();
         match error {
+            // A firewall would drop the connection.
+            AgentError::Unreachable { problem, .. } if problem.contains("refused") => {
+                Error::new(ErrorKind::AgentUnreachable, text).with_hint(
+                    "check that the VM runs, and that the host in `cloud_provider.mbus` is the VM's address",
+                )
+            }
             AgentError::Unreachable { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                 "check that the VM runs, that the host in `cloud_provider.mbus` is the VM's address, and \
                     that no firewall is in between",

@@ -137,10 +137,10 @@ pub(super) fn create(
     let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
     let answered = match &deploy_run.teardown.registry {
-        Some(registry) => registry.wait_for_agent(executor, agent, &vm.cid, timeout, &waiting),
-        None => {
-            agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(Error::from)
-        }
+        Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
+        None => agent
+            .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
+            .map_err(|error| error.of_new_vm(&vm, timeout)),
     };
     answered.map_err(|error| executor.with_console(stemcell.cpi.as_deref(), &vm.cid, error))?;
     ForeignAgent::check(agent, executor.state())?;

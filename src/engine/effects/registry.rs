@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
-use crate::protocol::{Contract, VmCid};
+use crate::protocol::Contract;
 use crate::registry::tunnel::Tunnel;
 use crate::registry::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
 use crate::run_context::RunContext;
-use crate::state::{Change, State};
+use crate::state::{Change, State, VmHandle};
 use artifact::ArtifactUrl;
 use base::events::Stage;
 use base::files::input;
@@ -75,18 +75,18 @@ impl<'a> RunRegistry<'a> {
         &self,
         executor: &mut Executor<'_>,
         agent: &Agent,
-        vm: &VmCid,
+        vm: &VmHandle,
         timeout: Duration,
         stage: &Stage,
     ) -> Result<()> {
         let started = Instant::now();
         if let Some(tunnel) = self.begin(executor.state(), timeout) {
-            let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{vm}'"));
+            let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
             let waiting = self.run.clock.measure(Activity::Waiting);
             tunnel.wait_until_open(
                 &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
-                &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.clone(), key }),
+                &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.cid.clone(), key }),
             )?;
             drop(waiting);
             opening.finish();
@@ -109,7 +109,7 @@ impl<'a> RunRegistry<'a> {
                     return Err(crate::registry::tunnel::TunnelError::Failed(failed).into());
                 }
                 (Err(error), None) if error.is_transient() && !left.is_zero() => {}
-                (Err(error), None) => return Err(error.into()),
+                (Err(error), None) => return Err(error.of_new_vm(vm, timeout)),
             }
         }
     }

@@ -12,7 +12,7 @@ use super::reach;
 use crate::agent::{Agent, LogArchive};
 use crate::run_context::{RunContext, signals};
 use base::text;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
 /// The maximum size of a fetched archive, in bytes.
@@ -82,7 +82,14 @@ impl LogsRequest {
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
     fn reach(&self, run: &RunContext) -> Result<Agent> {
-        let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
+        let agent = reach(run, &self.inputs, self.agent_timeout)
+            .map_err(|error| match error.kind() {
+                ErrorKind::AgentUnreachable => {
+                    error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
+                }
+                _ => error,
+            })?
+            .agent;
         if !self.jobs.is_empty() {
             let vm_jobs = super::jobs(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
