@@ -212,7 +212,8 @@ fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),
         None => Err(CpiFailure::cloud(format!(
-            "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM",
+            "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM; see what can be done: \
+             `monopile cloud-check MANIFEST`",
             cloud.path(cid).join(DATA).display()
         ))),
     }

@@ -29,7 +29,7 @@ pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
     packages.sort_unstable();
     packages.dedup();
     Err(CpiFailure::new(
-        FailureKind::NotSupported,
+        FailureKind::Cloud,
         format!(
             "this machine lacks {}, which VMs of this stemcell need; looked in {SCRIPT_PATH}. Install it (on \
              Debian and Ubuntu: `apt-get install {}`), then run the same command again",
@@ -87,7 +87,7 @@ mod tests {
         let needs =
             json!({"needs": {"sh": "dash", "no-such-program": "b", "nor-this": "a", "nor-that": "b"}});
         let (kind, message) = checked(needs).unwrap_err();
-        assert_eq!(kind, FailureKind::NotSupported);
+        assert_eq!(kind, FailureKind::Cloud);
         for part in ["'no-such-program' (package 'b')", "'nor-this' (package 'a')", "`apt-get install a b`"] {
             assert!(message.contains(part), "{message}");
         }

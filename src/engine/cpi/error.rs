@@ -56,7 +56,11 @@ impl CpiErrorKind {
 
     /// Returns a hint for the operator.
     fn hint(&self, method: Method) -> String {
-        let look = "run the same command with --verbose to see the CPI's log";
+        // A run that calls a changing method has a log, and would change more if it were repeated.
+        let look = match method.facts().changes {
+            true => "the CPI's log is in the log below",
+            false => "run the same command with --verbose to see the CPI's log",
+        };
         match self {
             CpiErrorKind::VmNotFound => {
                 "the VM is gone, or the CPI looks in another account, region or project than before: check \
@@ -108,7 +112,11 @@ impl CpiErrorKind {
                 format!("the CPI gave no error type; {look}")
             }
             CpiErrorKind::Unknown(name) => {
-                format!("'{}' is not an error type of the CPI API; {look}", name.escape_debug())
+                format!(
+                    "see the message above ('{}'): it comes from the cloud; check credentials and permissions \
+                     in `cloud_provider.properties`; {look}",
+                    name.escape_debug()
+                )
             }
         }
     }
@@ -299,10 +307,8 @@ impl From<CpiError> for Error {
             }
             CpiError::Ended { stop: StopWaiting::Timeout(after), .. } => {
                 let waited = base::text::duration(after);
-                Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)")).with_hint(
-                    "run the same command with a longer --cpi-timeout, or with --verbose to see the CPI's \
-                     log",
-                )
+                Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)"))
+                    .with_hint("run the same command with a longer --cpi-timeout")
             }
             CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
                 let failed = with_log(&error).with_hint(kind.hint(method));

@@ -15,7 +15,7 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("Bosh::Clouds::NotSupported", "cannot do this"),
         ("Bosh::Clouds::CloudError", "with --verbose"),
         ("Bosh::Clouds::CpiError", "with --verbose"),
-        ("My::Own::Error", "'My::Own::Error' is not an error type of the CPI API"),
+        ("My::Own::Error", "see the message above ('My::Own::Error'): it comes from the cloud"),
         ("", "gave no error type"),
     ] {
         hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, error_type, false));
