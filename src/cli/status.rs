@@ -46,6 +46,8 @@ const OF_ONE: [&str; 15] = [
 
 /// The number of remaining days at which a certificate is marked.
 const EXPIRES_SOON: i64 = 30;
+/// The number of remaining days at which a certificate is shown on a terminal without --verbose.
+const SHOWN_BEFORE: i64 = 60;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StatusArgs {
@@ -210,12 +212,20 @@ fn status_text(session: &Session, status: &Status) -> String {
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
-        let jobs = if status.jobs.is_empty() { "none".to_owned() } else { status.jobs.join(", ") };
         let by = status.stopped_by().map(|run| format!("  (stop-env, {})", run.record.started));
         let none_runs_wrong =
             state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if none_runs_wrong && status.jobs.len() > 1 { "all running" } else { state };
-        facts.push(("Jobs", format!("{state}: {jobs}{}", by.unwrap_or_default())));
+        facts.push((
+            "Jobs",
+            match status.jobs.as_slice() {
+                [] => "none deployed".to_owned(),
+                jobs => format!("{state}: {}{}", jobs.join(", "), by.unwrap_or_default()),
+            },
+        ));
+    }
+    if status.is_deploy_unfinished() {
+        facts.push(("Deployed", "no: the last deploy did not finish".to_owned()));
     }
     facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;
@@ -243,7 +253,14 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     let mut sections = vec![layout.facts(&facts)];
     let with_hints = session.globals.verbose > 0;
-    let tables = [processes(status), disks(status, with_hints), networks(status), certificates(status)];
+    // A program or --verbose gets everything; the screen has what may need attention.
+    let shows_all = with_hints || layout.is_for_programs();
+    let tables = [
+        processes(status),
+        disks(status, with_hints),
+        networks(status).filter(|_| shows_all),
+        certificates(status, if shows_all { i64::MAX } else { SHOWN_BEFORE }),
+    ];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
         let mut table = Table::new(["Last runs", "Command", "Took", "Result"]);
@@ -338,8 +355,8 @@ fn processes(status: &Status) -> Option<Table> {
 
 fn disks(status: &Status, with_hints: bool) -> Option<Table> {
     let mut table = Table::new(match with_hints {
-        true => vec!["Disk", "Size", "Used by the VM", "State", "Used", "Hint"],
-        false => vec!["Disk", "Size", "Used by the VM", "State", "Used"],
+        true => vec!["Disk", "Size", "On VM", "State", "Used", "Hint"],
+        false => vec!["Disk", "Size", "On VM", "State", "Used"],
     });
     for disk in &status.disks {
         let state = match (disk.exists, disk.mounted) {
@@ -382,9 +399,11 @@ fn networks(status: &Status) -> Option<Table> {
     (!status.networks.is_empty()).then_some(table)
 }
 
-fn certificates(status: &Status) -> Option<Table> {
+/// Lists the certificates that expire in less than this number of days.
+fn certificates(status: &Status, below: i64) -> Option<Table> {
     let mut table = Table::new(["Certificate", "Expires", "Expires in"]);
-    for certificate in &status.certificates {
+    let shown = || status.certificates.iter().filter(|certificate| certificate.days < below);
+    for certificate in shown() {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),
             days @ 0..EXPIRES_SOON => format!("ONLY {days} DAYS"),
@@ -392,7 +411,7 @@ fn certificates(status: &Status) -> Option<Table> {
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);
     }
-    (!status.certificates.is_empty()).then_some(table)
+    shown().next().is_some().then_some(table)
 }
 
 /// Formats problems in capital letters, which stand out without colours.

@@ -7,6 +7,8 @@ use base::redact::Redactor;
 const GAP: usize = 2;
 /// The maximum width of a column that is not wrapped.
 const NARROW: usize = 20;
+/// The minimum width of a last column whose words are broken.
+const LAST: usize = 30;
 /// The minimum width of a value beside its label.
 const LEAST_ROOM: usize = 10;
 /// The text for a cell without a value.
@@ -84,7 +86,7 @@ impl Table {
             Form::Columns(limit) => {
                 let header: Vec<Vec<String>> = self.header.iter().map(|name| vec![name.clone()]).collect();
                 let all: Vec<&Vec<Vec<String>>> = std::iter::once(&header).chain(&rows).collect();
-                match widths(&all, count, limit) {
+                match widths(&all, count, limit, false).or_else(|| widths(&all, count, limit, true)) {
                     Some(widths) => all.iter().map(|row| align_row(row, &widths)).collect(),
                     None => self.stacked(&rows, limit),
                 }
@@ -130,8 +132,9 @@ fn tabs(rows: &[Vec<Vec<String>>]) -> String {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
-/// Returns the width of each column, or `None` if the table cannot fit into `limit` without breaking words.
-fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<usize>> {
+/// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not broken, except
+/// those of the last column if `breaks_last` is true.
+fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, breaks_last: bool) -> Option<Vec<usize>> {
     let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
         lines.map(|line| length(line)).max().unwrap_or(0)
@@ -140,7 +143,10 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize) -> Option<Vec<
     let least: Vec<usize> = widths
         .iter()
         .enumerate()
-        .map(|(column, width)| longest(column, &longest_word).max(NARROW).min(*width))
+        .map(|(column, width)| match breaks_last && column + 1 == count {
+            true => LAST.min(*width),
+            false => longest(column, &longest_word).max(NARROW).min(*width),
+        })
         .collect();
     while widths.iter().sum::<usize>() + GAP * count.saturating_sub(1) > limit {
         let widest = (0..count).filter(|column| widths[*column] > least[*column]);
@@ -230,6 +236,14 @@ mod tests {
             "NAME   a\nNEEDS  x\n       longer\n\n\
              NAME   ab\nNOTE   one note of\n       several words,\n       for one\n"
         );
+    }
+
+    #[test]
+    fn only_the_last_column_breaks_words() {
+        let mut table = Table::new(["Name", "Details"]);
+        table.row(["short".to_owned(), "x".repeat(50)]);
+        let lines = format!("NAME   DETAILS\nshort  {}\n       {}\n", "x".repeat(33), "x".repeat(17));
+        assert_eq!(table.print(&on_terminal(40)), lines);
     }
 
     #[test]

@@ -655,6 +655,12 @@ impl Status {
         }
     }
 
+    /// Returns true if a VM is on record, but the last deploy to it did not finish, and no run is in progress.
+    pub fn is_deploy_unfinished(&self) -> bool {
+        let is_unfinished = self.vm.is_some() && !self.record.deployed && self.running().is_none();
+        is_unfinished && self.unfinished().is_some()
+    }
+
     /// Returns the error for the gravest problem, if there is one.
     pub fn problem(&self) -> Option<Error> {
         if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
@@ -731,6 +737,10 @@ impl Status {
                 Error::failure("stop-env stopped the jobs")
                     .with_hint("start them: `monopile start-env MANIFEST`"),
             );
+        }
+        if jobs == "running" && self.is_deploy_unfinished() {
+            let error = Error::failure("the last deploy did not finish");
+            return Some(error.with_hint(next("run `monopile create-env MANIFEST` again")));
         }
         (jobs != "running").then(|| {
             let stopped = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
