@@ -321,7 +321,7 @@ fn reports_fit_eighty_columns() {
     // The question follows the plan. After Ctrl-C, the program reports that nothing was done.
     let answered = |hello: &Hello, key: &str, code: i32| {
         let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
-        pty.wait_for("the question", |screen| screen.ends_with("Continue? [y/N]"));
+        pty.wait_for("the question", |screen| screen.ends_with("Replace the VM of 'hello'? [y/N]"));
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
         mask_report(&hello.normalise(&pty.text()))
@@ -329,6 +329,16 @@ fn reports_fit_eighty_columns() {
     let interrupted = answered(&hello, "\x03", 130);
     assert!(interrupted.contains("error: interrupted: nothing was done"), "{interrupted}");
     assert!(!interrupted.contains("call in flight"), "{interrupted}");
+    let ended = answered(&hello, "\x04", 2);
+    assert!(ended.contains("Replace the VM of 'hello'? no"), "{ended}");
+    let mut pty = on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));
+    pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
+    pty.press("monopile history\r");
+    pty.wait_for("the question again", |screen| {
+        screen.ends_with("answer y or n\nReplace the VM of 'hello'? [y/N]")
+    });
+    pty.press("n\r");
+    assert_eq!(pty.end(), 2, "{}", pty.text());
     insta::assert_snapshot!("terminal_80_declined", answered(&hello, "n\r", 2));
     insta::assert_snapshot!("terminal_80_history", of_state(&hello, &["history"]));
 

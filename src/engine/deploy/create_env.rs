@@ -47,6 +47,9 @@ pub fn create_env(
         announce(&draft, store.state())?;
         validating.finish();
         draft.prepared.forget_previous(run, &request.inputs);
+        if draft.jobs_are_stopped {
+            return Ok("Nothing to deploy, but the jobs are stopped: start-env starts them".to_owned());
+        }
         let agent_note = if request.verify { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
     }
@@ -104,6 +107,7 @@ pub fn create_env(
                 .with_hint(
                     "to replace the VM and keep its persistent disk, run the same command with --recreate",
                 )
+                .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
                 .with_hint("to skip this check, run the same command with --no-verify"));
         }
         run.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
@@ -132,7 +136,7 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
             "Create an empty disk, and delete disk {} with all its data once the jobs run?",
             disk.handle()
         ),
-        None => "Continue?".to_owned(),
+        None => draft.question(state),
     };
     if confirm(&question)? {
         return Ok(());

@@ -42,6 +42,8 @@ pub(super) struct DraftPlan {
     pub(super) unreachable: Option<UnreachableAgent>,
     /// The state of the agent if its jobs run.
     pub(super) applied: Option<AgentState>,
+    /// True if the plan deploys nothing, and the jobs are stopped, as `stop-env` leaves them.
+    pub(super) jobs_are_stopped: bool,
 }
 
 impl DraftPlan {
@@ -66,7 +68,15 @@ impl DraftPlan {
         }
         suspects::check_suspected_vm(run, &endpoint, state)?;
         let plan = Plan::default();
-        let mut draft = DraftPlan { prepared, endpoint, plan, options, unreachable: None, applied: None };
+        let mut draft = DraftPlan {
+            prepared,
+            endpoint,
+            plan,
+            options,
+            unreachable: None,
+            applied: None,
+            jobs_are_stopped: false,
+        };
         draft.plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
         let has_new_credentials = !draft.prepared.changed_credentials.is_empty();
@@ -78,6 +88,10 @@ impl DraftPlan {
         match looks.then(look).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.applied = Some(agent_state),
+                "stopped" if !draft.plan.deploys() => {
+                    draft.jobs_are_stopped = true;
+                    run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
+                }
                 jobs if !draft.plan.deploys() => run.reporter.warn(format!(
                     "the jobs are '{jobs}', not 'running': `monopile start-env` starts them, and --recreate \
                      creates a new VM"
@@ -99,6 +113,7 @@ impl DraftPlan {
             Some(Liveness::Unreachable(agent)) if !draft.plan.deploys() => draft.unreachable = Some(agent),
             Some(Liveness::Unreachable(agent)) if agent.has_other_credentials => {
                 run.reporter.warn(not_stopped(&agent));
+                draft.plan.leave_jobs("the agent refuses the new credentials");
             }
             Some(Liveness::Unreachable(_)) | None => {}
         }
@@ -124,6 +139,25 @@ impl DraftPlan {
     pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
         let releases = self.prepared.release_identities();
         plan::disk_left_behind(state, &self.prepared.desired(&releases))
+    }
+
+    /// Returns the question to the operator before the plan is carried out.
+    pub(super) fn question(&self, state: &State) -> String {
+        let deployment = &self.prepared.deployment;
+        match () {
+            () if self.plan.updates_in_place() => format!("Update '{}' in place?", deployment.instance()),
+            () if self.plan.creates_vm() && state.vm_cid().is_some() => {
+                format!("Replace the VM of '{}'?", deployment.name)
+            }
+            () if self.plan.creates_vm() => format!("Create the VM of '{}'?", deployment.name),
+            () => "Delete what is not in use?".to_owned(),
+        }
+    }
+
+    /// Returns the persistent disk that a new VM does not get, because the manifest has none any more.
+    pub(super) fn detached_disk<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
+        let is_left = self.plan.creates_vm() && self.prepared.deployment.disk.is_none();
+        state.current_disk().filter(|_| is_left)
     }
 
     /// Returns the plan for the case that the VM on record does not exist.

@@ -84,11 +84,13 @@ fn of_other_host(
         Some((store, name)) if !store.exists() => {
             error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"))
         }
-        Some((_, name)) => error.with_hint(format!(
-            "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -m {}`, with the \
-             ops files and variables of this run",
-            shell_word(&certificate.manifest.to_string_lossy())
-        )),
+        Some((_, name)) => error
+            .with_hint("check --state and --vars-store: they may be of another environment")
+            .with_hint(format!(
+                "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -m {}`, with \
+                 the ops files and variables of this run",
+                shell_word(&certificate.manifest.to_string_lossy())
+            )),
         None => error.with_hint(rotate),
     }
 }

@@ -14,7 +14,7 @@ use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
 use crate::run_context::RunContext;
-use crate::state::{Intent, Journal, State, Storage};
+use crate::state::{Intent, Journal, Resource, State, Storage};
 use crate::{prepare, run_cpis, templates};
 use base::events::AnnouncedStep;
 use base::text;
@@ -45,6 +45,9 @@ pub struct PlanReport {
     /// The existing VM, disks and other resources that the plan deletes, with their sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deletes: Vec<String>,
+    /// The persistent disk that the plan detaches and keeps, because the manifest has none any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps: Option<String>,
     /// The declared variables whose values differ from those last deployed.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "credentials")]
     pub changed_variables: Vec<String>,
@@ -206,6 +209,13 @@ impl PlanReport {
             steps: plan.announced(&draft.prepared.deployment.instance()),
             changes: changes.map(|changes| changes.into_iter().map(PlanChange::from).collect()),
             deletes: describe_deletions(plan, state),
+            keeps: draft.detached_disk(state).map(|disk| {
+                format!(
+                    "{} with its data, detached; to delete it: `monopile delete-disk MANIFEST {}`",
+                    state.describe(&Resource::Disk(disk.handle())),
+                    disk.cid
+                )
+            }),
             changed_variables: match plan.deploys() {
                 true => draft.prepared.changed_credentials.clone(),
                 false => Vec::new(),
@@ -268,6 +278,7 @@ impl PlanReport {
         }));
         lines.splice(1..1, self.changed_leaves());
         lines.extend(self.deletions());
+        lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
         lines.extend(self.changed_credentials());
         lines.extend(self.unchecked.clone());
         if let Some(packages) = &self.packages {

@@ -376,7 +376,9 @@ impl<'a> Teardown<'a> {
         stage: &Stage,
     ) -> Result<Option<Error>> {
         match step {
-            Step::StopVm(vm) => vm::stop(self, executor, agent, vm, stage).map(|()| None),
+            Step::StopVm(vm) | Step::LeaveJobs(vm) => {
+                vm::stop(self, executor, agent, vm, stage).map(|()| None)
+            }
             Step::Delete(resource) => {
                 let failure = deletion::delete(executor, resource, reason, stage)?;
                 // An undeleted VM stops the run: nothing may replace it or touch its resources before it is

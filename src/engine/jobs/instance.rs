@@ -48,6 +48,12 @@ impl AgentState {
         self.0.get("job_state").and_then(Value::as_str).unwrap_or("running")
     }
 
+    /// Returns true if jobs were applied, and they run.
+    fn runs_jobs(&self) -> bool {
+        let jobs = self.0.pointer("/job/templates").and_then(Value::as_array);
+        self.job_state() == "running" && jobs.is_some_and(|jobs| !jobs.is_empty())
+    }
+
     /// Returns true if the spec that was applied last has the deployment, jobs and rendered templates of
     /// `spec`. Does not compare packages.
     fn has_jobs_of(&self, spec: &Value) -> bool {
@@ -133,7 +139,16 @@ impl<'a> Instance<'a> {
         applied: &AgentState,
         stage: &Stage,
     ) -> Result<Duration> {
-        let untouched = |error: Error| error.with_note("nothing was stopped: the jobs run as before");
+        let untouched = |error: Error| {
+            let error = error.with_note(match applied.runs_jobs() {
+                true => "nothing was stopped: the jobs run as before",
+                false => "VM and disk are kept; no job runs yet",
+            });
+            match error.kind() {
+                ErrorKind::Interrupted(_) => error,
+                _ => error.with_hint("correct the cause, then run the same command again: it uses this VM"),
+            }
+        };
         let spec = self
             .upload_jobs_and_packages(
                 rendered,

@@ -85,6 +85,8 @@ pub enum Step {
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopVm(VmHandle),
+    /// Like `StopVm`, for an agent that is known to refuse: the jobs are expected to run until the VM is deleted.
+    LeaveJobs(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
     SnapshotDisk(DiskHandle),
     /// Deletes a resource on record: an unused one, or the VM of this environment.
@@ -120,7 +122,7 @@ impl Step {
     pub fn name(&self) -> &'static str {
         match self {
             Step::CreateStemcell { .. } => "create_stemcell",
-            Step::StopVm(_) => "stop_vm",
+            Step::StopVm(_) | Step::LeaveJobs(_) => "stop_vm",
             Step::SnapshotDisk(_) => "snapshot_disk",
             Step::Delete(Resource::Vm(_)) => "delete_vm",
             Step::CreateVm(_) => "create_vm",
@@ -148,6 +150,7 @@ impl Step {
         match self {
             Step::CreateStemcell { stemcell, .. } => format!("Upload stemcell {stemcell}"),
             Step::StopVm(vm) => format!("Stop the jobs on VM {vm}"),
+            Step::LeaveJobs(vm) => format!("Do not stop the jobs on VM {vm}"),
             Step::SnapshotDisk(disk) => format!("Take a snapshot of disk {disk}"),
             Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
             Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
@@ -166,7 +169,7 @@ impl Step {
             Step::AttachDisk(DiskRef::Existing(disk)) => format!("Attach disk {disk}"),
             Step::AttachDisk(DiskRef::New) => "Attach the new disk".to_owned(),
             Step::MigrateDisk => "Copy the data to the new disk".to_owned(),
-            Step::UseDisk => "Switch to the new disk".to_owned(),
+            Step::UseDisk => "Record the new disk as the persistent disk".to_owned(),
             Step::DetachDisk(disk) => format!("Detach disk {disk}"),
             Step::DeployJobs => format!("Deploy the jobs of '{instance}' and start them"),
             Step::Delete(resource) => format!("Delete {resource}"),
@@ -204,7 +207,8 @@ impl Plan {
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown or no running VM
     /// is affected.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
-        let stops = self.steps.iter().any(|planned| matches!(planned.step, Step::StopVm(_)));
+        let stops = |step: &Step| matches!(step, Step::StopVm(_) | Step::LeaveJobs(_));
+        let stops = self.steps.iter().any(|planned| stops(&planned.step));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
             false if stops => DOWNTIME_BY_NEW_VM,
@@ -262,6 +266,16 @@ impl Plan {
         }
     }
 
+    /// Replaces the stop of the jobs, for an agent that refuses it for this reason.
+    pub fn leave_jobs(&mut self, reason: &str) {
+        for planned in &mut self.steps {
+            if let Step::StopVm(vm) = &planned.step {
+                planned.step = Step::LeaveJobs(vm.clone());
+                reason.clone_into(&mut planned.reason);
+            }
+        }
+    }
+
     /// Returns true if the plan records a manifest while the jobs run on.
     pub fn keeps_jobs(&self) -> bool {
         self.steps.iter().any(|planned| matches!(planned.step, Step::KeepJobs(_)))
@@ -288,7 +302,10 @@ impl Plan {
         self.steps.iter().any(|planned| {
             matches!(
                 planned.step,
-                Step::StopVm(_) | Step::UpdateVm(_) | Step::Delete(Resource::Vm(_) | Resource::Disk(_))
+                Step::StopVm(_)
+                    | Step::LeaveJobs(_)
+                    | Step::UpdateVm(_)
+                    | Step::Delete(Resource::Vm(_) | Resource::Disk(_))
             )
         })
     }

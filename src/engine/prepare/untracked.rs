@@ -15,8 +15,9 @@ use crate::agent::{
 };
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
-use crate::state::State;
+use crate::state::{State, Storage, versions};
 use artifact::ArtifactIdentity;
+use base::text::shell_word;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 use net::listener::{self, Listener};
@@ -154,15 +155,16 @@ impl UntrackedListener {
                 ))
                 .with_note("nothing was changed")
                 .with_note("another VM would get the same address")
-                .with_hint(match state.is_shared() {
-                    true => "look for the lost state first, at another URL (--state)".to_owned(),
-                    false => format!(
-                        "look for the lost state first: '{state}.bak', '{state}.versions', or another file \
-                         (--state)"
-                    ),
+                .with_hint(match recorded_in(run, inputs, agent_id) {
+                    Some(found) => found,
+                    None if state.is_shared() => {
+                        "look for the lost state first, at another URL (--state)".to_owned()
+                    }
+                    None => "look for the lost state first, in another file (--state)".to_owned(),
                 })
                 .with_hint(format!(
-                    "if it is lost, record the VM: `{}`",
+                    "if it is lost, record the VM: `{}`. STEMCELL-CID is the image of the VM, as the IaaS \
+                     shows it",
                     import_command(run, inputs, vm.as_deref(), disks, stemcell)
                 ))
                 .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
@@ -184,6 +186,26 @@ impl UntrackedListener {
             .with_hint(regardless),
         }
     }
+}
+
+/// Returns a hint for a kept version of the state, or the state beside the manifest, that records the VM of
+/// this agent.
+fn recorded_in(run: &RunContext, inputs: &Inputs, agent_id: &str) -> Option<String> {
+    let records = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == agent_id);
+    let storage = run.paths.state.resolved().ok()?;
+    let kept = versions(&storage).unwrap_or_default();
+    if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(records)) {
+        let location = shell_word(&storage.to_string()).into_owned();
+        return Some(format!(
+            "'{}' records this VM: restore it with `monopile state backup --restore {} --state {location}`",
+            version.location, version.name
+        ));
+    }
+    let stem = inputs.manifest.file_stem()?.to_string_lossy().into_owned();
+    let beside = inputs.manifest.with_file_name(format!("{stem}-state.json"));
+    let state = State::read(&Storage::from(beside.as_path())).ok()??;
+    let path = beside.to_string_lossy();
+    records(&state).then(|| format!("'{path}' records this VM: pass it with --state {}", shell_word(&path)))
 }
 
 /// Finds the process that listens at the agent's address, if the run connects to it without a proxy.

@@ -157,6 +157,9 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
             contract: vm.map(|vm| vm.contract),
         }
     });
+    // A disk that the manifest no longer has stays on record with its data.
+    let digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
+    let is_detached = digests.is_some_and(|digests| !digests.has_persistent_disk());
     let disks = state
         .disks
         .iter()
@@ -164,7 +167,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
             cid: disk.cid.clone(),
             cpi: disk.cpi.clone(),
             size: disk.size,
-            in_use: disk.id == state.current_disk_id,
+            in_use: disk.id == state.current_disk_id && !is_detached,
             hint: disk.hint.as_ref().map(|hint| without_credentials(hint.as_json())),
         })
         .collect();

@@ -155,6 +155,12 @@ impl VmPropertiesDigests {
         VmPropertiesDigests { salt, digests }
     }
 
+    /// Returns false if the VM was made without a persistent disk.
+    pub fn has_persistent_disk(&self) -> bool {
+        let part = VmPropertiesPart::PersistentDisk.name();
+        self.digests.get(part) != Some(&self.salt.digest(part, &sorted_json(&Value::Bool(false))))
+    }
+
     /// Returns the parts that differ from the record or are missing in it.
     pub fn differences(&self, wanted: &VmProperties) -> Vec<VmPropertiesPart> {
         let digest = |part: VmPropertiesPart| self.salt.digest(part.name(), &sorted_json(wanted.get(part)));

@@ -27,7 +27,8 @@ fn dead_environment_is_not_reported_unchanged() {
     // Stopped jobs are reported, but are not a failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
     let run = hello.create(&[]).success();
-    assert!(run.stderr.contains("start-env"), "{}", run.stderr);
+    assert!(run.stderr.contains("monopile start-env "), "{}", run.stderr);
+    assert!(run.stdout.contains("Nothing to deploy, but the jobs are stopped"), "{}", run.stdout);
     hello.world.finish(hello.command("start-env", &[])).success();
 
     // The VM exists, and its agent is dead.
@@ -47,6 +48,9 @@ fn dead_environment_is_not_reported_unchanged() {
     for command in ["stop-env", "start-env"] {
         let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).exits_with(5);
         assert!(!run.stdout.contains("Succeeded"), "{command}: {}", run.stdout);
+        for text in ["the agent of VM 'vm-", "does not answer", "monopile cloud-check "] {
+            assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
+        }
     }
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
@@ -64,6 +68,13 @@ fn dead_environment_is_not_reported_unchanged() {
     assert_eq!(hello.ask().1, 2, "the disk's data is not what it was");
     assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
     assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);
+
+    // The state of another deployment is not deleted without a question.
+    hello.world.write("name.yml", "- {type: replace, path: /name, value: other}\n");
+    let run = hello.delete(&["-o", "name.yml"]).exits_with(3);
+    assert!(run.stderr.contains("this state records 'hello'"), "{}", run.stderr);
+    assert!(run.stderr.contains("nothing was deleted"), "{}", run.stderr);
+    assert!(hello.state()["current_vm_cid"].is_string());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
