@@ -95,5 +95,10 @@ fn hangup_ignored() -> bool {
 
 #[cfg(unix)]
 fn name(signal: i32) -> &'static str {
+    use std::io::IsTerminal as _;
+
+    if signal == signal_hook::consts::SIGINT && std::io::stdin().is_terminal() {
+        return "Ctrl-C";
+    }
     signal_hook::low_level::signal_name(signal).unwrap_or("signal")
 }
