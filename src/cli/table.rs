@@ -132,8 +132,8 @@ fn tabs(rows: &[Vec<Vec<String>>]) -> String {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
-/// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not broken, except
-/// those of the last column if `breaks_last` is true.
+/// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not broken,
+/// except those of the last column if `breaks_last` is true.
 fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, breaks_last: bool) -> Option<Vec<usize>> {
     let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();

@@ -85,7 +85,8 @@ pub enum Step {
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopVm(VmHandle),
-    /// Like `StopVm`, for an agent that is known to refuse: the jobs are expected to run until the VM is deleted.
+    /// Like `StopVm`, for an agent that is known to refuse: the jobs are expected to run until the VM is
+    /// deleted.
     LeaveJobs(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
     SnapshotDisk(DiskHandle),

@@ -13,8 +13,8 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
-        ("Bosh::Clouds::CloudError", "with --verbose"),
-        ("Bosh::Clouds::CpiError", "with --verbose"),
+        ("Bosh::Clouds::CloudError", "the CPI's log is in the log below"),
+        ("Bosh::Clouds::CpiError", "the CPI's log is in the log below"),
         ("My::Own::Error", "see the message above ('My::Own::Error'): it comes from the cloud"),
         ("", "gave no error type"),
     ] {
