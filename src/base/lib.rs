@@ -13,6 +13,8 @@ pub mod error;
 pub mod events;
 pub mod exit_code;
 pub mod files;
+#[cfg(target_os = "linux")]
+pub mod namespaces;
 pub mod redact;
 pub mod secret;
 pub mod signals;

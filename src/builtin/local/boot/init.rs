@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, umask, wait};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
 use super::{Report, SETTINGS, USER_DATA, rootfs};
 use crate::cpi::process::timespec;
+use base::namespaces::{UnshareFlags, unshare};
 
 /// The agent's program inside the VM.
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
@@ -44,7 +44,9 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
     let (settings, path) =
         settings(vm_dir).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
-    separate_mounts().map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
+    // The first stage is still in the old mount namespace, where it reads `/proc` to identify this
+    // process. So the root of that one must not change.
+    unshare(UnshareFlags::NEWNS).map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
     for note in rootfs::enter(vm_dir, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
     }
@@ -61,16 +63,6 @@ pub(super) fn run(vm_dir: &Path, executable: &Path) -> Result<(), String> {
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
     supervise(&mut events, agent).map_err(|error| format!("supervising the agent failed: {error}"))
-}
-
-/// Enters its own mount namespace. The first stage is still in the old one, where it reads `/proc` to
-/// identify this process, so the root of the old one must not change.
-fn separate_mounts() -> Result<(), Errno> {
-    // SAFETY: no file table is unshared, so no descriptor becomes invalid.
-    #[expect(unsafe_code, reason = "the safe form is deprecated; this flag is harmless")]
-    unsafe {
-        unshare_unsafe(UnshareFlags::NEWNS)
-    }
 }
 
 /// Returns the settings, or the user data with the address of the registry, and the path where the agent

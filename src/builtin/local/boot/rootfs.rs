@@ -14,19 +14,16 @@
 //! as a copy of the stemcell's image. It becomes `/` of the new mount namespace.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    mount_remount, unmount,
-};
-use rustix::process::{chdir, pivot_root};
+use rustix::mount::mount;
 
 use super::init::AGENT;
+use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 
 /// The entries of the host's `/` that a VM sees.
 const HOST: [&str; 11] =
@@ -49,14 +46,12 @@ const OWN: [(&str, u32); 15] = [
     ("mnt", 0o755),
     ("tmp", 0o1777),
 ];
-const DEVICE_NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Builds the tree and makes it the root of this process. Returns the limitations of the VM.
 pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, String> {
     let tree = Rootfs { own: vm_dir.join("root"), root: vm_dir.join("mnt"), work: vm_dir.join("work") };
     let mut notes = Vec::new();
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|errno| format!("making mounts private failed: {errno}"))?;
+    mounts::make_private()?;
     for path in [&tree.own, &tree.root, &tree.work] {
         fs::create_dir_all(path).map_err(|error| format!("creating '{}' failed: {error}", path.display()))?;
     }
@@ -73,21 +68,15 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
     }
     tree.mount_run(&mut read_only)?;
     tree.mount_dev(&vm_dir.join("devices"))?;
-    tree.mount_proc(&mut notes)?;
+    notes.extend(mounts::mount_proc(&tree.root)?);
     let sys = tree.directory("sys", None)?;
     bind_all(Path::new("/sys"), &sys)?;
     read_only.push(sys);
     let agent = tree.file(AGENT.trim_start_matches('/'))?;
     bind(executable, &agent)?;
     read_only.push(agent);
-    make_read_only(&read_only, &mut notes)?;
-
-    let step = |what: &'static str| move |errno: rustix::io::Errno| format!("{what} failed: {errno}");
-    chdir(&tree.root).map_err(step("entering the VM's tree"))?;
-    // pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one.
-    pivot_root(".", ".").map_err(step("pivot_root"))?;
-    unmount(".", UnmountFlags::DETACH).map_err(step("leaving the host's tree"))?;
-    chdir("/").map_err(step("entering '/'"))?;
+    notes.extend(mounts::make_read_only(&read_only, MountFlags::empty())?);
+    mounts::change_root(&tree.root)?;
     Ok(notes)
 }
 
@@ -101,47 +90,14 @@ struct Rootfs {
 }
 
 impl Rootfs {
-    /// Returns the path of a directory in the tree, and creates it if it is missing. Fails if a component is
-    /// a link, which would lead out of the tree until the tree becomes `/`.
+    /// Returns the path of a directory in the tree, and creates it if it is missing.
     fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
-        let mut walked = self.root.clone();
-        let mut is_new = false;
-        for part in path.split('/') {
-            walked.push(part);
-            is_new = match fs::create_dir(&walked) {
-                Ok(()) => true,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-                Err(error) => return Err(format!("creating '/{path}' for the VM failed: {error}")),
-            };
-            let is_dir = fs::symlink_metadata(&walked).is_ok_and(|metadata| metadata.is_dir());
-            if !is_dir {
-                return Err(format!(
-                    "the VM's '/{path}' is not a directory: the stemcell's image or the VM has replaced it"
-                ));
-            }
-        }
-        if let Some(mode) = mode.filter(|_| is_new) {
-            fs::set_permissions(&walked, Permissions::from_mode(mode))
-                .map_err(|error| format!("setting the mode of '/{path}' for the VM failed: {error}"))?;
-        }
-        Ok(walked)
+        mounts::directory(&self.root, Path::new(path), mode)
     }
 
     /// Returns the path of an empty file in the tree, for mounting a file over it.
     fn file(&self, path: &str) -> Result<PathBuf, String> {
-        let path = match path.rsplit_once('/') {
-            Some((parent, name)) => self.directory(parent, None)?.join(name),
-            None => self.root.join(path),
-        };
-        match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(format!("creating '{}' failed: {error}", path.display())),
-        }
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_file() => Ok(path),
-            _ => Err(format!("'{}' must be a plain file", path.display())),
-        }
+        mounts::file(&self.root, Path::new(path))
     }
 
     /// Adds one entry of the host's `/`. Returns the path that must be made read-only, if any.
@@ -274,49 +230,9 @@ impl Rootfs {
     }
 
     fn mount_dev(&self, devices: &Path) -> Result<(), String> {
-        let dev = self.directory("dev", None)?;
-        mount_new("tmpfs", &dev, MountFlags::NOSUID, Some(c"mode=0755"))?;
-        for node in DEVICE_NODES {
-            let host = Path::new("/dev").join(node);
-            if host.exists() {
-                bind(&host, &self.file(&format!("dev/{node}"))?)?;
-            }
-        }
-        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-        let pts = self.directory("dev/pts", None)?;
-        // Group 5 is tty. The user namespace of an ordinary user lacks it.
-        let with_group = c"newinstance,ptmxmode=0666,mode=0620,gid=5";
-        if mount("devpts", &pts, "devpts", flags, Some(with_group)).is_err() {
-            mount_new("devpts", &pts, flags, Some(c"newinstance,ptmxmode=0666,mode=0620"))?;
-        }
-        let shm = self.directory("dev/shm", None)?;
-        mount_new("tmpfs", &shm, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=1777"))?;
-        let links = [
-            ("ptmx", "pts/ptmx"),
-            ("fd", "/proc/self/fd"),
-            ("stdin", "/proc/self/fd/0"),
-            ("stdout", "/proc/self/fd/1"),
-            ("stderr", "/proc/self/fd/2"),
-        ];
-        for (name, target) in links {
-            symlink(target, dev.join(name))
-                .map_err(|error| format!("linking '/dev/{name}' failed: {error}"))?;
-        }
+        mounts::mount_dev(&self.root)?;
         // The directory itself is mounted, because attaching renames disks into it from outside.
         bind(devices, &self.directory("dev/monopile", None)?)
-    }
-
-    /// Mounts `/proc` of the new pid namespace. The kernel forbids that in containers that hide parts of
-    /// `/proc`.
-    fn mount_proc(&self, notes: &mut Vec<String>) -> Result<(), String> {
-        let proc = self.directory("proc", None)?;
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        let Err(errno) = mount("proc", &proc, "proc", flags, None) else { return Ok(()) };
-        notes.push(format!(
-            "mounting a /proc of the VM's own is not permitted here ({errno}): the VM sees the host's, with \
-                the host's pids"
-        ));
-        bind_all(Path::new("/proc"), &proc)
     }
 }
 
@@ -325,26 +241,6 @@ fn free_id(passwd: &str, group: &str) -> u32 {
     let taken: BTreeSet<u32> =
         passwd.lines().chain(group.lines()).filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect();
     (1000..u32::MAX).find(|id| !taken.contains(id)).unwrap_or(1000)
-}
-
-fn bind(source: &Path, target: &Path) -> Result<(), String> {
-    mount_bind(source, target)
-        .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
-}
-
-fn bind_all(source: &Path, target: &Path) -> Result<(), String> {
-    mount_bind_recursive(source, target)
-        .map_err(|errno| format!("mounting '{}' on '{}' failed: {errno}", source.display(), target.display()))
-}
-
-fn mount_new(
-    kind: &str,
-    target: &Path,
-    flags: MountFlags,
-    options: Option<&std::ffi::CStr>,
-) -> Result<(), String> {
-    mount(kind, target, kind, flags, options)
-        .map_err(|errno| format!("mounting a {kind} on '{}' failed: {errno}", target.display()))
 }
 
 /// Copies files that are missing in `to`. Skips files that this user may not read.
@@ -377,90 +273,9 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes these mounts, and all mounts below them, read-only. This takes a second call for each bind mount,
-/// which must repeat the flags that a user namespace locks.
-fn make_read_only(targets: &[PathBuf], notes: &mut Vec<String>) -> Result<(), String> {
-    let table =
-        fs::read("/proc/self/mountinfo").map_err(|error| format!("reading the mounts failed: {error}"))?;
-    for line in table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let (Some(point), Some(options)) = (fields.get(4), fields.get(5)) else {
-            return Err("/proc/self/mountinfo is not in the form of proc(5)".to_owned());
-        };
-        let point = unescape(point);
-        let point = Path::new(std::ffi::OsStr::from_bytes(&point));
-        if !targets.iter().any(|target| point.starts_with(target)) {
-            continue;
-        }
-        let flags = repeated(options) | MountFlags::BIND | MountFlags::RDONLY;
-        if let Err(errno) = mount_remount(point, flags, "") {
-            notes.push(format!("'{}' cannot be made read-only in the VM: {errno}", point.display()));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the flags of a mount for a call that must repeat them.
-fn repeated(options: &[u8]) -> MountFlags {
-    options.split(|byte| *byte == b',').fold(MountFlags::empty(), |flags, option| {
-        flags
-            | match option {
-                b"nosuid" => MountFlags::NOSUID,
-                b"nodev" => MountFlags::NODEV,
-                b"noexec" => MountFlags::NOEXEC,
-                b"noatime" => MountFlags::NOATIME,
-                b"nodiratime" => MountFlags::NODIRATIME,
-                b"relatime" => MountFlags::RELATIME,
-                _ => MountFlags::empty(),
-            }
-    })
-}
-
-/// Decodes the octal escapes of mountinfo, such as `\040` for a space.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, tail)) = rest.split_first() {
-        let code = tail
-            .get(..3)
-            .filter(|_| *first == b'\\')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                plain.push(code);
-                rest = &tail[3..];
-            }
-            None => {
-                plain.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mount_points_are_unescaped() {
-        assert_eq!(unescape(br"/a\040b\134c\x"), br"/a b\c\x");
-    }
-
-    #[test]
-    fn links_in_the_tree_are_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let outside = tempfile::tempdir().unwrap();
-        symlink(outside.path(), dir.path().join("var")).unwrap();
-        symlink(outside.path().join("x"), dir.path().join("file")).unwrap();
-        let tree = Rootfs { own: dir.path().into(), root: dir.path().into(), work: dir.path().into() };
-        assert!(tree.directory("var/vcap", None).is_err());
-        assert!(tree.file("file").is_err());
-        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
-        assert!(tree.directory("home/x", Some(0o700)).is_ok());
-    }
 
     #[test]
     fn vcap_gets_an_unused_id() {

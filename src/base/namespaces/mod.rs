@@ -1,0 +1,121 @@
+//! Linux namespaces: enters them, and builds the file system of a mount namespace.
+//!
+//! Two programs use it: the first process of a VM of the `local` CPI, and the one that runs a CPI in a
+//! userland. Both start with [`keep_only_stdio`] and [`enter`], before they have a second thread. Then
+//! they build a tree with [`mounts`].
+//!
+//! Errors are texts, because each caller reports them in its own way.
+
+pub mod mounts;
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::process::{getegid, geteuid};
+pub use rustix::thread::UnshareFlags;
+use rustix::thread::unshare_unsafe;
+
+/// A sysctl that can forbid user namespaces.
+struct Switch {
+    name: &'static str,
+    /// The value that forbids them.
+    off: &'static str,
+    /// A value that allows them.
+    on: &'static str,
+}
+
+const SWITCHES: [Switch; 3] = [
+    Switch { name: "kernel.unprivileged_userns_clone", off: "0", on: "1" },
+    Switch { name: "user.max_user_namespaces", off: "0", on: "15000" },
+    Switch { name: "kernel.apparmor_restrict_unprivileged_userns", off: "1", on: "0" },
+];
+
+/// Marks all inherited files except the standard streams close-on-exec, so that the namespaces do not keep
+/// locks or terminals of the caller.
+pub fn keep_only_stdio() -> io::Result<()> {
+    let mut open = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    for raw in open.into_iter().filter(|raw| *raw > 2) {
+        // SAFETY: the descriptor is used only for two fcntl calls. They return EBADF if it is closed, as that
+        // of the directory just listed is.
+        #[expect(unsafe_code, reason = "descriptors inherited from the caller have no owner here")]
+        let fd = unsafe { BorrowedFd::borrow_raw(raw) };
+        match fcntl_getfd(fd).and_then(|flags| fcntl_setfd(fd, flags | FdFlags::CLOEXEC)) {
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Enters one set of new namespaces.
+pub fn unshare(namespaces: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: the callers unshare namespaces and no file table, so no descriptor becomes invalid.
+    #[expect(unsafe_code, reason = "the safe form is deprecated; these flags are harmless")]
+    unsafe {
+        unshare_unsafe(namespaces & !UnshareFlags::FILES)
+    }
+}
+
+/// Enters new namespaces, including a user namespace if this process lacks the privileges. In that one, the
+/// user is root.
+pub fn enter(namespaces: UnshareFlags) -> Result<(), String> {
+    if geteuid().is_root() {
+        match unshare(namespaces) {
+            Ok(()) => return Ok(()),
+            // Root without capabilities, as in a container, needs a user namespace like an ordinary user.
+            Err(Errno::PERM) => {}
+            Err(errno) => return Err(format!("creating namespaces failed: {errno}")),
+        }
+    }
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(namespaces | UnshareFlags::NEWUSER).map_err(missing_user_namespaces)?;
+    // user_namespaces(7): a process may map its own ids after it has denied setgroups.
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {uid} 1")),
+        ("gid_map", format!("0 {gid} 1")),
+    ];
+    for (name, value) in maps {
+        fs::write(Path::new("/proc/self").join(name), value).map_err(|error| {
+            format!("{}; writing /proc/self/{name} failed: {error}", missing_user_namespaces(Errno::PERM))
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns the message for missing user namespaces, with the sysctls that forbid them.
+pub fn missing_user_namespaces(errno: Errno) -> String {
+    let causes: Vec<String> = forbidding()
+        .map(|switch| {
+            format!("sysctl {} is {} (allow them: `sysctl -w {0}={}`)", switch.name, switch.off, switch.on)
+        })
+        .collect();
+    let why = if causes.is_empty() {
+        "the kernel, a container or a security policy forbids them; see sysctl \
+         kernel.unprivileged_userns_clone, user.max_user_namespaces and \
+         kernel.apparmor_restrict_unprivileged_userns"
+            .to_owned()
+    } else {
+        causes.join(", ")
+    };
+    let remedy = if geteuid().is_root() {
+        "start the container with the right to create them, for example by `--privileged`"
+    } else {
+        "change that, or run monopile as root"
+    };
+    format!("this user cannot create user namespaces ({errno}): {why}; {remedy}")
+}
+
+/// Returns the sysctls that forbid user namespaces on this machine.
+fn forbidding() -> impl Iterator<Item = &'static Switch> {
+    SWITCHES.iter().filter(|switch| {
+        let path = Path::new("/proc/sys").join(switch.name.replace('.', "/"));
+        fs::read_to_string(path).is_ok_and(|value| value.trim() == switch.off)
+    })
+}
