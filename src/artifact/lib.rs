@@ -41,6 +41,7 @@ pub mod rewrite;
 mod source_form;
 pub mod stemcell;
 mod url;
+pub mod userland;
 
 #[cfg(test)]
 #[path = "../../tests/it/support/tarballs.rs"]
@@ -61,6 +62,7 @@ pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
 pub use stemcell::Stemcell;
 pub use url::{HttpUrl, url_problem};
+pub use userland::Userland;
 
 #[cfg(test)]
 pub(crate) mod testing {

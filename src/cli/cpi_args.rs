@@ -1,11 +1,13 @@
 //! Options of commands that call a CPI.
 
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::choices::number;
-use super::duration;
+use super::{duration, paths};
+use base::Result;
 use engine::protocol::HIGHEST_API_VERSION;
 use engine::run_context::RunContext;
 
@@ -18,12 +20,41 @@ pub struct CpiVersionArgs {
     pub cpi_api_version: Option<u32>,
 }
 
+/// The userland in which the CPI is compiled and runs.
+#[derive(Debug, Clone, Args)]
+pub struct CpiUserlandArgs {
+    /// Compile and run CPIs of releases in this root file system [default: that of the manifest, or host]
+    ///
+    /// A directory, a tarball, a stemcell tarball for warden, or `host` for this machine. Overrides
+    /// `userland` in the manifest and in the CPI config.
+    #[arg(long, hide_short_help = true, value_name = "FILE|DIR|URL|host", value_hint = ValueHint::AnyPath)]
+    cpi_userland: Option<String>,
+}
+
+impl CpiUserlandArgs {
+    /// Applies the userland to a run.
+    pub(super) fn apply(&self, run: &mut RunContext) -> Result<()> {
+        run.cpi_userland = match self.cpi_userland.as_deref() {
+            Some(path) if path != "host" && !paths::is_url(Path::new(path)) => {
+                let path = paths::absolute(&paths::expand(Path::new(path), paths::home().as_deref()))?;
+                Some(path.display().to_string())
+            }
+            other => other.map(str::to_owned),
+        };
+        Ok(())
+    }
+}
+
 /// Options for calls of the CPI.
 #[derive(Debug, Clone, Args)]
 pub struct CpiArgs {
     /// The version of the CPI API.
     #[command(flatten)]
     pub version: CpiVersionArgs,
+
+    /// The userland of the CPI.
+    #[command(flatten)]
+    pub userland: CpiUserlandArgs,
 
     /// Stop waiting for a CPI call after this time [default: no limit]
     ///
@@ -39,8 +70,9 @@ impl CpiArgs {
         self.cpi_timeout
     }
 
-    /// Applies the timeout to a run.
-    pub(super) fn apply(&self, run: &mut RunContext) {
+    /// Applies timeout and userland to a run.
+    pub(super) fn apply(&self, run: &mut RunContext) -> Result<()> {
         run.cpi_timeout = self.cpi_timeout;
+        self.userland.apply(run)
     }
 }

@@ -64,7 +64,7 @@ impl EnvironmentArgs {
         let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
         let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_scratch)?;
         self.state.apply(&mut prepared_run.run);
-        self.cpi.apply(&mut prepared_run.run);
+        self.cpi.apply(&mut prepared_run.run)?;
         Ok((inputs, prepared_run))
     }
 }

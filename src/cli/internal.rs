@@ -1,6 +1,6 @@
 //! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the keeper of its
-//! console, the agent, and SSH proxies. They are hidden from operators. They start before any thread or
-//! signal handler, because entering namespaces requires that.
+//! console, the agent, programs in a userland, and SSH proxies. They are hidden from operators. They start
+//! before any thread or signal handler, because entering namespaces requires that.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::{logging, paths};
-use base::{Error, Result};
+use base::{Error, Result, exit_code};
+use engine::cpi::userland;
 use engine::protocol::BuiltinCpi;
 use engine::state;
 
@@ -54,6 +55,18 @@ enum InternalCommand {
         #[arg(long, value_name = "DIR")]
         vm_dir: PathBuf,
     },
+    /// Run a program in the userland of a CPI
+    UserlandExec {
+        /// Description of the userland
+        #[arg(long, value_name = "FILE")]
+        layout: PathBuf,
+        /// Run as the first process of its namespaces
+        #[arg(long)]
+        init: bool,
+        /// The program with its arguments
+        #[arg(last = true)]
+        program: Vec<OsString>,
+    },
     /// Run the agent of a `local` VM
     Agent {
         /// Settings of the agent
@@ -65,7 +78,8 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 6] = ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "vm-console", "agent"];
+const NAMES: [&str; 7] =
+    ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "vm-console", userland::COMMAND, "agent"];
 
 /// Runs the internal command in `args`, if any. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
@@ -79,7 +93,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     };
     logging::install_internal();
     Some(match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             // If standard error is closed, the exit code still shows the failure.
             let _ = writeln!(std::io::stderr(), "error: {}", error.chain().join(": "));
@@ -88,8 +102,12 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     })
 }
 
-fn run(command: InternalCommand) -> Result<()> {
+/// Runs a command, and returns its exit status.
+fn run(command: InternalCommand) -> Result<u8> {
     match command {
+        InternalCommand::UserlandExec { layout, init, program } => {
+            return userland::run(&layout, init, &program, &paths::executable()?);
+        }
         InternalCommand::CpiExec { name, config } => match BuiltinCpi::named(&name) {
             Some(BuiltinCpi::Local) => builtin::local::run(
                 &config,
@@ -126,4 +144,5 @@ fn run(command: InternalCommand) -> Result<()> {
         }
         InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
     }
+    .map(|()| exit_code::SUCCESS)
 }

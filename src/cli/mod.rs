@@ -96,7 +96,7 @@ use session::{OutputMode, Session};
 
 pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
-pub use cpi_args::{CpiArgs, CpiVersionArgs};
+pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use help::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, sections, takes_duration};
 pub use manifest_args::ManifestArgs;

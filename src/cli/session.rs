@@ -253,6 +253,7 @@ impl Session {
             keep_scratch,
             sha2: self.globals.sha2,
             lock_timeout: Duration::ZERO,
+            cpi_userland: None,
             cpi_timeout: None,
             left_cpi_running: Arc::default(),
             insecure_agent: false,

@@ -134,7 +134,7 @@ impl StatusArgs {
         };
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.agent.apply(&mut prepared_run.run);
-        self.cpi.apply(&mut prepared_run.run);
+        self.cpi.apply(&mut prepared_run.run)?;
         let sources = StatusSources::new(&request, &prepared_run.run)?;
         let mut collector = sources.collector();
         if self.watch {

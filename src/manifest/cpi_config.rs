@@ -6,6 +6,7 @@
 //!   type: openstack                       # the job `openstack_cpi` of a release, or a built-in CPI
 //!   exec_path: /usr/local/bin/my-cpi      # an executable instead of a job
 //!   properties: {auth_url: …, api_key: …} # in the context of every request
+//!   userland: ubuntu.tgz                  # the root file system in which it runs; see `userland.rs`
 //!   migrated_from: [{name: openstack}]    # what it was called; "" for the CPI of `cloud_provider`
 //! ```
 
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::reader::{Field, Problems};
+use super::userland::{self, UserlandRef};
 use base::{Error, Result};
 use yaml::Node;
 
@@ -37,6 +39,8 @@ pub struct CpiEntry {
     pub exec_path: Option<String>,
     /// Properties for the context of every request.
     pub properties: Map<String, Value>,
+    /// The root file system in which it is compiled and runs; `None` for this machine.
+    pub userland: Option<UserlandRef>,
     /// Earlier names of this CPI. `None` stands for the default CPI.
     pub migrated_from: Vec<Option<String>>,
     /// The config file, to which paths are relative; `None` if the config is part of the manifest.
@@ -72,7 +76,10 @@ impl CpiConfig {
 
     /// Marks the config as part of the manifest and its ops files.
     pub fn in_manifest(mut self) -> Self {
-        self.cpis.iter_mut().for_each(|cpi| cpi.file = None);
+        for cpi in &mut self.cpis {
+            cpi.file = None;
+            cpi.userland.iter_mut().for_each(|userland| userland.file = None);
+        }
         self
     }
 
@@ -107,6 +114,7 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     let kind = field.required_text("type", problems);
     let exec_path = field.optional_text("exec_path", problems).filter(|path| !path.is_empty());
     let properties = field.object("properties", problems);
+    let userland = userland::read(field, problems);
     let mut migrated_from = Vec::new();
     for earlier in field.list("migrated_from", problems) {
         match earlier.node.get("name").filter(|name| !name.is_null()) {
@@ -118,7 +126,7 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
         }
     }
     let file = field.node.position.file().map(std::path::Path::to_owned);
-    Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, migrated_from, file })
+    Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, userland, migrated_from, file })
 }
 
 /// Checks that every name, including earlier ones, belongs to one CPI only.

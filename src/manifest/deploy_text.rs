@@ -1,7 +1,8 @@
 //! The manifest content that decides whether a deploy is needed.
 //!
 //! A CPI config is not part of it, because changed credentials and renamed CPIs need no deploy. The
-//! availability zone's CPI is compared with the state instead. Of a cloud config, it has the entries in use.
+//! availability zone's CPI is compared with the state instead. The userland in which a CPI runs is not
+//! part of it either. Of a cloud config, it has the entries in use.
 
 use super::LoadedManifest;
 use super::cloud_config::SECTIONS;
@@ -16,6 +17,11 @@ const WITH_CLOUD_PROPERTIES: [&str; 6] =
 pub fn deploy_text(loaded: &LoadedManifest) -> String {
     let mut root = loaded.root.clone();
     let cpi = loaded.az().ok().flatten().and_then(|az| az.cpi);
+    if let Data::Map(map) = &mut root.data
+        && let Some(Node { data: Data::Map(provider), .. }) = map.get_mut("cloud_provider")
+    {
+        provider.remove("userland");
+    }
     for section in WITH_CLOUD_PROPERTIES {
         if let Data::Map(map) = &mut root.data
             && let Some(section) = map.get_mut(section)
@@ -113,6 +119,13 @@ mod tests {
         // Without a CPI config, the text is the whole manifest.
         let plain = manifest("", "a", "k");
         assert_eq!(text(&plain, None, None), yaml::emit(&yaml::load(&plain, Path::new("x.yml")).unwrap()));
+    }
+
+    #[test]
+    fn digest_ignores_the_userland() {
+        let manifest = |more: &str| text(&format!("{GROUP}cloud_provider: {{mbus: m{more}}}\n"), None, None);
+        assert_eq!(manifest(""), manifest(", userland: {url: a.tgz}"));
+        assert_ne!(manifest(""), manifest(", properties: {a: 1}"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod ops;
 mod reader;
 mod secrets;
 mod unknown_keys;
+mod userland;
 pub mod variables;
 pub mod vars;
 pub mod vars_program;
@@ -39,6 +40,7 @@ pub use load::{
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
 pub use unknown_keys::unknown_keys;
+pub use userland::UserlandRef;
 pub use variables::VariableValue;
 pub use vars_program::VarsProgram;
 pub use vars_store::expiry::{date as day, describe as describe_certificates};

@@ -5,7 +5,9 @@ use crate::load::LoadedManifest;
 use base::error::did_you_mean;
 use yaml::Node;
 
-const CLOUD_PROVIDER: &[&str] = &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates"];
+const CLOUD_PROVIDER: &[&str] =
+    &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
+const USERLAND: &[&str] = &["files", "sha1", "url"];
 const CPI: &[&str] = &["args", "arguments", "builtin", "path", "properties"];
 const MANIFEST: &[&str] = &[
     "azs",
@@ -32,7 +34,7 @@ const MANIFEST: &[&str] = &[
 const JOB: &[&str] =
     &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
 const RELEASE: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
-const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type"];
+const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type", "userland"];
 /// Keys of entries by their section in the manifest or the cloud config.
 const ENTRIES: [(&str, &[&str]); 5] = [
     ("azs", &["cloud_properties", "cpi", "name"]),
@@ -99,11 +101,17 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
         if let Some(cpi) = provider.get("cpi") {
             check(cpi, "cloud_provider.cpi", CPI, &mut warnings);
         }
+        if let Some(userland) = provider.get("userland") {
+            check(userland, "cloud_provider.userland", USERLAND, &mut warnings);
+        }
     }
     let config = loaded.cpi_config.as_ref().unwrap_or(&loaded.root);
     let cpis = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
     for (index, cpi) in cpis.iter().enumerate() {
         check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY, &mut warnings);
+        if let Some(userland) = cpi.get("userland") {
+            check(userland, &format!("cpis[{index}].userland"), USERLAND, &mut warnings);
+        }
     }
     for (section, known) in ENTRIES {
         for (path, entry) in entries(loaded, section) {

@@ -68,6 +68,7 @@ mod support;
 mod template;
 mod terminal;
 mod typos;
+mod userland;
 mod vars;
 mod vars_exec;
 mod width;

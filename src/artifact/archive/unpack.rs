@@ -299,6 +299,7 @@ impl<'a> UnpackedTree<'a> {
                 EntryType::Directory => self.directory(&path, &entry, is_selected, &mut modes)?,
                 EntryType::Symlink => self.symlink(&path, &entry, is_selected)?,
                 EntryType::Link => self.hard_link(&path, &entry, is_selected)?,
+                EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skip_devices => {}
                 other => {
                     let kind = match other {
                         EntryType::Char => "character device".to_owned(),

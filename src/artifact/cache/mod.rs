@@ -6,6 +6,7 @@
 //!   the `.json` is the time of the last use.
 //! - `partial/<key>`: unfinished downloads, each locked by the process that works on it.
 //! - `digests/<key>.json`: the digest of a file, valid while its [`Stamp`](super::Stamp) is the same.
+//! - `userlands/<key>`: the root file systems in which CPIs run; see [`userland`](crate::userland).
 //! - `lock`: held shared by every run that uses the cache, and exclusively by a run that prunes it.
 //!
 //! Files are written under another name and renamed, so that any number of processes can share a cache.
@@ -29,7 +30,7 @@ pub use maintenance::{CacheEntry, Pruned, list, prune};
 
 const DOWNLOADS: &str = "downloads";
 const PARTIAL: &str = "partial";
-const DIGESTS: &str = "digests";
+pub(crate) const DIGESTS: &str = "digests";
 const LOCK: &str = "lock";
 
 /// An open cache. Other processes cannot prune it while this exists.
@@ -53,7 +54,7 @@ impl Cache {
     }
 
     /// Returns the path of a directory in the cache, which is created if necessary.
-    fn directory(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         create_private_directory(&path)
             .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))
@@ -93,7 +94,7 @@ fn lock_exclusively(root: &Path) -> Result<UnlockOnDrop> {
 }
 
 /// Returns a file name for `text`: the first 32 hex digits of its SHA-256.
-fn key(text: &[u8]) -> String {
+pub(crate) fn key(text: &[u8]) -> String {
     let digest = Digest::compute(text, &[Algorithm::Sha256]);
     let digits = digest.hex(Algorithm::Sha256).unwrap_or_default();
     digits.get(..32).unwrap_or(digits).to_owned()

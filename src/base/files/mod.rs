@@ -1,15 +1,17 @@
-//! Durable files, files whose paths come from outside, JSON files, file locks that are released on drop, ids
-//! of directories, private directories, and removal of directory trees.
+//! Durable files, files whose paths come from outside, files inside another root, JSON files, file locks
+//! that are released on drop, ids of directories, private directories, and removal of directory trees.
 
 mod directory_id;
 pub mod durable;
 pub mod input;
+mod inside;
 mod json;
 mod locked;
 mod remove_tree;
 pub mod scratch;
 
 pub use directory_id::{ID_FILE, directory_id};
+pub use inside::open_inside;
 pub use json::{JsonLayout, read_json, write_json};
 pub use locked::UnlockOnDrop;
 pub use remove_tree::remove_tree;

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::cli::choices::RendererArgs;
 use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{PreparedRun, Session};
-use crate::cli::{ConfigArgs, CpiVersionArgs, duration, paths};
+use crate::cli::{ConfigArgs, CpiUserlandArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
 use base::files::durable::{check_directory, parent};
 use base::files::input;
@@ -72,6 +72,9 @@ pub(super) struct SourceArgs {
 
     #[command(flatten)]
     cpi: CpiVersionArgs,
+
+    #[command(flatten)]
+    userland: CpiUserlandArgs,
 }
 
 /// A CPI ready for calls.
@@ -113,7 +116,8 @@ impl SourceArgs {
             Some(manifest) => paths::state(self.state.as_deref(), manifest)?,
             None => PathBuf::new(),
         };
-        let prepared_run = session.prepare_run(state.clone(), None, false)?;
+        let mut prepared_run = session.prepare_run(state.clone(), None, false)?;
+        self.userland.apply(&mut prepared_run.run)?;
         let run = &prepared_run.run;
         let (mut context, mut director_uuid) = (Map::new(), None);
         let (mut opened, name, source, identity);

@@ -41,7 +41,7 @@ pub(super) const HEADINGS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("State", &["state", "wait_for_lock", "forget_open_calls"]),
-    ("CPI", &["package_dir", "cpi_api_version", "cpi_timeout"]),
+    ("CPI", &["package_dir", "cpi_userland", "cpi_api_version", "cpi_timeout"]),
     ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
     (
         "Connection",

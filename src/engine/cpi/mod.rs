@@ -14,6 +14,7 @@ mod log;
 mod methods;
 mod process;
 mod request_envelope;
+pub mod userland;
 
 pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
 pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};

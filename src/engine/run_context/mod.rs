@@ -65,6 +65,9 @@ pub struct RunContext {
     pub sha2: bool,
     /// `--wait-for-lock`: the time to wait for a state that another run holds.
     pub lock_timeout: Duration,
+    /// `--cpi-userland`: the userland of CPIs from releases, in place of that in the manifest. `host`, an
+    /// absolute path or a URL.
+    pub cpi_userland: Option<String>,
     /// `--cpi-timeout`: the time to wait for a CPI process. The process of a call that changes something is
     /// never killed, because its outcome must become known.
     pub cpi_timeout: Option<Duration>,

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::userland::UserlandRef;
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
@@ -184,6 +185,8 @@ pub struct WatchTime {
 pub struct CloudProvider {
     /// The CPI.
     pub cpi: CpiSource,
+    /// The root file system in which the CPI is compiled and runs; `None` for this machine.
+    pub userland: Option<UserlandRef>,
     /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
     /// The agent's credentials and certificates that rotations replaced and that the VM may still have, the

@@ -15,6 +15,7 @@ use super::{
 use super::{disk, registry, vm};
 use crate::CloudConfig;
 use crate::reader::{Field, Problems};
+use crate::userland::{self, UserlandRef};
 use base::Result;
 use base::error::did_you_mean;
 use base::redact::Redactor;
@@ -301,6 +302,11 @@ fn cloud_provider(
         return None;
     }
     let cpi = cpi_source(&field, releases, problems);
+    // As in the manifest's URLs, paths are relative to the manifest, also in an ops file.
+    let userland = userland::read(&field, problems).map(|userland| UserlandRef { file: None, ..userland });
+    if let (Some(CpiSource::Builtin(_) | CpiSource::Path { .. }), Some(_)) = (&cpi, &userland) {
+        field.problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
+    }
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
     let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
     let cert = cert.map_or_else(CertificateBundle::default, |cert| CertificateBundle {
@@ -314,7 +320,7 @@ fn cloud_provider(
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
     let (mbus, previous) = (mbus?, Vec::new());
-    Some(CloudProvider { cpi: cpi?, mbus, previous, cert, properties, registry, ssh_tunnel })
+    Some(CloudProvider { cpi: cpi?, userland, mbus, previous, cert, properties, registry, ssh_tunnel })
 }
 
 /// Checks that the VM has a CPI: that of its zone, or the default one.

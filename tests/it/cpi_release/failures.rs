@@ -76,6 +76,7 @@ fn missing_tool_is_named() {
     assert!(run.stderr.contains("gcc (or another C compiler) (package 'recorder')"), "{}", run.stderr);
     assert!(run.stderr.contains("make (packages 'left', 'recorder')"), "{}", run.stderr);
     assert!(!run.stderr.contains("cmake"), "{}", run.stderr);
+    assert!(run.stderr.contains("add --cpi-userland FILE"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
     untouched(&env);
 }

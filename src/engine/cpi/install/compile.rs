@@ -137,11 +137,13 @@ impl Build<'_, '_> {
             .filter_map(|index| self.needed.get(*index))
             .map(|dependency| self.package_store.slot(dependency))
             .collect();
-        self.slot.begin(&dependencies)?;
+        // In a userland, they are mounted.
+        let links = if self.compile_settings.userland.is_some() { &[][..] } else { &dependencies[..] };
+        self.slot.begin(links)?;
         let installed = if self.package.package.compiled_for.is_some() {
             self.unpack(&self.slot.target, true)
         } else {
-            self.compile()
+            self.compile(&dependencies)
         };
         installed.inspect_err(|_| {
             if !self.compile_settings.keep_scratch {
@@ -167,7 +169,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    fn compile(&self) -> Result<()> {
+    fn compile(&self, dependencies: &[PackageSlot]) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         // The source has a parent directory of its own, because packaging scripts also use `..`.
         let short = self.package.key.get(..12).unwrap_or(&self.package.key);
@@ -175,11 +177,19 @@ impl Build<'_, '_> {
         package_store::remove_tree(&space)?;
         package_store::make_directory(&space)?;
         package_store::make_directory(&self.slot.target)?;
-        let source = space.join("source");
+        // In a userland, the path of the source is part of what compilers record.
+        let source = match self.compile_settings.userland {
+            Some(_) => space.join("compile").join(&package.name),
+            None => space.join("source"),
+        };
+        if let Some(parent) = source.parent() {
+            package_store::make_directory(parent)?;
+        }
         self.unpack(&source, false)?;
         let run = script::ScriptRun {
             package,
             source: &source,
+            dependencies,
             slot: self.slot,
             lock: self.lock,
             compile_settings: self.compile_settings,

@@ -5,21 +5,41 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::cpi::userland::PACKAGES;
 use artifact::release::Package;
 
 /// The version of the cache layout.
 const KEY_FORMAT: &str = "monopile CPI package 2";
 
+/// The place where packages are compiled, and which determines them.
+pub(super) struct CompilePlace<'a> {
+    /// The platform of compiled programs.
+    platform: String,
+    /// The directory in which they are compiled. Its path becomes part of their content.
+    root: &'a Path,
+}
+
+impl<'a> CompilePlace<'a> {
+    /// Returns the place of packages in `root` of this machine.
+    pub(super) fn on_this_machine(root: &'a Path) -> Self {
+        CompilePlace { platform: platform(), root }
+    }
+
+    /// Returns the place of packages in a userland. Only its content determines them.
+    pub(super) fn in_userland(digest: &str) -> Self {
+        let platform = format!("userland {} {digest}", std::env::consts::ARCH);
+        CompilePlace { platform, root: Path::new(PACKAGES) }
+    }
+}
+
 /// Returns the key of a package.
 ///
 /// The SHA-256 of the content is part of it because a fingerprint is only a claim, and the digest in
-/// `release.MF` may be a SHA-1, for which collisions can be made. `root` is part of it because compiled
-/// packages contain their path.
+/// `release.MF` may be a SHA-1, for which collisions can be made.
 pub(super) fn package_key(
     package: &Package,
     dependencies: &[(&str, &str)],
-    platform: &str,
-    root: &Path,
+    place: &CompilePlace<'_>,
 ) -> String {
     let mut hash = Sha256::new();
     let mut add = |field: &[u8]| {
@@ -28,8 +48,8 @@ pub(super) fn package_key(
         hash.update(field);
     };
     add(KEY_FORMAT.as_bytes());
-    add(platform.as_bytes());
-    add(root.as_os_str().as_encoded_bytes());
+    add(place.platform.as_bytes());
+    add(place.root.as_os_str().as_encoded_bytes());
     add(package.name.as_bytes());
     add(package.fingerprint.as_bytes());
     add(package.content.to_string().as_bytes());
@@ -45,7 +65,7 @@ pub(super) fn package_key(
 
 /// Describes the platform of compiled programs: processor, operating system and its release. Machines that
 /// differ in these may share a home directory.
-pub(super) fn platform() -> String {
+fn platform() -> String {
     let release = ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()
         .find_map(|path| std::fs::read_to_string(path).ok())
@@ -75,22 +95,25 @@ mod tests {
 
     #[test]
     fn every_compilation_input_changes_the_key() {
-        let root = Path::new("/cache");
-        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", root);
-        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], "linux", root));
+        let place =
+            |platform: &str, root| CompilePlace { platform: platform.to_owned(), root: Path::new(root) };
+        let here = place("linux", "/cache");
+        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &here);
+        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &here));
         let mut other_content = package("a", "f");
         other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [
-            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], "linux", root),
-            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], "linux", root),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], "linux", root),
-            package_key(&package("a", "f"), &[("b", "1")], "linux", root),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "darwin", root),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], "linux", Path::new("/elsewhere")),
-            package_key(&other_content, &[("b", "1"), ("c", "2")], "linux", root),
-            package_key(&compiled, &[("b", "1"), ("c", "2")], "linux", root),
+            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &here),
+            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &here),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &here),
+            package_key(&package("a", "f"), &[("b", "1")], &here),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("darwin", "/cache")),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("linux", "/elsewhere")),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &CompilePlace::in_userland("1")),
+            package_key(&other_content, &[("b", "1"), ("c", "2")], &here),
+            package_key(&compiled, &[("b", "1"), ("c", "2")], &here),
         ] {
             assert_ne!(usual, other);
         }

@@ -27,6 +27,8 @@ use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use base::{events::Stage, redact::Redactor};
 
+use super::userland::Userland;
+use key::CompilePlace;
 use needed::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
 
@@ -53,7 +55,9 @@ pub struct CompileSettings<'a> {
     pub work: &'a Path,
     /// True to keep the scratch directory after the run.
     pub keep_scratch: bool,
-    /// The environment of packaging scripts, without the variables about their package.
+    /// The userland in which packages are compiled; `None` for this machine.
+    pub(crate) userland: Option<&'a Userland>,
+    /// The environment of packaging scripts on this machine, without the variables about their package.
     pub env_vars: &'a [(String, String)],
     /// The number of scripts that run in parallel.
     pub parallel: usize,
@@ -63,11 +67,23 @@ pub struct CompileSettings<'a> {
     pub redactor: &'a Redactor,
 }
 
+impl CompileSettings<'_> {
+    /// Returns the place that determines packages which are compiled in `root`.
+    fn place<'p>(&self, root: &'p Path) -> CompilePlace<'p> {
+        match self.userland {
+            Some(userland) => CompilePlace::in_userland(&userland.content.digest),
+            None => CompilePlace::on_this_machine(root),
+        }
+    }
+}
+
 /// Installed packages. While this is held, no other run removes or replaces them.
 #[derive(Debug)]
 pub struct InstalledPackages {
     /// The directory with every package under its name.
     pub packages: PathBuf,
+    /// The name and the directory of each of them.
+    pub(crate) targets: Vec<(String, PathBuf)>,
     _locks: Vec<PackageLock>,
     _cache: Option<Cache>,
 }
@@ -118,7 +134,8 @@ fn install_in_cache(
     // While this is held, no other run prunes the cache.
     let cache = Cache::open(compile_settings.cache)?;
     let package_store = CpiPackageStore::cache(&compile_settings.cache.join("cpi"))?;
-    let needed = needed::find(jobs, package_store.root())?;
+    let needed = needed::find(jobs, &compile_settings.place(package_store.root()))?;
+    needed::check_compiled(&needed, compile_settings.userland)?;
     preflight::check(&needed, &package_store, compile_settings)?;
     let locks = parking_lot::Mutex::new(Vec::new());
     task_graph::run(&tasks(&needed), compile_settings.parallel, &|index| {
@@ -139,11 +156,14 @@ fn install_in_cache(
     let packages = compile_settings.work.join("packages");
     let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
     base::files::durable::create_private_directory(&packages).map_err(failed)?;
+    let mut targets = Vec::new();
     for package in needed::visible(&needed)? {
-        symlink(package_store.slot(package).target, packages.join(&package.package.name)).map_err(failed)?;
+        let target = package_store.slot(package).target;
+        symlink(&target, packages.join(&package.package.name)).map_err(failed)?;
+        targets.push((package.package.name.clone(), target));
     }
     let locks = locks.into_inner();
-    Ok(InstalledPackages { packages, _locks: locks, _cache: Some(cache) })
+    Ok(InstalledPackages { packages, targets, _locks: locks, _cache: Some(cache) })
 }
 
 /// Installs the packages in `--package-dir`. It holds one package per name, so runs that need different
@@ -156,7 +176,8 @@ fn install_in_directory(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     let package_store = CpiPackageStore::directory(directory)?;
-    let needed = needed::find(jobs, package_store.root())?;
+    let needed = needed::find(jobs, &compile_settings.place(package_store.root()))?;
+    needed::check_compiled(&needed, compile_settings.userland)?;
     needed::check_names(&needed)?;
     loop {
         let lock = package_store.lock_exclusively(stop_condition, stage)?;
@@ -183,8 +204,12 @@ fn install_in_directory(
         drop(lock);
         let lock = package_store.lock_shared(stop_condition, stage)?;
         if needed.iter().all(|package| package_store.slot(package).is_complete()) {
+            let target = |package: &NeededPackage<'_>| {
+                (package.package.name.clone(), package_store.slot(package).target)
+            };
             return Ok(InstalledPackages {
                 packages: directory.to_owned(),
+                targets: needed.iter().map(target).collect(),
                 _locks: vec![lock],
                 _cache: None,
             });

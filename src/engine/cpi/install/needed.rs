@@ -1,9 +1,10 @@
 //! Finds the packages that the jobs of a CPI need, and the dependencies of each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use super::{CpiJob, key};
+use super::CpiJob;
+use super::key::{CompilePlace, package_key};
+use crate::cpi::userland::Userland;
 use artifact::Release;
 use artifact::release::Package;
 use base::{Error, Result};
@@ -20,10 +21,8 @@ pub(super) struct NeededPackage<'r> {
     direct: bool,
 }
 
-/// Returns the packages of the jobs and their dependencies, each after its own dependencies. `root` is the
-/// directory in which they will be compiled. Its path becomes part of their content.
-pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPackage<'r>>> {
-    let platform = key::platform();
+/// Returns the packages of the jobs and their dependencies, each after its own dependencies.
+pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<Vec<NeededPackage<'r>>> {
     let mut needed: Vec<NeededPackage<'r>> = Vec::new();
     // Indexes by release and name. Two releases with the same package share one index.
     let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -45,7 +44,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], root: &Path) -> Result<Vec<NeededPac
                 with.push((known.package.name.as_str(), known.key.as_str()));
                 dependencies.insert(index);
             }
-            let key = key::package_key(package, &with, &platform, root);
+            let key = package_key(package, &with, place);
             let dependencies = dependencies.into_iter().collect();
             let index = needed.iter().position(|known| known.key == key).unwrap_or_else(|| {
                 needed.push(NeededPackage { release, package, key, dependencies, direct: false });
@@ -84,6 +83,32 @@ pub(super) fn check_names(needed: &[NeededPackage<'_>]) -> Result<()> {
         if let Some(other) = needed[..index].iter().find(|other| other.package.name == package.package.name) {
             return Err(same_name(other, package));
         }
+    }
+    Ok(())
+}
+
+/// Fails if a package was compiled for another operating system than that of the userland.
+pub(super) fn check_compiled(needed: &[NeededPackage<'_>], userland: Option<&Userland>) -> Result<()> {
+    let Some(Userland { content, name, .. }) = userland else { return Ok(()) };
+    for NeededPackage { package, release, .. } in needed {
+        let Some(compiled_for) = package.compiled_for.as_deref() else { continue };
+        let system = compiled_for.split_once('/').map_or(compiled_for, |(system, _)| system);
+        if content.operating_systems.iter().any(|own| own == system) {
+            continue;
+        }
+        let own = match content.operating_systems.as_slice() {
+            [] => "names no operating system".to_owned(),
+            [first, ..] => format!("is '{first}'"),
+        };
+        return Err(Error::invalid(format!(
+            "package '{}' of the CPI's release '{}/{}' is compiled for '{compiled_for}', but the userland \
+             '{name}' {own}",
+            package.name, release.name, release.version
+        ))
+        .with_hint(format!(
+            "use a root file system of '{system}', such as its stemcell for warden, or the source of the \
+             release"
+        )));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ pub(super) struct PackageSlot {
     /// The records of its files; see [`contents`].
     records: PathBuf,
     lock: PathBuf,
-    name: String,
+    pub(super) name: String,
     key: String,
     is_cache: bool,
 }

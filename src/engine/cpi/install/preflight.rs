@@ -1,4 +1,5 @@
-//! Finds, before anything is compiled, programs that packaging scripts need and that this machine lacks.
+//! Finds, before anything is compiled, programs that packaging scripts need and that this machine or the
+//! userland lacks.
 //!
 //! In general the commands of a shell script cannot be known without running it. So only plain uses count: a
 //! well-known build tool as the first word of an unconditional command, before the script changes its search
@@ -13,7 +14,9 @@ use std::path::Path;
 use super::CompileSettings;
 use super::needed::NeededPackage;
 use super::package_store::CpiPackageStore;
+use crate::cpi::userland::{self, Userland};
 use artifact::archive;
+use base::files::open_inside;
 use base::{Error, Result};
 
 /// The maximum size of a packaging script that is read, in bytes.
@@ -34,7 +37,11 @@ pub(super) fn check(
         }
         let script = read_script(package)?;
         for tool in shell::tools(&script).into_iter().chain([shell::Tool::Named("bash")]) {
-            if !tool.names().iter().any(|name| is_executable_in_path(name, path)) {
+            let exists = |name: &&str| match compile_settings.userland {
+                Some(userland) => is_executable_in(userland, name),
+                None => is_executable_in_path(name, path),
+            };
+            if !tool.names().iter().any(exists) {
                 missing.entry(tool.to_string()).or_default().insert(&package.package.name);
             }
         }
@@ -50,9 +57,22 @@ pub(super) fn check(
             format!("{tool} ({noun} {})", packages.join(", "))
         })
         .collect();
-    Err(Error::failure("the CPI cannot be compiled on this machine: tools are missing")
-        .with_source(format!("not found: {}", list.join("; ")))
-        .with_hint("install these tools, or use a compiled release of the CPI"))
+    let not_found = format!("not found: {}", list.join("; "));
+    Err(match compile_settings.userland {
+        Some(userland) => Error::failure(format!(
+            "the CPI cannot be compiled in the userland '{}': tools are missing",
+            userland.name
+        ))
+        .with_source(not_found)
+        .with_hint("use a root file system that has these tools, or a compiled release of the CPI"),
+        None => Error::failure("the CPI cannot be compiled on this machine: tools are missing")
+            .with_source(not_found)
+            .with_hint("install these tools, or use a compiled release of the CPI")
+            .with_hint(
+                "or compile and run the CPI in a root file system that has them, such as a stemcell for \
+                 warden: add --cpi-userland FILE (docs/userland.md)",
+            ),
+    })
 }
 
 fn read_script(package: &NeededPackage<'_>) -> Result<String> {
@@ -65,11 +85,22 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
+/// Returns true if a userland has the program.
+fn is_executable_in(userland: &Userland, name: &str) -> bool {
+    userland::PATH.split(':').any(|directory| {
+        let file = open_inside(&userland.content.root, &Path::new(directory).join(name));
+        file.and_then(|file| file.metadata()).is_ok_and(|metadata| is_program(&metadata))
+    })
+}
+
+fn is_program(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+}
+
 /// Returns true if the program is found in `path`, or in the usual directories without `path`.
 fn is_executable_in_path(name: &str, path: Option<&str>) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').any(|directory| {
-        std::fs::metadata(Path::new(directory).join(name))
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        std::fs::metadata(Path::new(directory).join(name)).is_ok_and(|metadata| is_program(&metadata))
     })
 }

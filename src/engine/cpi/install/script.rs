@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::package_store::{PackageLock, PackageSlot};
+use super::package_store::{self, PackageLock, PackageSlot};
 use super::{CompileSettings, StopCondition};
 use crate::cpi::log::CallLog;
+use crate::cpi::userland::{self, Layout, MountPoint, Userland};
 use artifact::release::Package;
 use base::events::Stage;
 use base::{Error, Result};
 
 /// The time that a script has to stop after a signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// The arguments of bash.
+const SCRIPT: [&str; 2] = ["-x", "packaging"];
 /// The pause between two checks of a script.
 const POLL_PAUSE: Duration = Duration::from_millis(25);
 
@@ -26,6 +29,8 @@ pub(super) struct ScriptRun<'a> {
     pub(super) package: &'a Package,
     /// Its unpacked source.
     pub(super) source: &'a Path,
+    /// The packages that it is compiled with.
+    pub(super) dependencies: &'a [PackageSlot],
     pub(super) slot: &'a PackageSlot,
     /// The lock on that place, which the script holds as well.
     pub(super) lock: &'a PackageLock,
@@ -46,24 +51,20 @@ impl ScriptRun<'_> {
             .mode(0o600)
             .open(log_path)
             .map_err(failed)?;
-        let mut command = Command::new("bash");
+        let mut command = match self.compile_settings.userland {
+            Some(userland) => self.command_in(userland)?,
+            None => self.command_on_this_machine(),
+        };
         command
-            .args(["-x", "packaging"])
-            .current_dir(self.source)
-            .env_clear()
-            .envs(self.compile_settings.env_vars.iter().map(|(name, value)| (name, value)))
-            .env("BOSH_COMPILE_TARGET", self.source)
-            .env("BOSH_INSTALL_TARGET", &self.slot.target)
             .env("BOSH_PACKAGE_NAME", &self.package.name)
             .env("BOSH_PACKAGE_VERSION", &self.package.version)
-            .env("BOSH_PACKAGES_DIR", &self.slot.packages)
             .envs(super::UNCHANGED_PACKAGES)
             .stdin(self.lock.to_input().map_err(failed)?)
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)
             .process_group(0);
         let mut child = command.spawn().map_err(|error| {
-            Error::failure("bash cannot be run")
+            Error::failure(format!("'{}' cannot be run", command.get_program().display()))
                 .with_source(error)
                 .with_hint("install bash, or add its directory to PATH")
         })?;
@@ -84,7 +85,11 @@ impl ScriptRun<'_> {
         if status.success() {
             return Ok(());
         }
+        let in_userland = self.compile_settings.userland.is_some();
         let end = match (status.code(), status.signal()) {
+            (Some(code), _) if code == i32::from(userland::TOO_MANY) && in_userland => {
+                format!("was ended: it had more than {} processes at once", userland::MAX_PROCESSES)
+            }
             (Some(code), _) => format!("exited with {code}"),
             (None, Some(signal)) => format!("was ended by signal {signal}"),
             (None, None) => "failed".to_owned(),
@@ -97,6 +102,12 @@ impl ScriptRun<'_> {
             error.with_source(format!("the end of its output:\n{}", lines.trim_end()))
         };
         let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
+        let error = match self.compile_settings.userland {
+            Some(_) if lines.contains("chown") || lines.contains("not permitted") => error.with_hint(
+                "in a userland, packaging scripts are not root: they cannot change owners or use `su`",
+            ),
+            _ => error,
+        };
         Err(if self.compile_settings.keep_scratch {
             error
         } else {
@@ -104,6 +115,48 @@ impl ScriptRun<'_> {
                 "to keep the directory in which it was compiled, run the same command with --keep-workdir",
             )
         })
+    }
+
+    fn command_on_this_machine(&self) -> Command {
+        let mut command = Command::new("bash");
+        command
+            .args(SCRIPT)
+            .current_dir(self.source)
+            .env_clear()
+            .envs(self.compile_settings.env_vars.iter().map(|(name, value)| (name, value)))
+            .env("BOSH_COMPILE_TARGET", self.source)
+            .env("BOSH_INSTALL_TARGET", &self.slot.target)
+            .env("BOSH_PACKAGES_DIR", &self.slot.packages);
+        command
+    }
+
+    /// Returns the command that runs the script in a userland, with nothing of this machine's environment.
+    fn command_in(&self, userland: &Userland) -> Result<Command> {
+        let parent = self.source.parent().unwrap_or(self.source);
+        let compile_target = Path::new(userland::COMPILE).join(&self.package.name);
+        let install_target = Path::new(userland::PACKAGES).join(&self.package.name);
+        let mut mounts = vec![
+            MountPoint::writable(parent, userland::COMPILE),
+            MountPoint::writable(&self.slot.target, &install_target),
+        ];
+        mounts.extend(
+            self.dependencies.iter().map(|slot| {
+                MountPoint::read_only(&slot.target, Path::new(userland::PACKAGES).join(&slot.name))
+            }),
+        );
+        // Not below the directory that the script sees.
+        let scratch = parent.with_file_name("userland");
+        package_store::make_directory(&scratch)?;
+        let layout = Layout::for_script(userland, &scratch, compile_target.clone(), mounts)?;
+        let mut command = Command::new(&userland.executable);
+        command
+            .args(layout.write(&[&["bash"], &SCRIPT[..]].concat())?)
+            .env_clear()
+            .envs([("PATH", userland::PATH), ("HOME", userland::HOME), ("LANG", "C.UTF-8")])
+            .env("BOSH_COMPILE_TARGET", compile_target)
+            .env("BOSH_INSTALL_TARGET", install_target)
+            .env("BOSH_PACKAGES_DIR", userland::PACKAGES);
+        Ok(command)
     }
 
     /// Waits for the end of the script. If it must stop, ends it and all processes that it started.

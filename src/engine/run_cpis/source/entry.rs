@@ -31,7 +31,15 @@ enum EntryKind {
 impl<'a> ResolvedEntry<'a> {
     /// Resolves the kind of an entry.
     pub(super) fn resolve(cpi: &'a CpiEntry, inputs: &CpiInputs<'_>) -> Result<Self> {
-        Ok(ResolvedEntry { cpi, entry_kind: entry_kind(cpi, inputs)? })
+        let entry_kind = entry_kind(cpi, inputs)?;
+        if cpi.userland.is_some() && !matches!(entry_kind, EntryKind::Job(_)) {
+            return Err(Error::invalid(format!(
+                "CPI '{}' has a `userland`, but it is not the job of a release",
+                cpi.name
+            ))
+            .with_hint("remove its `userland`: an executable and a built-in CPI run on this machine"));
+        }
+        Ok(ResolvedEntry { cpi, entry_kind })
     }
 
     /// Returns the built-in CPI that implements the entry, if one does.
@@ -62,9 +70,13 @@ impl<'a> ResolvedEntry<'a> {
             }
             EntryKind::Job(job) => {
                 let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
-                let mut located =
-                    jobs::install(sources, &cpi_jobs, &self.job_properties(provider), root, stage)
-                        .context(|| self.cannot_be_installed())?;
+                let mut located = sources
+                    .open_userland(self.cpi.userland.as_ref(), stage)
+                    .and_then(|userland| {
+                        let properties = self.job_properties(provider);
+                        jobs::install(sources, &cpi_jobs, &properties, userland, root, stage)
+                    })
+                    .context(|| self.cannot_be_installed())?;
                 located.context.clone_from(properties);
                 Ok(located)
             }
@@ -77,7 +89,11 @@ impl<'a> ResolvedEntry<'a> {
             return self.install(sources, root, stage).map(drop);
         };
         let cpi_jobs = jobs::of_type(job, &sources.inputs)?;
-        jobs::check(sources, &cpi_jobs, &self.job_properties(sources.inputs.provider), root, stage)
+        sources
+            .check_userland(self.cpi.userland.as_ref())
+            .and_then(|()| {
+                jobs::check(sources, &cpi_jobs, &self.job_properties(sources.inputs.provider), root, stage)
+            })
             .context(|| self.cannot_be_installed())
     }
 

@@ -15,8 +15,10 @@ use crate::cpi::Executable;
 use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
 };
+use crate::cpi::userland::{JOBS, Layout, PACKAGES, Userland};
 use crate::jobs::render;
 use crate::prepare::find_release;
+use crate::run_context::RunContext;
 use crate::templates;
 use artifact::Release;
 use artifact::release::Job;
@@ -36,6 +38,9 @@ struct FoundJob<'r> {
 
 /// The names of a job and its release.
 pub(super) type JobName = (String, String);
+
+/// The jobs of a CPI, and the digest of its userland if it has one.
+pub(super) type InstallKey = (Vec<JobName>, Option<String>);
 
 /// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
 pub(super) fn find_type(kind: &str, inputs: &CpiInputs<'_>) -> Option<JobName> {
@@ -107,6 +112,7 @@ pub(super) fn install(
     sources: &CpiSources<'_>,
     wanted: &[JobName],
     properties: &Map<String, Value>,
+    userland: Option<Arc<Userland>>,
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
@@ -117,22 +123,49 @@ pub(super) fn install(
     let jobs_dir = root.join("jobs");
     render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
 
-    let installed = packages(sources, wanted, &found_jobs, root, &installing)?;
+    let userland = userland.as_deref();
+    let installed = packages(sources, wanted, &found_jobs, userland, root, &installing)?;
     installing.finish();
-    let mut env_vars = with_directories(run, &installed.packages, &jobs_dir);
-    env_vars.extend(UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    Ok(LocatedCpi {
-        executable: Executable {
+    let mut executable = match userland {
+        None => Executable {
             program: jobs_dir.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars,
+            env_vars: with_directories(run, &installed.packages, &jobs_dir),
         },
+        Some(userland) => executable_in(userland, run, &cpi.name, &installed, &jobs_dir, root)?,
+    };
+    let unchanged = UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    executable.env_vars.extend(unchanged);
+    Ok(LocatedCpi {
+        executable,
         // Its configuration is in its rendered files.
         context: Map::new(),
         builtin: false,
         release: Some(format!("{}/{}", release.name, release.version)),
         installed: Some(installed),
     })
+}
+
+/// Returns the executable of a CPI in a userland. `root` is the directory of the CPI on this machine.
+fn executable_in(
+    userland: &Userland,
+    run: &RunContext,
+    job: &str,
+    installed: &InstalledPackages,
+    jobs_dir: &Path,
+    root: &Path,
+) -> Result<Executable> {
+    let scratch = root.join("userland");
+    private_directory(&scratch)?;
+    // Stemcells are unpacked there, maybe after the CPI was installed.
+    let images = run.paths.scratch.join("stemcell");
+    private_directory(&images)?;
+    let mut env_vars = with_directories(run, Path::new(PACKAGES), Path::new(JOBS));
+    // A directory for temporary files on this machine.
+    env_vars.retain(|(name, _)| name != "TMPDIR");
+    let layout = Layout::for_cpi(userland, &scratch, &installed.targets, jobs_dir, &images, &env_vars)?;
+    let program = format!("{JOBS}/{job}/{CPI}");
+    Ok(Executable { program: userland.executable.clone(), arguments: layout.write(&[&program])?, env_vars })
 }
 
 /// Renders the templates of the jobs into `<jobs_dir>/<job>`.
@@ -153,17 +186,19 @@ fn render_jobs(
     Ok(())
 }
 
-/// Installs the packages of these jobs, once per set of jobs.
+/// Installs the packages of these jobs, once per set of jobs and userland.
 fn packages(
     sources: &CpiSources<'_>,
     wanted: &[JobName],
     found: &[FoundJob<'_>],
+    userland: Option<&Userland>,
     root: &Path,
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
     let run = sources.run;
     let mut installed = sources.installed.borrow_mut();
-    if let Some((_, known)) = installed.iter().find(|(jobs, _)| jobs == wanted) {
+    let key = (wanted.to_vec(), userland.map(|userland| userland.content.digest.clone()));
+    if let Some((_, known)) = installed.iter().find(|(known, _)| *known == key) {
         return Ok(Arc::clone(known));
     }
     let jobs: Vec<CpiJob<'_>> =
@@ -182,13 +217,14 @@ fn packages(
         package_dir: package_dir.as_deref(),
         work: root,
         keep_scratch: run.keep_scratch,
+        userland,
         env_vars: &run.env_vars,
         parallel: run.parallel,
         interrupted: &|| run.signal(),
         redactor: &run.redactor,
     };
     let new = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
-    installed.push((wanted.to_vec(), Arc::clone(&new)));
+    installed.push((key, Arc::clone(&new)));
     Ok(new)
 }
 

@@ -8,6 +8,7 @@ mod entry;
 mod inputs;
 mod jobs;
 mod location;
+mod userland;
 
 use std::cell::RefCell;
 use std::fs;
@@ -23,12 +24,14 @@ pub(crate) use location::LocationSource;
 
 use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
+use crate::cpi::userland::Userland;
 use crate::protocol::BuiltinCpi;
 use crate::run_context::RunContext;
 use base::events::Stage;
 use base::files::durable::{parent, write_atomically};
 use base::{Error, Result};
 use entry::ResolvedEntry;
+use manifest::UserlandRef;
 use manifest::deployment::{CloudProvider, CpiSource};
 
 /// The executable of a CPI, and the CPI-specific context of its requests.
@@ -48,8 +51,10 @@ pub(crate) struct CpiSources<'a> {
     run: &'a RunContext,
     inputs: CpiInputs<'a>,
     entries: Vec<ResolvedEntry<'a>>,
-    /// Installed packages by their jobs: CPIs of one type share them.
-    installed: RefCell<Vec<(Vec<jobs::JobName>, Arc<InstalledPackages>)>>,
+    /// Installed packages by their jobs and userland: CPIs of one type share them.
+    installed: RefCell<Vec<(jobs::InstallKey, Arc<InstalledPackages>)>>,
+    /// Userlands that were opened.
+    userlands: RefCell<Vec<(UserlandRef, Arc<Userland>)>>,
 }
 
 impl<'a> CpiSources<'a> {
@@ -57,7 +62,7 @@ impl<'a> CpiSources<'a> {
     pub(crate) fn find(run: &'a RunContext, inputs: CpiInputs<'a>) -> Result<Self> {
         let cpis = inputs.config.map_or(&[][..], |config| &config.cpis);
         let entries = cpis.iter().map(|cpi| ResolvedEntry::resolve(cpi, &inputs)).collect::<Result<_>>()?;
-        Ok(CpiSources { run, inputs, entries, installed: RefCell::default() })
+        Ok(CpiSources { run, inputs, entries, installed: RefCell::default(), userlands: RefCell::default() })
     }
 
     /// Returns the names of all CPIs. The default one comes first, if there is one.
@@ -87,6 +92,7 @@ impl<'a> CpiSources<'a> {
             }
             (None, CpiSource::Jobs(named_jobs)) => {
                 let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
+                self.check_userland(provider.userland.as_ref())?;
                 jobs::check(self, &cpi_jobs, &provider.properties, &self.default_root(), stage)
             }
             (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => {
@@ -131,7 +137,8 @@ impl<'a> CpiSources<'a> {
             }
             CpiSource::Jobs(named_jobs) => {
                 let cpi_jobs = jobs::of_default_cpi(named_jobs, &self.inputs)?;
-                jobs::install(self, &cpi_jobs, &provider.properties, root, stage)
+                let userland = self.open_userland(provider.userland.as_ref(), stage)?;
+                jobs::install(self, &cpi_jobs, &provider.properties, userland, root, stage)
             }
             CpiSource::None => Err(Error::invalid(
                 "the default CPI is needed, but `cloud_provider` names none",

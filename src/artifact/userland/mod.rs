@@ -1,0 +1,246 @@
+//! Userlands: root file systems in which CPIs are compiled and run.
+//!
+//! A userland comes as a directory, as a tarball, as an OCI image in a file, or as a stemcell whose image
+//! is a tarball of a root file system. A directory is used where it is. A tarball is unpacked into the
+//! cache once, under the name of its content:
+//!
+//! ```text
+//! userlands/.<key>.lock    locked while it is unpacked
+//! userlands/<key>.json     its record, written last; its time shows the last use
+//! userlands/<key>/         the root file system
+//! ```
+//!
+//! The content is untrusted. Devices are left out, and no file keeps its owner or a set-uid bit. Links may
+//! point anywhere: [`open_inside`](base::files::open_inside) opens files of the tree without leaving it.
+
+mod image;
+mod tree;
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::archive::{self, Links, Options};
+use crate::cache::Cache;
+use crate::digest::{Algorithm, Digest};
+use crate::fetch::InterruptCheck;
+use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::{Source, stemcell};
+use base::events::{Stage, Unit};
+use base::files::{JsonLayout, UnlockOnDrop, open_inside, read_json, remove_tree, write_json};
+use base::{Error, Result};
+
+/// The directory of userlands in the cache.
+const USERLANDS: &str = "userlands";
+/// The pause between attempts to take the lock of a userland that another run unpacks.
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+/// The number of digits of its digest that name a userland in the cache.
+const KEY_DIGITS: usize = 32;
+
+/// A root file system on this machine.
+#[derive(Debug, Clone)]
+pub struct Userland {
+    /// Its root directory.
+    pub root: PathBuf,
+    /// SHA-256 of the tarball, or of the content of a directory, as hex digits.
+    pub digest: String,
+    /// The names of its operating system, such as `ubuntu-jammy` and `ubuntu-22.04`. The first one is that
+    /// of the stemcell, if it is one.
+    pub operating_systems: Vec<String>,
+}
+
+/// The record of an unpacked tarball.
+#[derive(Serialize, Deserialize)]
+struct UnpackedRecord {
+    /// The operating system that its `stemcell.MF` names.
+    operating_system: Option<String>,
+}
+
+/// Opens a userland. Verifies a tarball, and unpacks it into the cache if it is not there.
+pub fn open(
+    cache: &Cache,
+    source: &Source,
+    expected: Option<&Digest>,
+    interrupted: &InterruptCheck,
+    stage: &Stage,
+) -> Result<Userland> {
+    let what = source.describe("userland");
+    if source.is_dir {
+        source.refuse_digest("userland", expected)?;
+        check_root(&source.path, &what)?;
+        let digest = tree::digest(cache, &source.path)?;
+        let root = fs::canonicalize(&source.path)
+            .map_err(|error| Error::io(format!("reading '{}'", source.path.display()), error))?;
+        let operating_systems = operating_systems(&root);
+        return Ok(Userland { root, digest, operating_systems });
+    }
+    let mut algorithms = vec![Algorithm::Sha256];
+    algorithms.extend(expected.map(Digest::strongest));
+    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+    let digest = cache.digest(&source.path, &algorithms, &mut progress)?;
+    if let Some(expected) = expected {
+        expected.check(&digest, &what)?;
+    }
+    let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
+    let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
+    let directory = cache.directory(USERLANDS)?;
+    let (root, record_path) = (directory.join(key), directory.join(format!("{key}.json")));
+    let _lock = lock(&directory.join(format!(".{key}.lock")), interrupted, stage)?;
+    let record = match read_json::<UnpackedRecord>(&record_path).ok().flatten().filter(|_| root.is_dir()) {
+        Some(record) => record,
+        None => {
+            // A killed run may have left a tree without its record.
+            remove_tree(&root).map_err(|error| Error::io(format!("removing '{}'", root.display()), error))?;
+            let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
+            let record = unpack(source, &what, &directory, &root, &unpacking)?;
+            write_json(&record_path, &record, JsonLayout::Compact)?;
+            unpacking.finish();
+            record
+        }
+    };
+    let touched = File::options().append(true).open(&record_path);
+    // If this fails, the only effect is that the userland is pruned too early.
+    let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    let mut names: Vec<String> = record.operating_system.into_iter().collect();
+    names.extend(operating_systems(&root));
+    Ok(Userland { root, digest, operating_systems: names })
+}
+
+/// Locks a userland of the cache against other runs.
+fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<UnlockOnDrop> {
+    let failed = |error| Error::io(format!("locking '{}'", path.display()), error);
+    let file = File::options().create(true).append(true).mode(0o600).open(path).map_err(failed)?;
+    let file = UnlockOnDrop::from(file);
+    let mut announced = false;
+    loop {
+        match file.try_lock() {
+            // On a file system without locks, the record still shows that a tree is complete.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if !announced {
+            announced = true;
+            stage.log_line("waiting for another run that unpacks the same userland");
+        }
+        interrupted()?;
+        std::thread::sleep(LOCK_PAUSE);
+    }
+}
+
+/// Unpacks a tarball to `root`: a stemcell, or the root file system itself.
+fn unpack(
+    source: &Source,
+    what: &str,
+    directory: &Path,
+    root: &Path,
+    stage: &Stage,
+) -> Result<UnpackedRecord> {
+    let file = File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
+    let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES)
+        .map_err(|error| error.about(what))?;
+    let work = tempfile::tempdir_in(directory)
+        .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))?;
+    if manifest.is_none() {
+        unpack_root_or_image(source, what, work.path(), root, stage)?;
+        return Ok(UnpackedRecord { operating_system: None });
+    }
+    let stemcell = stemcell::open(source, None, work.path(), stage)?;
+    check_image(&stemcell.image, what)?;
+    unpack_root(&stemcell.image, &format!("the image of {what}"), root, stage)?;
+    let operating_system = Some(stemcell.operating_system).filter(|name| !name.is_empty());
+    Ok(UnpackedRecord { operating_system })
+}
+
+/// Unpacks a tarball that is the root file system itself, or an OCI image with its layers.
+fn unpack_root_or_image(source: &Source, what: &str, work: &Path, root: &Path, stage: &Stage) -> Result<()> {
+    let content = work.join("content");
+    unpack_tree(&source.path, what, &content, stage)?;
+    let tree = match image::layers(&content, what)? {
+        None => content,
+        Some(layers) => {
+            let tree = work.join("tree");
+            image::unpack(&content, &layers, work, &tree, what)?;
+            tree
+        }
+    };
+    check_root(&tree, what)?;
+    fs::rename(&tree, root).map_err(|error| Error::io(format!("creating '{}'", root.display()), error))
+}
+
+fn unpack_root(archive: &Path, what: &str, root: &Path, stage: &Stage) -> Result<()> {
+    unpack_tree(archive, what, root, stage)?;
+    check_root(root, what).inspect_err(|_| {
+        // A failure to clean up must not hide the first error.
+        let _ = remove_tree(root);
+    })
+}
+
+fn unpack_tree(archive: &Path, what: &str, directory: &Path, stage: &Stage) -> Result<()> {
+    let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
+    let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
+    archive::unpack_file(archive, what, directory, None, &options, &mut progress).map(drop)
+}
+
+/// Fails if the image of a stemcell is no tarball.
+fn check_image(image: &Path, what: &str) -> Result<()> {
+    let reading = |error| Error::io(format!("reading '{}'", image.display()), error);
+    let mut file = File::open(image).map_err(reading)?;
+    let size = file.metadata().map_err(reading)?.len();
+    let mut start = [0; 4];
+    let read = file.read(&mut start).map_err(reading)?;
+    file.seek(SeekFrom::Start(0)).map_err(reading)?;
+    let problem = match &start[..read] {
+        _ if size == 0 => "it is a light stemcell, whose image is empty",
+        [b'Q', b'F', b'I', 0xfb] => "its image is a disk in the format qcow2",
+        _ => return Ok(()),
+    };
+    Err(not_a_root(what, problem))
+}
+
+/// Fails if a tree is no root file system.
+fn check_root(root: &Path, what: &str) -> Result<()> {
+    let has = |name: &str| root.join(name).symlink_metadata().is_ok();
+    if has("bin") || has("usr/bin") {
+        return Ok(());
+    }
+    let problem = match has("root.img") || has("image.vmdk") || has("disk.raw") {
+        true => "its image is a disk",
+        false => "it has neither /bin nor /usr/bin",
+    };
+    Err(not_a_root(what, problem))
+}
+
+fn not_a_root(what: &str, problem: &str) -> Error {
+    Error::invalid(format!("{what} has no root file system: {problem}")).with_hint(
+        "give a directory, a tarball of a root file system, an OCI image (`docker save`), or a stemcell for \
+         warden",
+    )
+}
+
+/// Returns the names of the operating system, as stemcells have them: `<id>-<codename>` and `<id>-<version>`.
+fn operating_systems(root: &Path) -> Vec<String> {
+    let paths = ["etc/os-release", "usr/lib/os-release"];
+    let Some(text) = paths.iter().find_map(|path| {
+        let mut text = String::new();
+        let file = open_inside(root, Path::new(path)).ok()?;
+        file.take(MAX_DOCUMENT_BYTES).read_to_string(&mut text).ok().map(|_| text)
+    }) else {
+        return Vec::new();
+    };
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        line.map(|value| value.trim_matches(['"', '\'']).to_owned()).filter(|value| !value.is_empty())
+    };
+    let Some(id) = value("ID") else { return Vec::new() };
+    ["VERSION_CODENAME", "VERSION_ID"]
+        .iter()
+        .filter_map(|key| Some(format!("{id}-{}", value(key)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

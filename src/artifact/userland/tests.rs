@@ -1,0 +1,221 @@
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::Arc;
+
+use super::*;
+use crate::testing;
+
+struct World {
+    directory: tempfile::TempDir,
+    cache: Cache,
+}
+
+impl World {
+    fn new() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(&directory.path().join("cache")).unwrap();
+        World { directory, cache }
+    }
+
+    /// Writes a tarball whose entries `fill` appends.
+    fn tarball(&self, name: &str, fill: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> PathBuf {
+        let mut builder = tar::Builder::new(Vec::new());
+        fill(&mut builder);
+        let path = self.directory.path().join(name);
+        fs::write(&path, builder.into_inner().unwrap()).unwrap();
+        path
+    }
+
+    fn open(&self, path: &Path, expected: Option<&str>) -> Result<Userland> {
+        let expected = expected.map(|text| Digest::parse(text, "it").unwrap());
+        let source = Source::local(path).unwrap();
+        let interrupted: InterruptCheck = Arc::new(|| Ok(()));
+        open(&self.cache, &source, expected.as_ref(), &interrupted, &testing::stage())
+    }
+}
+
+fn add(builder: &mut tar::Builder<Vec<u8>>, kind: tar::EntryType, path: &str, mode: u32, content: &str) {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(12345);
+    header.set_gid(12345);
+    if matches!(kind, tar::EntryType::Symlink | tar::EntryType::Link) {
+        header.set_link_name(content).unwrap();
+        header.set_size(0);
+        builder.append_data(&mut header, path, std::io::empty()).unwrap();
+    } else {
+        header.set_size(content.len() as u64);
+        builder.append_data(&mut header, path, content.as_bytes()).unwrap();
+    }
+}
+
+fn plain(builder: &mut tar::Builder<Vec<u8>>) {
+    use tar::EntryType::{Char, Fifo, Regular, Symlink};
+    add(builder, Regular, "usr/bin/sh", 0o6755, "#!");
+    add(builder, Symlink, "bin", 0o777, "usr/bin");
+    add(builder, Symlink, "etc/alternatives/cc", 0o777, "/usr/bin/sh");
+    add(builder, Char, "dev/mem", 0o666, "");
+    add(builder, Fifo, "dev/initctl", 0o600, "");
+    add(
+        builder,
+        Regular,
+        "etc/os-release",
+        0o644,
+        "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
+    );
+}
+
+#[test]
+fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
+    let world = World::new();
+    let path = world.tarball("root.tar", plain);
+    let userland = world.open(&path, None).unwrap();
+    let sh = userland.root.join("usr/bin/sh").symlink_metadata().unwrap();
+    assert_eq!(sh.permissions().mode() & 0o7777, 0o755);
+    assert_eq!(sh.uid(), world.directory.path().metadata().unwrap().uid());
+    assert!(!userland.root.join("dev/mem").exists() && !userland.root.join("dev/initctl").exists());
+    assert_eq!(fs::read_link(userland.root.join("etc/alternatives/cc")).unwrap(), Path::new("/usr/bin/sh"));
+    assert_eq!(userland.operating_systems, ["debian-bookworm", "debian-12"]);
+    // The second time, and from another path, the tree in the cache is used.
+    fs::write(userland.root.join("mark"), "").unwrap();
+    let copy = world.directory.path().join("copy.tar");
+    fs::copy(&path, &copy).unwrap();
+    let again = world.open(&copy, None).unwrap();
+    assert_eq!((again.root.join("mark").exists(), again.digest), (true, userland.digest));
+    // A tree without its record is of a run that was killed.
+    fs::remove_file(userland.root.with_extension("json")).unwrap();
+    assert!(!world.open(&path, None).unwrap().root.join("mark").exists());
+}
+
+#[test]
+fn wrong_digest_is_refused_before_anything_is_unpacked() {
+    let world = World::new();
+    let path = world.tarball("root.tar", plain);
+    let error = world.open(&path, Some(&"a".repeat(40))).unwrap_err();
+    assert!(error.chain().join(": ").contains("aaaa"), "{error}");
+    assert!(!world.directory.path().join("cache/userlands").exists());
+    let right = Digest::of_file(&path, &[Algorithm::Sha1]).unwrap().to_string();
+    world.open(&path, Some(&right)).unwrap();
+}
+
+#[test]
+fn trees_that_are_no_root_file_system_are_refused() {
+    use tar::EntryType::{Regular, Symlink};
+    let world = World::new();
+    type Fill = fn(&mut tar::Builder<Vec<u8>>);
+    let cases: [(&str, Fill); 3] = [
+        ("it has neither /bin nor /usr/bin", |builder| add(builder, Regular, "a", 0o644, "")),
+        ("its image is a disk", |builder| add(builder, Regular, "root.img", 0o644, "")),
+        ("'bin' is not a directory", |builder| {
+            add(builder, Symlink, "bin", 0o777, "/etc");
+            add(builder, Regular, "bin/passwd", 0o644, "");
+        }),
+    ];
+    for (expected, fill) in cases {
+        let path = world.tarball("root.tar", fill);
+        let error = world.open(&path, None).unwrap_err().chain().join(": ");
+        assert!(error.contains(expected), "{expected}: {error}");
+        let left = fs::read_dir(world.directory.path().join("cache/userlands")).unwrap().flatten();
+        assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0, "{expected}");
+    }
+}
+
+#[test]
+fn stemcell_for_warden_has_a_root_file_system() {
+    let world = World::new();
+    let stemcell = |image: &[u8]| {
+        world.tarball("stemcell.tar", |builder| {
+            let manifest = "name: s\nversion: '1'\noperating_system: ubuntu-jammy\n";
+            add(builder, tar::EntryType::Regular, "stemcell.MF", 0o644, manifest);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(image.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, "image", image).unwrap();
+        })
+    };
+    let image = fs::read(world.tarball("image", plain)).unwrap();
+    let userland = world.open(&stemcell(&image), None).unwrap();
+    assert_eq!(userland.operating_systems[0], "ubuntu-jammy");
+    assert!(userland.root.join("usr/bin/sh").is_file() && !userland.root.join("stemcell.MF").exists());
+    for (image, expected) in [(&b""[..], "it is a light stemcell"), (b"QFI\xfb..", "format qcow2")] {
+        let error = world.open(&stemcell(image), None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn images_of_docker_and_oci_are_unpacked_layer_by_layer() {
+    use tar::EntryType::Regular;
+    let world = World::new();
+    let layer = |name: &str, fill: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
+        fs::read(world.tarball(name, |builder| fill(builder))).unwrap()
+    };
+    let lower = layer("lower", &|builder| {
+        plain(builder);
+        add(builder, Regular, "etc/old", 0o644, "");
+    });
+    let upper = layer("upper", &|builder| {
+        add(builder, Regular, "etc/.wh.old", 0o644, "");
+        add(builder, Regular, "usr/bin/cc", 0o755, "#!");
+    });
+    let file = |builder: &mut tar::Builder<Vec<u8>>, path: &str, content: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, path, content).unwrap();
+    };
+    let docker = world.tarball("docker.tar", |builder| {
+        file(
+            builder,
+            "manifest.json",
+            br#"[{"Config": "c.json", "Layers": ["1/layer.tar", "2/layer.tar"]}]"#,
+        );
+        file(builder, "1/layer.tar", &lower);
+        file(builder, "2/layer.tar", &upper);
+    });
+    let oci = |name: &str, damage: &[u8]| {
+        world.tarball(name, |builder| {
+            let mut blob = |content: &[u8]| {
+                let digest = crate::tarballs::sha256(content);
+                let path = format!("blobs/{}", digest.replace(':', "/"));
+                file(builder, &path, &[content, damage].concat());
+                digest
+            };
+            let layers = [&lower, &upper].map(|layer| format!(r#"{{"digest": "{}"}}"#, blob(layer)));
+            let manifest = blob(format!(r#"{{"layers": [{}]}}"#, layers.join(",")).as_bytes());
+            let index = format!(r#"{{"manifests": [{{"digest": "{manifest}"}}]}}"#);
+            file(builder, "index.json", index.as_bytes());
+            file(builder, "oci-layout", br#"{"imageLayoutVersion": "1.0.0"}"#);
+        })
+    };
+    for image in [docker, oci("oci.tar", b"")] {
+        let root = world.open(&image, None).unwrap().root;
+        let has = |path: &str| root.join(path).symlink_metadata().is_ok();
+        assert!(
+            has("usr/bin/sh") && has("usr/bin/cc") && has("bin") && !has("etc/old") && !has("index.json")
+        );
+        assert!(!has("dev/mem") && !has("etc/.wh.old"));
+    }
+    let error = world.open(&oci("damaged.tar", b" "), None).unwrap_err().chain().join(": ");
+    assert!(error.contains("the manifest of"), "{error}");
+}
+
+#[test]
+fn digest_of_a_directory_is_that_of_its_content() {
+    let world = World::new();
+    let make = |name: &str| {
+        let root = world.directory.path().join(name);
+        fs::create_dir_all(root.join("bin")).unwrap();
+        fs::write(root.join("bin/sh"), "1").unwrap();
+        symlink("/usr/bin/sh", root.join("link")).unwrap();
+        root
+    };
+    let (one, two) = (make("one"), make("two"));
+    let digest = |root: &Path| world.open(root, None).unwrap().digest;
+    assert_eq!(digest(&one), digest(&two));
+    let before = digest(&one);
+    std::thread::sleep(Duration::from_millis(20));
+    fs::write(one.join("bin/sh"), "2").unwrap();
+    assert_ne!(digest(&one), before);
+    assert!(world.open(&one, Some(&"a".repeat(40))).unwrap_err().to_string().contains("directory"));
+}

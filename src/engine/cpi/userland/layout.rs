@@ -1,0 +1,144 @@
+//! The layout of a userland: its root file system, and the files of this machine that are mounted in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{COMMAND, HOME, JOBS, PACKAGES, Userland, files};
+use base::files::durable::create_private_directory;
+use base::files::{JsonLayout, write_json};
+use base::{Error, Result};
+
+/// A file or directory of this machine in a userland.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MountPoint {
+    pub(crate) source: PathBuf,
+    /// The absolute path in the userland.
+    pub(crate) target: PathBuf,
+    pub(crate) is_writable: bool,
+}
+
+impl MountPoint {
+    /// Returns a mount that the userland can only read.
+    pub(crate) fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        MountPoint { source: source.into(), target: target.into(), is_writable: false }
+    }
+
+    /// Returns a mount that the userland can change.
+    pub(crate) fn writable(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        MountPoint { is_writable: true, ..MountPoint::read_only(source, target) }
+    }
+}
+
+/// The description of a userland for [`run`](super::run).
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// The root file system.
+    pub(super) root: PathBuf,
+    /// A directory of the run. The tree is built in `root` below it.
+    pub(super) scratch: PathBuf,
+    /// True if programs see this machine's network.
+    pub(super) has_network: bool,
+    /// The working directory, in the userland.
+    pub(super) directory: PathBuf,
+    /// Files and directories of this machine, parents before what is below them.
+    pub(super) mounts: Vec<MountPoint>,
+}
+
+impl Layout {
+    /// Describes a userland without a network, for a packaging script that runs in `directory`.
+    pub(crate) fn for_script(
+        userland: &Userland,
+        scratch: &Path,
+        directory: PathBuf,
+        mounts: Vec<MountPoint>,
+    ) -> Result<Self> {
+        let home = private(scratch, "home")?;
+        let own = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
+        Layout::new(userland, scratch, false, directory, own)
+    }
+
+    /// Describes the userland of a CPI: with the network of this machine, and with its packages and jobs.
+    /// `env_vars` is the environment of the CPI. `images` is the directory of this machine in which it finds
+    /// stemcell images.
+    pub(crate) fn for_cpi(
+        userland: &Userland,
+        scratch: &Path,
+        packages: &[(String, PathBuf)],
+        jobs: &Path,
+        images: &Path,
+        env_vars: &[(String, String)],
+    ) -> Result<Self> {
+        let home = env_vars.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let home = home.filter(|home| home.is_absolute() && home.parent().is_some());
+        let mut mounts = vec![
+            MountPoint::writable(private(scratch, "home")?, home.unwrap_or_else(|| HOME.into())),
+            MountPoint::read_only(jobs, JOBS),
+            MountPoint::read_only(images, images),
+        ];
+        let packages = packages.iter();
+        mounts.extend(
+            packages.map(|(name, target)| MountPoint::read_only(target, Path::new(PACKAGES).join(name))),
+        );
+        mounts.extend(files::of_the_network());
+        mounts.extend(files::certificates(env_vars));
+        mounts.extend(userland.files.iter().map(|path| MountPoint::read_only(path, path)));
+        Layout::new(userland, scratch, true, PathBuf::from("/"), mounts)
+    }
+
+    fn new(
+        userland: &Userland,
+        scratch: &Path,
+        has_network: bool,
+        directory: PathBuf,
+        mounts: impl IntoIterator<Item = MountPoint>,
+    ) -> Result<Self> {
+        private(scratch, "root")?;
+        let tmp = private(scratch, "tmp")?;
+        let users = files::users(&userland.content.root, scratch)?;
+        let shared = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
+        // The last mount at a path counts, and parents come before what is below them.
+        let by_target: BTreeMap<PathBuf, MountPoint> = shared
+            .into_iter()
+            .chain(users)
+            .chain(mounts)
+            .map(|mount| (mount.target.clone(), mount))
+            .collect();
+        Ok(Layout {
+            root: userland.content.root.clone(),
+            scratch: scratch.to_owned(),
+            has_network,
+            directory,
+            mounts: by_target.into_values().collect(),
+        })
+    }
+
+    /// Writes the layout for the processes that enter it, and returns the arguments with which this
+    /// program runs `program` in it.
+    pub(crate) fn write(&self, program: &[&str]) -> Result<Vec<String>> {
+        let path = self.scratch.join("layout.json");
+        write_json(&path, self, JsonLayout::Compact)?;
+        let mut arguments = vec![COMMAND.to_owned(), "--layout".to_owned(), path.display().to_string()];
+        if !program.is_empty() {
+            arguments.push("--".to_owned());
+            arguments.extend(program.iter().map(|word| (*word).to_owned()));
+        }
+        Ok(arguments)
+    }
+
+    /// Reads a layout.
+    #[cfg(target_os = "linux")]
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        base::files::read_json(path)?
+            .ok_or_else(|| Error::failure(format!("the userland's layout '{}' is missing", path.display())))
+    }
+}
+
+/// Creates a private directory below `parent`.
+fn private(parent: &Path, name: &str) -> Result<PathBuf> {
+    let path = parent.join(name);
+    create_private_directory(&path)
+        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))?;
+    Ok(path)
+}

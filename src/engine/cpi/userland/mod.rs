@@ -1,0 +1,71 @@
+//! The userland of a CPI: a root file system in which its packages are compiled and in which it runs.
+//!
+//! [`Userland`] is opened and checked by the run. For each script and each CPI it writes a [`Layout`], a
+//! file that describes the namespaces. `monopile userland-exec` reads that file, builds them and becomes
+//! the program: [`exec::run`]. So an [`Executable`](super::Executable) is started like any other, and its
+//! process holds the same files and locks.
+//!
+//! Paths in a userland are those of a VM, so that nothing that is compiled there depends on this machine.
+
+mod check;
+#[cfg(target_os = "linux")]
+mod exec;
+mod files;
+mod layout;
+#[cfg(target_os = "linux")]
+mod tree;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use base::{Error, Result};
+
+pub(crate) use layout::{Layout, MountPoint};
+
+/// The directory of packages in a userland.
+pub(crate) const PACKAGES: &str = "/var/vcap/packages";
+/// The directory of jobs in a userland.
+pub(crate) const JOBS: &str = "/var/vcap/jobs";
+/// The directory in which packages are compiled in a userland.
+pub(crate) const COMPILE: &str = "/var/vcap/data/compile";
+/// The search path of packaging scripts in a userland.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The home directory of packaging scripts in a userland: an empty one.
+pub(crate) const HOME: &str = "/home/vcap";
+/// The maximum number of processes in a userland.
+pub(crate) const MAX_PROCESSES: u64 = 1000;
+/// The exit status of a program that was ended because it had too many processes.
+pub(crate) const TOO_MANY: u8 = 125;
+/// The internal command that runs a program in a userland.
+pub const COMMAND: &str = "userland-exec";
+
+/// A root file system that this user can run programs in.
+#[derive(Debug, Clone)]
+pub struct Userland {
+    /// The root file system.
+    pub(crate) content: artifact::Userland,
+    /// Its path or URL, for messages.
+    pub(crate) name: String,
+    /// This program, which enters the namespaces.
+    pub(crate) executable: PathBuf,
+    /// Files and sockets of this machine that the CPI sees at the same paths.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Runs `program` in the userland that the file `layout` describes, and returns its exit status. Without a
+/// program, only checks that the userland can be entered. `is_init` is true for the second stage, which
+/// `executable`, this program, starts as the first process of the new namespaces.
+///
+/// Must be called before the process starts a second thread, because the kernel allows only single-threaded
+/// processes to enter a user namespace.
+#[cfg(target_os = "linux")]
+pub fn run(layout: &Path, is_init: bool, program: &[OsString], executable: &Path) -> Result<u8> {
+    exec::run(layout, is_init, program, executable).map_err(Error::failure)
+}
+
+/// Always fails, because a userland needs the namespaces of Linux.
+#[cfg(not(target_os = "linux"))]
+pub fn run(_layout: &Path, _is_init: bool, _program: &[OsString], _executable: &Path) -> Result<u8> {
+    Err(Error::failure("a CPI runs in a userland only on Linux")
+        .with_hint("run the same command with --cpi-userland host"))
+}

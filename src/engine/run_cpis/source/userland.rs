@@ -1,0 +1,110 @@
+//! The userland of a CPI: chosen, obtained, verified and entered once, before its packages are compiled.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{CpiSources, private_directory};
+use crate::cpi::userland::Userland;
+use crate::run_context::interrupt_check;
+use artifact::{ArtifactUrl, Cache, Digest, Fetcher};
+use base::error::ResultExt;
+use base::events::Stage;
+use base::files::durable::parent;
+use base::{Error, Result};
+use manifest::UserlandRef;
+
+impl CpiSources<'_> {
+    /// Returns the userland that a CPI gets: that of `--cpi-userland`, or its `own`. Returns `None` for this
+    /// machine.
+    pub(super) fn wanted_userland(&self, own: Option<&UserlandRef>) -> Option<UserlandRef> {
+        match &self.run.cpi_userland {
+            Some(named) => UserlandRef::named(named),
+            None => own.cloned(),
+        }
+    }
+
+    /// Checks a userland as far as possible without downloading or unpacking it.
+    pub(super) fn check_userland(&self, own: Option<&UserlandRef>) -> Result<()> {
+        let Some(wanted) = self.wanted_userland(own) else { return Ok(()) };
+        let located = self.locate(&wanted)?;
+        match &located.url {
+            ArtifactUrl::Local(path) => artifact::Source::local(path).map(drop),
+            ArtifactUrl::Http(_) => Ok(()),
+        }
+        .context(|| cannot_be_used(&wanted))
+    }
+
+    /// Opens a userland, once in a run.
+    pub(super) fn open_userland(
+        &self,
+        own: Option<&UserlandRef>,
+        stage: &Stage,
+    ) -> Result<Option<Arc<Userland>>> {
+        let Some(wanted) = self.wanted_userland(own) else { return Ok(None) };
+        let mut opened = self.userlands.borrow_mut();
+        if let Some((_, known)) = opened.iter().find(|(known, _)| *known == wanted) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let new = Arc::new(self.obtain_userland(&wanted, stage).context(|| cannot_be_used(&wanted))?);
+        let scratch = self.run.paths.scratch.join("userland-check");
+        private_directory(&scratch)?;
+        new.check(&scratch)?;
+        opened.push((wanted, Arc::clone(&new)));
+        Ok(Some(new))
+    }
+
+    fn obtain_userland(&self, wanted: &UserlandRef, stage: &Stage) -> Result<Userland> {
+        let run = self.run;
+        let Located { url, expected, files } = self.locate(wanted)?;
+        url.secrets().iter().for_each(|secret| run.redactor.add(secret));
+        let cache = Cache::open(&run.paths.cache)?;
+        let interrupted = interrupt_check(&run.signals);
+        let fetcher = Fetcher::new(&cache, &run.env_vars, Arc::clone(&interrupted))?;
+        fetcher.secrets().iter().for_each(|secret| run.redactor.add(secret));
+        let source = fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())?;
+        let content = artifact::userland::open(&cache, &source, expected.as_ref(), &interrupted, stage)?;
+        Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
+    }
+
+    fn locate(&self, wanted: &UserlandRef) -> Result<Located> {
+        let home = self.run.env_vars.iter().find(|(name, _)| name == "HOME");
+        let home = home.map(|(_, home)| Path::new(home));
+        // A path of the command line is absolute.
+        let directory = parent(wanted.file.as_deref().unwrap_or(self.inputs.manifest));
+        let directory = fs::canonicalize(directory)
+            .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
+        let url = ArtifactUrl::parse(&wanted.url, &directory, home)?;
+        let expected =
+            wanted.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+        let mut files = Vec::new();
+        for path in &wanted.files {
+            let path = match (path.strip_prefix("~/"), home) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => PathBuf::from(path),
+            };
+            fs::metadata(&path).map_err(|error| {
+                Error::invalid(format!("'{}' of `userland.files` cannot be used", path.display()))
+                    .with_source(error)
+                    .with_hint("create it, or remove it from `files`")
+            })?;
+            files.push(path);
+        }
+        Ok(Located { url, expected, files })
+    }
+}
+
+/// A userland with resolved paths.
+struct Located {
+    url: ArtifactUrl,
+    expected: Option<Digest>,
+    files: Vec<PathBuf>,
+}
+
+fn cannot_be_used(wanted: &UserlandRef) -> String {
+    match wanted.url.contains("://") {
+        // A URL may have credentials.
+        true => "the userland cannot be used".to_owned(),
+        false => format!("the userland '{}' cannot be used", wanted.url),
+    }
+}

@@ -1,0 +1,233 @@
+//! Packages are compiled in a userland, from which scripts cannot get out, and used on other machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Instant;
+
+use super::setup::{UserlandEnv, release, root, run, unpack_root, without_compilers};
+use crate::cpi_release::setup::{Machine, files};
+use crate::support::hello::Hello;
+use crate::support::process::until;
+use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
+
+fn url() -> String {
+    format!("url: {}", root().display())
+}
+
+/// Returns the files of the compiled packages with their contents.
+fn packages(cache: &Path) -> BTreeMap<String, Vec<u8>> {
+    let root = cache.join("monopile/cpi");
+    let is_package = |path: &String| path.contains("/packages/");
+    let names = files(&root).into_iter().filter(is_package);
+    names.map(|name| (name.clone(), std::fs::read(root.join(&name)).unwrap())).collect()
+}
+
+#[test]
+fn compiled_packages_do_not_depend_on_the_machine() {
+    let (one, other) = (Machine::new(), Machine::new());
+    let user = UserlandEnv::new(&one, &release(""), &url());
+    let world = &user.env.hello.world;
+    world.finish(without_compilers(&user.command(&["cpi", "info"], &[]))).success();
+    let compiled = packages(&one.path("cache"));
+    assert_eq!(compiled.len(), 2, "{:?}", compiled.keys());
+
+    // Another machine compiles the same bytes.
+    let second = UserlandEnv::new(&other, &release(""), &url());
+    second.info().success();
+    assert_eq!(packages(&other.path("cache")), compiled);
+    // It also uses what the first one compiled, below another home directory.
+    let third = Machine::new();
+    std::fs::create_dir_all(third.path("")).unwrap();
+    run(
+        "cp",
+        &["-a", &one.path("cache").display().to_string(), &third.path("cache").display().to_string()],
+        Path::new("/"),
+    );
+    let user = UserlandEnv::new(&third, &release("exit 9"), &url());
+    user.info().exits_with(1);
+    let user = UserlandEnv::new(&third, &release(""), &url());
+    let info = user.info().success();
+    assert_eq!(
+        info.stderr.matches("Compiling package").count() + info.stdout.matches("Compiling package").count(),
+        0,
+        "{info:?}"
+    );
+}
+
+#[test]
+fn packaging_scripts_see_nothing_of_the_machine() {
+    let machine = Machine::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let outside = machine.path("outside");
+    let script = format!(
+        "if exec 3<>/dev/tcp/127.0.0.1/{port}; then exit 9; fi
+        for path in / /etc /usr/bin /var/vcap/packages /var/vcap /run/secrets /proc/sys/kernel; do
+            if touch $path/more 2>/dev/null; then echo \"$path is writable\"; exit 9; fi
+        done
+        [[ ! -e {machine} ]]
+        if mount -t tmpfs none /tmp; then exit 9; fi
+        if mknod /tmp/null c 1 3; then exit 9; fi
+        if kill -9 1 && false; then exit 9; fi
+        [[ $(id -u) = 1000 && $(ps | wc -l) -lt 12 ]]
+        compgen -e | sort > $BOSH_INSTALL_TARGET/names
+        echo x > /tmp/x && echo x > ~/x",
+        machine = outside.parent().unwrap().display(),
+    );
+    let user = UserlandEnv::new(&machine, &release(&script), &url());
+    user.info().success();
+    let names =
+        packages(&machine.path("cache")).into_iter().find(|(path, _)| path.ends_with("names")).unwrap().1;
+    let names = String::from_utf8(names).unwrap();
+    let expected = [
+        "BOSH_COMPILE_TARGET",
+        "BOSH_INSTALL_TARGET",
+        "BOSH_PACKAGES_DIR",
+        "BOSH_PACKAGE_NAME",
+        "BOSH_PACKAGE_VERSION",
+        "HOME",
+        "LANG",
+        "OLDPWD",
+        "PATH",
+        "PWD",
+        "PYTHONDONTWRITEBYTECODE",
+        "SHLVL",
+        "_",
+    ];
+    let names: BTreeSet<&str> = names.lines().collect();
+    let unexpected: Vec<_> = names.difference(&expected.into_iter().collect()).copied().collect();
+    assert_eq!(unexpected, Vec::<&str>::new());
+}
+
+#[test]
+fn endless_forks_are_stopped() {
+    let machine = Machine::new();
+    let user = UserlandEnv::new(&machine, &release("b() { b | b & }; b; while :; do :; done"), &url());
+    let started = Instant::now();
+    let refused = user.info().exits_with(1);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    assert!(
+        refused.stderr.contains("was ended: it had more than 1000 processes at once"),
+        "{}",
+        refused.stderr
+    );
+    let world = machine.path("cache").display().to_string();
+    until("no process of the script is left", || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        !processes
+            .filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok())
+            .any(|command| command.contains("userland-exec") && command.contains(&world))
+    });
+}
+
+#[test]
+fn missing_tools_of_a_userland_are_named_before_compiling() {
+    let machine = Machine::new();
+    let mut release = release("");
+    release.packages[1].files[0].1 = "cmake .\nmake\n".to_owned();
+    let user = UserlandEnv::new(&machine, &release, &url());
+    let refused = user.info().exits_with(1);
+    for text in [
+        "the CPI cannot be compiled in the userland",
+        "not found: cmake (package 'base')",
+        "use a root file system that has these tools",
+    ] {
+        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+    }
+    // busybox has no make, but the link of cc, which is absolute, is found.
+    assert!(!refused.stderr.contains("gcc"), "{}", refused.stderr);
+}
+
+#[test]
+fn compiled_release_is_used_as_it_is_on_its_operating_system_alone() {
+    let compiled = |system: &str| {
+        let answer = r#"printf '{"result": {"stemcell_formats": ["compiled"]}, "error": null, "log": ""}'"#;
+        let mut package = PackageTarball::new("answer", "exit 9\n", &[]).file("answer", answer);
+        package.files.remove(0);
+        package.compiled_for = Some(system.to_owned());
+        let job = JobTarball::new("test_cpi").spec("packages: [answer]\n").template(
+            "cpi",
+            "bin/cpi",
+            "#!/bin/bash\nexec bash $BOSH_PACKAGES_DIR/answer/answer\n",
+        );
+        ReleaseTarball::new("test-cpi", "7").job(job).package(package)
+    };
+    let machine = Machine::new();
+    let user = UserlandEnv::new(&machine, &compiled("testix-7/1.5"), &url());
+    let command = without_compilers(&user.command(&["cpi", "info"], &[]));
+    let info = user.env.hello.world.finish(command).success();
+    assert!(info.stdout.contains("compiled"), "{}", info.stdout);
+    let user = UserlandEnv::new(&machine, &compiled("ubuntu-jammy/1.5"), &url());
+    let refused = user.info().exits_with(3);
+    for text in ["is compiled for 'ubuntu-jammy/1.5'", "is 'testix-7'", "the source of the release"] {
+        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn denied_change_of_owner_is_explained() {
+    let machine = Machine::new();
+    let user = UserlandEnv::new(&machine, &release("touch a; chown 5:5 a"), &url());
+    let refused = user.info().exits_with(1);
+    assert!(refused.stderr.contains("packaging scripts are not root"), "{}", refused.stderr);
+}
+
+#[test]
+fn flag_and_directory_name_a_userland() {
+    let machine = Machine::new();
+    let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
+    let refused = user.info().exits_with(3);
+    assert!(refused.stderr.contains("the userland '/no/such/file.tar' cannot be used"), "{}", refused.stderr);
+    let directory = machine.path("root");
+    unpack_root(&directory);
+    // Its files are used where they are, with the socket of the flag's machine.
+    let refused = user.run(&["cpi", "info"], &["--cpi-userland", &directory.display().to_string()]);
+    // The flag has no `files`, so the CPI does not see its socket.
+    assert_eq!((refused.code, user.methods().len()), (1, 0), "{}", refused.stderr);
+    let user = UserlandEnv::new(&machine, &release(""), &format!("url: {}", directory.display()));
+    user.info().success();
+    assert_eq!(std::fs::read_dir(directory.join("var")).unwrap().count(), 1, "the directory is not changed");
+}
+
+#[test]
+fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
+    let machine = Machine::new();
+    let user = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
+    let config = |more: &str| {
+        let (root, socket) = (root().display(), user.socket().display());
+        let own = format!("userland: {{url: {root}, files: [{socket}]}}");
+        user.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {own}, {more}}}]"));
+        user.run(&["cpi", "info"], &["--cpi-config", "cpis.yml", "--cpi", "a"])
+    };
+    config("type: test").success();
+    for other in ["type: local", "type: x, exec_path: /bin/sh"] {
+        let refused = config(other).exits_with(3);
+        let expected = "CPI 'a' has a `userland`, but it is not the job of a release";
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn built_in_cpi_has_no_userland() {
+    let mut hello = Hello::new();
+    hello.ops("u.yml", "- {type: replace, path: '/cloud_provider/userland?', value: root.tar}\n");
+    let refused = hello.world.finish(hello.builtin_command(&["plan"], &[])).exits_with(3);
+    assert!(
+        refused.stderr.contains("has a `userland`, which is only for the CPI of a release"),
+        "{}",
+        refused.stderr
+    );
+    // The flag is for CPIs of releases alone.
+    let plain = Hello::new();
+    plain.world.finish(plain.builtin_command(&["cpi", "info"], &["--cpi-userland", "root.tar"])).success();
+}
+
+#[test]
+fn digest_of_a_userland_is_verified() {
+    let machine = Machine::new();
+    let wrong = format!("{}, sha1: 'sha256:{}'", url(), "a".repeat(64));
+    let refused = UserlandEnv::new(&machine, &release(""), &wrong).info().exits_with(3);
+    assert!(refused.stderr.contains("aaaaaaaa"), "{}", refused.stderr);
+    assert!(!machine.path("cache/monopile/userlands").exists());
+}

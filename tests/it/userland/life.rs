@@ -1,0 +1,133 @@
+//! The life of an environment whose CPI runs in a userland, with interruptions.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::setup::{UserlandEnv, release, root, without_compilers};
+use crate::cpi_release::setup::Machine;
+use crate::support::process::{WaitForEnd, until};
+
+fn env(machine: &Machine) -> UserlandEnv {
+    UserlandEnv::new(machine, &release(""), &format!("url: {}", root().display()))
+}
+
+#[test]
+fn environment_lives_on_a_machine_without_compilers() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    let world = &user.env.hello.world;
+    let created = world.finish(without_compilers(&user.command(&["create-env"], &[]))).success();
+    assert!(created.stdout.contains("Unpacking the userland"), "{}", created.stdout);
+    assert!(user.env.hello.answers());
+    let methods = user.methods();
+    assert!(methods.contains(&"create_stemcell".to_owned()) && methods.contains(&"create_vm".to_owned()));
+
+    // The userland and the packages are in the cache, and a changed userland needs no deploy.
+    user.run(&["create-env"], &["--recreate"]).success();
+    let again = user.run(&["create-env"], &["--cpi-userland", "host"]).success();
+    assert!(!again.stdout.contains("Unpacking the userland"), "{}", again.stdout);
+    assert!(!user.methods()[methods.len()..].contains(&"create_stemcell".to_owned()));
+    user.run(&["delete-env"], &["-n"]).success();
+    assert_eq!(world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn call_outlives_a_killed_run_and_is_picked_up() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    user.close_for("create_vm");
+    let mut first = user.command(&["create-env"], &[]);
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    user.wait_for("create_vm");
+    first.kill().unwrap();
+    first.end();
+    // A later run waits for the process, because it holds the lock of its answer.
+    let mut second = user.command(&["create-env"], &[]);
+    let second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    user.open();
+    let output = second.end_with_output();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let log = String::from_utf8_lossy(&output.stdout);
+    assert!(log.contains("for `create_vm` is still at work; waiting for it"), "{log}");
+    // The plan replaces the VM of the run that was killed, which is on record.
+    let methods = user.methods();
+    let count = |wanted| methods.iter().filter(|method| *method == wanted).count();
+    assert_eq!(count("create_vm"), count("delete_vm") + 1, "{methods:?}");
+    user.run(&["delete-env"], &["-n"]).success();
+    assert_eq!(user.env.hello.world.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn interrupted_run_finishes_the_call_in_flight() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    user.close_for("create_stemcell");
+    let mut command = user.command(&["create-env"], &[]);
+    let run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    user.wait_for("create_stemcell");
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    user.open();
+    assert_eq!(run.end_with_output().status.code(), Some(130));
+    user.run(&["create-env"], &[]).success();
+    let uploads = user.methods().iter().filter(|method| *method == "create_stemcell").count();
+    assert_eq!(uploads, 1, "its stemcell is on record");
+    user.run(&["delete-env"], &["-n"]).success();
+}
+
+#[test]
+fn timeout_ends_a_call_with_everything_in_its_userland() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    user.info().success();
+    user.close_for("info");
+    let ended = user.run(&["create-env"], &["--cpi-timeout", "1s"]).exits_with(1);
+    assert!(ended.stderr.contains("`info`"), "{}", ended.stderr);
+    let world = user.env.hello.world.root().display().to_string();
+    until("no process of the CPI is left", || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        !processes
+            .filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok())
+            .any(|command| command.contains("userland-exec") && command.contains(&world))
+    });
+}
+
+#[test]
+fn recorded_calls_and_checks_work_in_a_userland() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    let record = user.env.hello.world.path("record.jsonl").display().to_string();
+    let info = user.run(&["cpi", "info"], &["--record", &record]).success();
+    assert!(info.stdout.contains("local-directory"), "{}", info.stdout);
+    assert!(user.env.hello.world.read("record.jsonl").contains("stemcell_formats"));
+    let checked = user.run(&["cpi", "check"], &[]);
+    assert_eq!(checked.code, 0, "{}\n{}", checked.stdout, checked.stderr);
+    let text = user.env.hello.world.read("record.jsonl");
+    assert!(!text.contains("hunter2-of-the-cpi"), "{text}");
+}
+
+#[test]
+fn user_namespaces_that_are_forbidden_are_named_with_the_setting() {
+    let machine = Machine::new();
+    let user = env(&machine);
+    let command = user.command(&["cpi", "info"], &[]);
+    let mut forbidden = crate::support::process::prepare("unshare");
+    let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
+    forbidden.args(["--user", "--map-root-user", "--mount", "bash", "-ec", script, "bash"]);
+    forbidden.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        value.map(|value| forbidden.env(name, value));
+    }
+    forbidden.current_dir(command.get_current_dir().unwrap());
+    let refused = user.env.hello.world.finish(forbidden).exits_with(1);
+    for text in [
+        "cannot be entered",
+        "sysctl user.max_user_namespaces is 0 (allow them: `sysctl -w user.max_user_namespaces=15000`)",
+        "--cpi-userland host",
+    ] {
+        assert!(refused.stderr.contains(text), "{text}: {}", refused.stderr);
+    }
+    assert!(user.methods().is_empty());
+}
