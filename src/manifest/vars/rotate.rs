@@ -163,7 +163,8 @@ pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
 
 fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut done = RotationResult::default();
-    let mut replaced = Vec::new();
+    // The deployed values, from before the first change.
+    let mut replaced: Vec<(String, Node)> = Vec::new();
     let mut waiting = vec![name.to_owned()];
     let mut visited = BTreeSet::new();
     while let Some(name) = waiting.pop() {
@@ -198,7 +199,10 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
             }
             if changed {
                 store.set(&holder, value);
-                replaced.push((holder, before));
+                // Two CAs of a chain can change the same holder.
+                if replaced.iter().all(|(name, _)| *name != holder) {
+                    replaced.push((holder, before));
+                }
             }
         }
         done.authorities.push(name);
