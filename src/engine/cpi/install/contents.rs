@@ -47,6 +47,9 @@ pub(super) fn records(root: &Path) -> Result<FileRecords> {
             printable(&target)
         } else if kind.is_file() && metadata.mode() & OWNER_READS != 0 {
             Digest::of_file(path, &[Algorithm::Sha256])?.to_string()
+        } else if kind.is_file() {
+            // Its owner cannot read it, so it counts as changed if it was written again.
+            format!("{} {}", metadata.ctime(), metadata.ctime_nsec())
         } else {
             String::new()
         };
@@ -132,6 +135,13 @@ mod tests {
             assert_ne!(stamp(&root).unwrap(), stamp_before, "{changed}");
             assert_eq!(first_difference(&before, &records(&root).unwrap()), Some(changed));
         }
+        // The content of a file that cannot be read is unknown.
+        fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
+        let before = records(&root).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
+        assert_eq!(first_difference(&before, &records(&root).unwrap()), Some("a/bin/program"));
+        fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o755)).unwrap();
         // Other times are no difference.
         let before = records(&root).unwrap();
         File::open(path("a/bin/program")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
