@@ -252,7 +252,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<CodeMeaning> {
     let can_end_with = |code: &str| match code {
         "3" => !is(&["cache", "completion"]),
         "4" => has("wait-for-lock") || is(&["cache prune"]),
-        "5" => has("insecure-agent") && !is(&["plan", "cloud-check", "state"]),
+        "5" => has("insecure-agent") && !is(&["state import"]),
         "6" => is(&["status", "cloud-check", "state verify"]),
         "7" => is(&["plan"]),
         "130, 143" => has("vars-exec") || is(&["state backup", "state forget"]),
@@ -380,10 +380,10 @@ mod tests {
         };
         for (path, codes) in [
             ("create-env", "0 1 2 3 4 5 130, 143"),
-            ("plan", "0 1 2 3 7 130, 143"),
+            ("plan", "0 1 2 3 5 7 130, 143"),
             ("status", "0 1 2 3 5 6 130, 143"),
             ("delete-disk", "0 1 2 3 4 130, 143"),
-            ("cloud-check", "0 1 2 3 4 6 130, 143"),
+            ("cloud-check", "0 1 2 3 4 5 6 130, 143"),
             ("ssh", "0 1 2 3 5 130, 143 255 others"),
             ("state show", "0 1 2 3"),
             ("state backup", "0 1 2 3 4 130, 143"),
