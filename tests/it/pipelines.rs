@@ -291,6 +291,13 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
 }
 
+/// Returns the steps of the GitHub Action.
+fn action_steps() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/github-action/action.yml");
+    let action: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    action["runs"]["steps"].as_array().unwrap().clone()
+}
+
 /// The GitHub Action of `packaging/github-action`.
 impl Ci {
     /// Builds the command of one of its scripts, with the variables of a runner.
@@ -386,9 +393,8 @@ fn inputs_reach_no_shell() {
     assert_eq!(names, ["COMMAND", "ENV_FILE", "ARGUMENTS", "TMPDIR"]);
 
     // An action passes its inputs as variables: no expression is part of a script.
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/github-action/action.yml");
-    let action: Value = serde_yaml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let scripts = action["runs"]["steps"].as_array().unwrap().iter().filter_map(|step| step["run"].as_str());
+    let steps = action_steps();
+    let scripts = steps.iter().filter_map(|step| step["run"].as_str());
     assert_eq!(scripts.filter(|script| !script.contains("${{")).count(), 3);
 }
 
@@ -446,6 +452,12 @@ fn github_action_comments_on_the_pull_request() {
     ci.hello.world.write("runner/event.json", "{}");
     let push = comment(&server).exits_with(1);
     assert!(push.stdout.contains("has no number of a pull request"), "{push:?}");
+
+    // Without a run of `plan`, for example if the installation failed, there is no text.
+    let steps = action_steps();
+    let step = steps.iter().find(|step| step["run"].as_str().is_some_and(|run| run.contains("/comment")));
+    let condition = step.unwrap()["if"].as_str().unwrap();
+    assert!(condition.ends_with("(steps.run.outcome == 'success' || steps.run.outcome == 'failure')"));
 }
 
 #[test]
@@ -458,7 +470,13 @@ fn github_action_installs_the_named_release() {
     // install.sh verifies; its own tests show that.
     let server = Server::start(|_, _| answer("404 Not Found", &[], b""));
     let host = format!("http://127.0.0.1:{}", server.port());
-    let tag = [("GITHUB_ACTION_REPOSITORY", "o/r"), ("GITHUB_ACTION_REF", "v1.2.3")];
+    let tag = [("ACTION_REPOSITORY", "o/r"), ("ACTION_REF", "v1.2.3")];
+    // In the steps of a composite action, GitHub leaves its own variables for these empty.
+    let steps = action_steps();
+    let step = steps.iter().find(|step| step["run"].as_str().is_some_and(|run| run.contains("/install")));
+    let variables = &step.unwrap()["env"];
+    assert_eq!(variables["ACTION_REPOSITORY"], "${{ github.action_repository }}");
+    assert_eq!(variables["ACTION_REF"], "${{ github.action_ref }}");
     let inputs = [&tag[..], &[("GITHUB_SERVER_URL", &*host), ("INPUT_KEY", "ssh-ed25519 AAAA")]].concat();
     let run = ci.acts("install", &inputs).exits_with(1);
     assert!(run.stderr.contains("does not exist (404)"), "{run:?}");
