@@ -3,10 +3,11 @@
 //! system, each run has its own directory, which is deleted afterwards.
 
 use crate::support::process::{WaitForEnd, lines, next, prepare};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
 use crate::support::hello::Hello;
@@ -65,12 +66,20 @@ impl Ci {
         self.shell(&clone, directory).success();
     }
 
-    /// Sends a signal while the script holds a call, and returns the exit code.
-    fn interrupted(&self, mut command: Command, signal: Signal) -> Option<i32> {
+    /// Sends a signal to the process while the script holds a call, and returns the exit code.
+    fn interrupted(&self, command: Command, signal: Signal) -> Option<i32> {
+        self.interrupted_by(command, |process| kill_process(process, signal))
+    }
+
+    fn interrupted_by(
+        &self,
+        mut command: Command,
+        interrupt: impl FnOnce(Pid) -> rustix::io::Result<()>,
+    ) -> Option<i32> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let output = lines(child.stderr.take().unwrap());
         self.hello.wait_until_held();
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        interrupt(Pid::from_child(&child)).unwrap();
         let heard = std::iter::from_fn(|| next("the signal is heard", &output))
             .find(|line| line.contains("call in flight"));
         self.hello.go();
@@ -249,45 +258,60 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
         ci.hello.world.write(file, ci.hello.env_file("state.json", "creds.yml"));
     };
     // The runner gives the lines to a shell, which ends at the first failure.
-    let section = |name: &str, directory: &str, repository: &Path| {
+    let command = |name: &str, directory: &str, repository: &Path| {
         let lines = job[name].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
         let mut command = ci.command("sh", directory);
         command.arg("-ec").arg(lines.collect::<Vec<_>>().join("\n")).env("STATE_REPOSITORY", repository);
-        ci.hello.world.finish(command)
+        command
     };
-    let run = |name: &str, directory: &str| section(name, directory, &ci.repository);
+    let run = |name: &str, directory: &str| ci.hello.world.finish(command(name, directory, &ci.repository));
 
     // The run is killed after the CPI has created the VM, before that is on record.
     begin("build-1");
     ci.hello.script(Script::at(3, Interruption::After));
-    assert_ne!(run("script", "build-1").code, 0);
+    run("script", "build-1").exits_with(137);
     ci.hello.script(Script::with_info(InfoAnswer::Local));
-    run("after_script", "build-1").success();
     ci.remove("build-1");
 
+    // At a cancellation, all processes get the signal. The shell saves after monopile has ended.
     begin("build-2");
-    run("script", "build-2").success();
-    let kept = ci.hello.world.path("build-2/state/state.json");
+    ci.hello.script(Script::at(3, Interruption::Hold));
+    let mut script = command("script", "build-2", &ci.repository);
+    script.process_group(0);
+    let cancel = |group| kill_process_group(group, Signal::TERM);
+    assert_eq!(ci.interrupted_by(script, cancel), Some(143));
+    ci.remove("build-2");
+
+    // A refused push fails the job, and `after_script` tries again.
+    begin("build-3");
+    let hook = "mkdir -p remote.git/hooks && cd remote.git/hooks && \
+                printf '#!/bin/sh\\nexit 1\\n' >pre-receive && chmod +x pre-receive";
+    ci.shell(hook, ".").success();
+    let refused = run("script", "build-3").exits_with(1);
+    assert!(refused.stdout.contains("Succeeded"), "{refused:?}");
+    assert!(refused.stderr.contains("The state was not saved."), "{refused:?}");
+    let kept = ci.hello.world.path("build-3/state/state.json");
     std::fs::copy(kept, ci.hello.world.path("state.json")).unwrap();
     assert_eq!(ci.hello.cloud(), ci.hello.recorded(), "something is on no record");
-    run("after_script", "build-2").success();
-    ci.remove("build-2");
+    ci.shell("rm remote.git/hooks/pre-receive", ".").success();
+    run("after_script", "build-3").success();
+    ci.remove("build-3");
     let listed = ci.shell("git -C remote.git ls-tree --name-only main", ".").stdout;
     assert!(!listed.contains("lock") && listed.contains("creds.yml\nstate.json\n"), "{listed}");
 
     // A state that cannot be fetched is not replaced.
     let head = ci.head("main");
-    begin("build-3");
-    let missing = ci.hello.world.path("missing.git");
-    assert_ne!(section("script", "build-3", &missing).code, 0);
-    section("after_script", "build-3", &missing).success();
-    assert_eq!(ci.head("main"), head);
-    ci.remove("build-3");
-
     begin("build-4");
+    let missing = ci.hello.world.path("missing.git");
+    assert_ne!(ci.hello.world.finish(command("script", "build-4", &missing)).code, 0);
+    ci.hello.world.finish(command("after_script", "build-4", &missing)).success();
+    assert_eq!(ci.head("main"), head);
+    ci.remove("build-4");
+
+    begin("build-5");
     let delete = "git clone -q -b main ../remote.git state && monopile delete-env -n --env-file \
                   examples/director/.monopile.yml --state state/state.json --vars-store state/creds.yml";
-    ci.shell(delete, "build-4").success();
+    ci.shell(delete, "build-5").success();
     assert_eq!(ci.hello.leftovers(), Vec::<String>::new());
 }
 
