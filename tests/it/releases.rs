@@ -69,6 +69,10 @@ fn version_check_without_a_known_feed_asks_for_one() {
     assert!(run.stderr.contains("`monopile version --check=URL`"), "{}", run.stderr);
 }
 
+/// One file in each folder of generated files.
+const GENERATED: [&str; 3] =
+    ["completions/monopile.bash", "docs/man/monopile.1", "tests/it/cpi_release/snapshots/created.snap"];
+
 /// A repository with the files that the release scripts read, and a `cargo` that records its calls.
 struct Repository(World);
 
@@ -94,6 +98,9 @@ impl Repository {
         let cargo = world.write("../bin/cargo", "#!/bin/sh\necho \"$@\" >>../cargo-calls\n");
         std::fs::set_permissions(cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
         let repository = Repository(world);
+        for path in GENERATED {
+            repository.0.write(path, "old");
+        }
         let changelog =
             "# Changelog\n\n## [Unreleased]\n\n### Deploy\n\n- It is [faster](docs/performance.md).\n";
         repository.0.write("CHANGELOG.md", changelog);
@@ -193,6 +200,38 @@ fn cut_release_refuses_what_it_cannot_release() {
     repository.sh("sed -i '/^- /d' CHANGELOG.md && git commit -qam empty").success();
     let run = repository.sh("packaging/cut-release 77.0.2").exits_with(1);
     assert!(run.stderr.contains("has no entries below '## [Unreleased]'"), "{}", run.stderr);
+}
+
+#[test]
+fn cut_release_commits_new_generated_files() {
+    let repository = Repository::new();
+    let generate = "#!/bin/sh\necho new >docs/man/monopile.1; echo new >docs/man/monopile-new.1\n";
+    repository.0.write("../bin/cargo", generate);
+    repository.sh("packaging/cut-release 77.0.1").success();
+    assert_eq!(repository.sh("git status --porcelain").stdout, "");
+    let committed = repository.sh("git show --format= --name-status HEAD -- docs").stdout;
+    assert_eq!(committed, "A\tdocs/man/monopile-new.1\nM\tdocs/man/monopile.1\n");
+}
+
+#[test]
+fn failed_cut_release_leaves_no_commit_tag_or_file() {
+    let repository = Repository::new();
+    let state = || repository.sh("git rev-parse HEAD; git status --porcelain; git tag; ls -R").stdout;
+    let before = state();
+    let assert_undone = |why: &str| {
+        let run = repository.sh("packaging/cut-release 77.0.1").exits_with(1);
+        assert!(run.stderr.contains(why), "{}", run.stderr);
+        assert!(run.stderr.contains("nothing was changed"), "{}", run.stderr);
+        assert_eq!(state(), before);
+    };
+    repository.0.write("../bin/cargo", "#!/bin/sh\necho new >docs/man/new.1; echo new >stray\n");
+    assert_undone("new files outside of completions docs tests/it/cpi_release/snapshots: stray");
+    repository.0.write("../bin/cargo", "#!/bin/sh\necho new >docs/man/new.1; kill -INT $PPID\n");
+    assert_undone("");
+    // The commit exists when signing fails.
+    repository.0.write("../bin/cargo", "#!/bin/sh\necho new >docs/man/new.1\n");
+    repository.sh("git config user.signingkey missing && git config gpg.program false").success();
+    assert_undone("gpg failed to sign the data");
 }
 
 #[test]
