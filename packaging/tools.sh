@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Installs tools that scripts need. They source this file from the root of the checkout.
+# Installs tools that scripts need, and prints how apt reaches its registry. Scripts source this file from the root of the
+# checkout.
 
 # Prints the path of a tool of crates.io (NAME or NAME@VERSION). Installs it in the target directory if it is not in $PATH.
 # Fails if that fails.
@@ -31,4 +32,15 @@ apt_tool() {
         echo "$0: '$program' is missing, and installing the Debian package '$package' failed" >&2
         return 1
     fi
+}
+
+# Prints the sources of apt for a distribution with this name, if it is the one of this machine.
+apt_sources() {
+    # shellcheck disable=SC2016 # apt expands
+    apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' Created-By:\ Packages "Origin: $1"
+}
+
+# Prints the settings with which apt reaches its registry, without the downloaded indexes.
+apt_settings() {
+    apt-config dump --format '%F "%v";%n' Acquire | grep -v -e '""' -e ^Acquire::IndexTargets
 }

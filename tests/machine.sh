@@ -2,7 +2,9 @@
 # Creates fresh machines: minimal roots of this machine's distribution (Debian or a derivative) in separate namespaces. From
 # this machine they have the settings for access to the registries. tests/fresh and packaging/check source this file.
 #
-# The caller sets $work, a directory for the root and the logs, and calls `stop_machine` when it ends.
+# The caller is in the root of the checkout, sets $work, a directory for the root and the logs, and calls `stop_machine` when it
+# ends.
+. packaging/tools.sh
 
 # Settings of the clients of the registries: environment variables and files. If a variable names a file or directory that
 # the root lacks, it is mounted there.
@@ -28,27 +30,18 @@ check_abilities() {
     done
 }
 
-# Prints apt's sources of this machine's distribution.
-apt_sources() {
-    apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' Created-By:\ Packages "Origin: $1"
-}
-
 # Downloads a root, with these packages in addition to those of priority "required".
 make_base() {
     # shellcheck disable=SC1091
     . /etc/os-release
-    if ! command -v mmdebstrap; then
-        apt-get install -qq -y --no-install-recommends mmdebstrap ||
-            { apt-get update -qq && apt-get install -qq -y --no-install-recommends mmdebstrap; }
-    fi
+    apt_tool mmdebstrap mmdebstrap
     local sources
     sources=$(apt_sources "${ID^}")
     if [[ -z $sources ]]; then
         apt-get update -qq
         sources=$(apt_sources "${ID^}")
     fi
-    # The settings with which apt reaches its registry, without the downloaded indexes.
-    apt-config dump --format '%F "%v";%n' Acquire | grep -v -e '""' -e ^Acquire::IndexTargets >"$work/apt.conf"
+    apt_settings >"$work/apt.conf"
     TMPDIR=$work mmdebstrap --variant=minbase --include="$*" --dpkgopt=force-unsafe-io --aptopt="$work/apt.conf" \
         "$VERSION_CODENAME" "$work/base.tar" - <<<"$sources"
 }
