@@ -11,7 +11,8 @@
 #
 # It needs: tar, gzip; curl or wget; ssh-keygen (OpenSSH 8.1) or openssl (3.0). It verifies the signature of the list of
 # checksums, and then the checksum of the archive, before it unpacks or runs anything. Without a verifier it installs nothing.
-# An installed version is replaced only at the end. After a failure, everything is as before.
+# An installed version is replaced only at the end, by renames during which signals are ignored. After a failure before them,
+# everything is as before. If a rename fails, files of both versions are there: run this again, or with --remove.
 set -eu
 
 # packaging/installer fills these in.
@@ -222,10 +223,12 @@ install() {
     echo "$list" >>"$work/new"
     : >"$work/old"
     [ ! -f "$prefix/$list" ] || cp "$prefix/$list" "$work/old"
-    # The list of all files of both versions, in case that this is interrupted.
+    # From here on, an interruption would leave files of both versions. Nothing below downloads or copies much.
+    trap '' INT TERM HUP
+    # The list of all files of both versions, in case that a rename fails.
     { mkdir -p "$prefix/${list%/*}" && sort -u "$work/old" "$work/new" >"$work/both" && mv -f "$work/both" "$prefix/$list"; } \
         2>"$work/error" || cannot_write "$prefix/$list"
-    # Nothing is copied any more, so a full disk cannot interrupt this.
+    # Nothing is copied any more, so a full disk cannot end this.
     while IFS= read -r file; do
         place=$prefix/$(place_of "${file#./}")
         { mkdir -p "${place%/*}" && mv -f "$work/tree/$file" "$place"; } 2>"$work/error" || cannot_write "$place"

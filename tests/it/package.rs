@@ -338,6 +338,22 @@ fn installer_refuses_changed_files() {
 }
 
 #[test]
+fn signals_do_not_interrupt_the_replacement() {
+    let release = Release::new();
+    // Each rename below the prefix sends signals to the script.
+    let signals = "mv() { kill -TERM $$; kill -INT $$; command mv \"$@\"; }";
+    let text = std::fs::read_to_string(packaging("install.sh")).unwrap();
+    let begin = "    trap '' INT TERM HUP\n";
+    assert_eq!(text.matches(begin).count(), 1);
+    release.world.write("install.sh", text.replace(begin, &format!("{begin}    {signals}\n")));
+    let from = release.server.url("/");
+    let run = release.run(&format!("sh install.sh --key '{}' --from {from}", release.key), &ALL).success();
+    assert!(run.stdout.contains("Installed monopile"), "{}", run.stdout);
+    release.run(&format!("sh '{}' --remove", packaging("install.sh").display()), &ALL).success();
+    assert_eq!(files(&release.world.home()), BTreeSet::new());
+}
+
+#[test]
 fn installer_explains_failures() {
     let release = Release::new();
     let install = release.command_line();
