@@ -90,17 +90,17 @@ fn layers_of_index(image: &Path, what: &str) -> Result<Vec<Layer>> {
         if document.manifests.is_empty() {
             break;
         }
-        let wanted = match std::env::consts::ARCH {
+        let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
             other => other,
         };
         let fits = |manifest: &&Descriptor| {
-            manifest.platform.as_ref().is_none_or(|platform| platform.architecture == wanted)
+            manifest.platform.as_ref().is_none_or(|platform| platform.architecture == architecture)
         };
         let manifest = document.manifests.iter().find(fits).ok_or_else(|| {
-            Error::invalid(format!("{what} has no image for the architecture '{wanted}'"))
-                .with_hint(format!("save the image of that platform: `--platform linux/{wanted}`"))
+            Error::invalid(format!("{what} has no image for the architecture '{architecture}'"))
+                .with_hint(format!("save the image of that platform: `--platform linux/{architecture}`"))
         })?;
         let blob = blob(manifest, what)?;
         let digest = Digest::of_file(&image.join(&blob.path), &[crate::digest::Algorithm::Sha256])?;
@@ -217,13 +217,13 @@ mod tests {
         symlink(path("outside"), path("root/link")).unwrap();
         symlink(path("outside"), path("layer/up")).unwrap();
         merge(&path("layer"), &path("root")).unwrap();
-        let mut found = Vec::new();
+        let mut paths = Vec::new();
         for entry in walkdir::WalkDir::new(path("root")).sort_by_file_name().into_iter().flatten() {
             if !entry.file_type().is_dir() {
-                found.push(entry.path().strip_prefix(path("root")).unwrap().display().to_string());
+                paths.push(entry.path().strip_prefix(path("root")).unwrap().display().to_string());
             }
         }
-        assert_eq!(found, ["a/two", "file/now-a-directory", "link/x", "opaque/new", "up"]);
+        assert_eq!(paths, ["a/two", "file/now-a-directory", "link/x", "opaque/new", "up"]);
         assert_eq!(fs::read_to_string(path("root/a/two")).unwrap(), "2");
         assert_eq!(fs::read_to_string(path("outside/x")).unwrap(), "1");
     }

@@ -38,8 +38,8 @@ impl Machine<'_> {
     /// Returns the arguments of QEMU.
     pub(super) fn arguments(&self) -> Vec<String> {
         let slot = |name: &str| {
-            let found = SLOTS.iter().find(|(known, _)| *known == name);
-            found.map_or(String::new(), |(_, slot)| format!(",bus=pci.0,addr={slot:#x}"))
+            let slot_entry = SLOTS.iter().find(|(known, _)| *known == name);
+            slot_entry.map_or(String::new(), |(_, slot)| format!(",bus=pci.0,addr={slot:#x}"))
         };
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |option: &str, value: String| arguments.extend([format!("-{option}"), value]);

@@ -108,9 +108,9 @@ impl Config {
 /// Rejects keys that look like a known one. Other unknown keys belong to the CPI of another cloud, in a
 /// manifest that an ops file adapts to this one.
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
-    let known = KEYS.into_iter().chain(OTHER_KEYS);
-    for key in properties.keys().filter(|key| !known.clone().any(|known| known == *key)) {
-        if let Some(near) = nearest(key, known.clone()) {
+    let known_keys = KEYS.into_iter().chain(OTHER_KEYS);
+    for key in properties.keys().filter(|key| !known_keys.clone().any(|known| known == *key)) {
+        if let Some(near) = nearest(key, known_keys.clone()) {
             return Err(CpiFailure::cloud(format!(
                 "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
                 key.escape_debug(),
@@ -123,8 +123,8 @@ fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
 
 /// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
 pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<Vec<String>> {
-    let known = read_json::<JsonObject>(file)?.unwrap_or_default();
-    match context.get("stemcell_formats").or(known.get("stemcell_formats")) {
+    let recorded = read_json::<JsonObject>(file)?.unwrap_or_default();
+    match context.get("stemcell_formats").or(recorded.get("stemcell_formats")) {
         None => Ok(FORMATS.map(str::to_owned).to_vec()),
         Some(formats) => serde_json::from_value(formats.clone())
             .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),

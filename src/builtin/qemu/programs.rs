@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn version_decides() {
-        let found = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)";
-        assert_eq!(system(Some(&format!("echo '{found}'; echo Copyright"))).unwrap(), found);
+        let version = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)";
+        assert_eq!(system(Some(&format!("echo '{version}'; echo Copyright"))).unwrap(), version);
         let old = system(Some("echo 'QEMU emulator version 2.5.0'")).unwrap_err();
         assert!(old.contains("is QEMU 2.5, which is too old") && old.contains("6.2 or later"), "{old}");
         let other = system(Some("echo hello")).unwrap_err();

@@ -129,14 +129,14 @@ fn ports(value: &Value) -> CpiResult<Vec<Port>> {
     let mut hosts = BTreeSet::new();
     let mut ports = Vec::new();
     for (name, value) in given {
-        let found = match value {
+        let numbers = match value {
             Value::Object(pair) => {
                 check_keys("create_vm", "key of a port", pair, &["host", "guest"])?;
                 number(pair.get("host")).zip(number(pair.get("guest")))
             }
             value => number(Some(value)).map(|port| (port, port)),
         };
-        let Some((host, guest)) = found else {
+        let Some((host, guest)) = numbers else {
             return Err(mismatch(&format!("ports.{}", name.escape_debug()), "a port from 1 to 65535", value));
         };
         if !hosts.insert(host) {

@@ -90,9 +90,9 @@ impl Qmp {
         loop {
             match self.receive(deadline) {
                 Ok(message) => {
-                    let found = is_wanted(&message);
+                    let is_answer = is_wanted(&message);
                     self.events.push(message);
-                    if found {
+                    if is_answer {
                         return Ok(true);
                     }
                 }

@@ -93,7 +93,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
         }
         "create_vm" => {
             let mut arguments = take(5, 6)?;
-            let wanted = vm::VmRequest {
+            let vm_request = vm::VmRequest {
                 agent_id: arguments.string("agent_id")?,
                 stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
                 cloud_properties: arguments.hash("cloud_properties")?,
@@ -101,7 +101,7 @@ fn answer(config: &Path, executable: &Path, request: Request, log: &mut Log) -> 
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            creating(call, |call, cloud| vm::create(call, cloud, wanted))
+            creating(call, |call, cloud| vm::create(call, cloud, vm_request))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;

@@ -27,16 +27,16 @@ pub(super) fn create(
     cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let images = Images::new(&call.programs()).map_err(CpiFailure::before_any_effect)?;
-    let (found, format) = (|| {
+    let (opened, format) = (|| {
         check_architecture(&cloud_properties)?;
-        let found = StemcellImage::open(image)?;
-        let format = check(&images, &found)?;
-        Ok((found, format))
+        let opened = StemcellImage::open(image)?;
+        let format = check(&images, &opened)?;
+        Ok((opened, format))
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Stemcell.new_cid();
     let staged = cloud.stage(&cid)?;
-    if let Err(failure) = images.convert(&found.path, format, &staged.path.join(IMAGE)) {
+    if let Err(failure) = images.convert(&opened.path, format, &staged.path.join(IMAGE)) {
         cloud.sweep_one(staged)?;
         return Err(failure);
     }

@@ -93,10 +93,11 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
             titles.push(title);
         }
     }
-    let known = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
+    let all_titles = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
     // A heading of one command follows the options without a heading.
-    let place =
-        |title: &str| known().position(|known| known == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1);
+    let place = |title: &str| {
+        all_titles().position(|known| known == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
+    };
     // clap adds the flag for help to the options without a heading.
     if !titles.iter().any(|title| title == UNTITLED[1]) {
         titles.push(UNTITLED[1].to_owned());
@@ -330,7 +331,6 @@ fn below(arg: &Arg) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::cli::grammar;
 
     /// Returns the help of a command line without styles.

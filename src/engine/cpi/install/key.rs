@@ -97,23 +97,23 @@ mod tests {
     fn every_compilation_input_changes_the_key() {
         let place =
             |platform: &str, root| CompilePlace { platform: platform.to_owned(), root: Path::new(root) };
-        let here = place("linux", "/cache");
-        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &here);
-        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &here));
+        let this_place = place("linux", "/cache");
+        let usual = package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &this_place);
+        assert_eq!(usual, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_place));
         let mut other_content = package("a", "f");
         other_content.content = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
         let mut compiled = package("a", "f");
         compiled.compiled_for = Some("ubuntu-jammy/1".into());
         for other in [
-            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &here),
-            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &here),
-            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &here),
-            package_key(&package("a", "f"), &[("b", "1")], &here),
+            package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &this_place),
+            package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &this_place),
+            package_key(&package("a", "f"), &[("b", "1"), ("c", "3")], &this_place),
+            package_key(&package("a", "f"), &[("b", "1")], &this_place),
             package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("darwin", "/cache")),
             package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &place("linux", "/elsewhere")),
             package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &CompilePlace::in_userland("1")),
-            package_key(&other_content, &[("b", "1"), ("c", "2")], &here),
-            package_key(&compiled, &[("b", "1"), ("c", "2")], &here),
+            package_key(&other_content, &[("b", "1"), ("c", "2")], &this_place),
+            package_key(&compiled, &[("b", "1"), ("c", "2")], &this_place),
         ] {
             assert_ne!(usual, other);
         }
