@@ -49,7 +49,9 @@ fn listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32
         let (local, state) = (fields.get(1)?, fields.get(3)?);
         let (bound, bound_port) = local.split_once(':')?;
         let bound = parse_address(bound)?;
-        let fits = bound.is_unspecified() || bound.to_canonical() == address.to_canonical();
+        // A socket of all IPv6 addresses usually has those of IPv4, too.
+        let has_all = bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
+        let fits = has_all || bound.to_canonical() == address.to_canonical();
         let is_it = *state == LISTENING && u16::from_str_radix(bound_port, 16).ok()? == port && fits;
         is_it.then_some(())?;
         Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))
@@ -117,5 +119,10 @@ mod tests {
         }
         assert_eq!(find_socket([127, 0, 0, 2], 6868), None, "it is connected");
         assert_eq!(find_socket([127, 0, 0, 1], 80), None);
+        // One socket for all IPv4 addresses.
+        let table = "header\n 0: 00000000:0050 00000000:0000 0A 0:0 0:0 0 1000 0 4713 1\n";
+        let find_socket = |address: IpAddr| listening_socket(table, address, 80);
+        assert_eq!(find_socket(Ipv4Addr::LOCALHOST.into()), Some((4713, 1000)));
+        assert_eq!(find_socket(Ipv6Addr::LOCALHOST.into()), None);
     }
 }
