@@ -70,8 +70,9 @@ pub fn create_env(
     keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, store.state(), &validating)?;
     let mut plan_report = announce(&draft, store.state())?;
     let unreachable = draft.unreachable.take();
-    cpis.install(cpi, &validating)?;
+    // Compiling a CPI takes minutes.
     prepared.check_untracked(run, &inputs)?;
+    cpis.install(cpi, &validating)?;
     validating.finish();
     plan_report.packages =
         draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
