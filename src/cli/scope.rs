@@ -191,7 +191,11 @@ const OWN_EXIT_CODES: [(Names, &[CodeMeaning]); 12] = [
         &["status"],
         &[
             ("0", "no problem found"),
-            ("1", "the jobs do not run, no VM is on record, or the CPI cannot be asked"),
+            (
+                "1",
+                "the jobs do not run, the last deploy did not finish, no VM is on record, or the CPI cannot \
+                 be asked",
+            ),
             ("3", "there is no state, or an input is invalid"),
             ("5", "the agent does not answer, or the agent of another VM answers"),
             (

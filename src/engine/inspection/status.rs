@@ -87,6 +87,9 @@ pub struct Status {
     /// The last run that changed something, or tried to.
     #[serde(skip)]
     last_change: Option<RecordedRun>,
+    /// True if the last run that deployed, or tried to, did not succeed.
+    #[serde(skip)]
+    has_failed_deploy: bool,
 }
 
 /// The error of a CPI that could not be asked.
@@ -372,8 +375,15 @@ impl StatusCollector<'_> {
         };
         let in_progress = runs.iter().find(|run| run.result == RunOutcome::Running).cloned();
         let last_change = runs.iter().find(|run| changed_something(run)).cloned();
+        let last_deploy = runs.iter().find(|run| {
+            matches!(run.record.command.as_str(), "create-env" | "recreate") && changed_something(run)
+        });
+        let has_failed_deploy = last_deploy.is_some_and(|run| {
+            matches!(run.result, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
+        });
         runs.truncate(RUNS);
         Ok(Status {
+            has_failed_deploy,
             cpi_problem: self.asked.as_ref().and_then(|asked| asked.problem.clone()),
             in_progress,
             last_change,
@@ -655,10 +665,10 @@ impl Status {
         }
     }
 
-    /// Returns true if a VM is on record, but the last deploy to it did not finish, and no run is in progress.
+    /// Returns true if a VM is on record, but the last deploy to it did not finish, and no run is in
+    /// progress.
     pub fn is_deploy_unfinished(&self) -> bool {
-        let is_unfinished = self.vm.is_some() && !self.record.deployed && self.running().is_none();
-        is_unfinished && self.unfinished().is_some()
+        self.vm.is_some() && !self.record.deployed && self.has_failed_deploy && self.running().is_none()
     }
 
     /// Returns the error for the gravest problem, if there is one.

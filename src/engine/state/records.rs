@@ -722,8 +722,8 @@ impl State {
         }
     }
 
-    /// Returns the first address of the VM that is on record, if any: that of the CPI, or that of the manifest
-    /// last deployed.
+    /// Returns the first address of the VM that is on record, if any: that of the CPI, or that of the
+    /// manifest last deployed.
     pub fn vm_address(&self) -> Option<String> {
         let networks = self.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
         let of_cpi =
