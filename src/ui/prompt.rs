@@ -15,6 +15,8 @@ static ASKING: AtomicBool = AtomicBool::new(false);
 
 /// The columns that stay free for ` [y/N] ` and the answer.
 const ANSWER_COLUMNS: usize = 12;
+/// The maximum length of an answer. What is typed after it is ignored.
+const MAX_ANSWER_BYTES: usize = 256;
 /// Ctrl-D.
 const END_OF_INPUT: char = '\u{4}';
 
@@ -52,9 +54,9 @@ fn ask<T>(
     answer
 }
 
-/// Asks a yes-or-no question on standard error. Enter ends the answer: `y` and `yes` in any case are yes, `n`,
-/// `no` and an empty answer are no, and after any other answer the question is asked again. Ctrl-D on an empty
-/// line is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
+/// Asks a yes-or-no question on standard error. Enter ends the answer: `y` and `yes` in any case are yes,
+/// `n`, `no` and an empty answer are no, and after any other answer the question is asked again. Ctrl-D on an
+/// empty line is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
     confirm_or(question, NOTHING_DONE)
 }
@@ -89,20 +91,23 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
     if !term.is_term() {
         return Err(std::io::Error::new(std::io::ErrorKind::NotConnected, "not a terminal").into());
     }
+    let shown = ANSWER_COLUMNS - " [y/N] ".len();
     let mut answer = String::new();
     loop {
         match term.read_key()? {
             Key::Enter => return Ok(answer),
             Key::Char(END_OF_INPUT) if answer.is_empty() => return Ok(answer),
-            Key::Backspace => {
-                if answer.pop().is_some() {
+            Key::Backspace if !answer.is_empty() => {
+                let is_shown = answer.len() < shown;
+                answer.pop();
+                if is_shown {
                     term.clear_chars(1)?;
                 }
             }
             // A longer answer would not fit beside the question, and is none.
-            Key::Char(key) if !key.is_control() => {
+            Key::Char(key) if !key.is_control() && answer.len() < MAX_ANSWER_BYTES => {
                 answer.push(key);
-                if answer.len() < ANSWER_COLUMNS - " [y/N] ".len() {
+                if answer.len() < shown {
                     term.write_str(key.encode_utf8(&mut [0; 4]))?;
                 }
             }
