@@ -12,8 +12,8 @@ fn main() {
     let commit = if variable("PROFILE") == "debug" { None } else { commit() };
     let commit = commit.map(|commit| format!("{commit}, ")).unwrap_or_default();
     println!("cargo::rustc-env=MONOPILE_BUILD={commit}{}", variable("TARGET"));
-    // Saves 700 KB of 24 bytes for each pointer. The program relocates itself with the musl that comes with Rust,
-    // which knows this form. The C library of another machine may not.
+    // Saves 700 KB of 24 bytes for each pointer. The program relocates itself with the musl that comes with
+    // Rust, which knows this form. The C library of another machine may not.
     if variable("CARGO_CFG_TARGET_OS") == "linux" && variable("CARGO_CFG_TARGET_ENV") == "musl" {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }

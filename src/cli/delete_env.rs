@@ -76,12 +76,13 @@ impl DeleteEnvArgs {
         if !session.is_interactive() {
             return match other {
                 None => Ok(true),
-                Some(other) => Err(Error::invalid(other.to_string())
-                    .with_note("nothing was deleted")
-                    .with_hint(
+                Some(other) => {
+                    Err(Error::invalid(other.to_string()).with_note("nothing was deleted").with_hint(
                         "check --state and the manifest: they may be of two environments; if only the \
-                         manifest's `name` has changed, run delete-env on a terminal, without -n, and confirm",
-                    )),
+                         manifest's `name` has changed, run delete-env on a terminal, without -n, and \
+                         confirm",
+                    ))
+                }
             };
         }
         if let Some(other) = other {

@@ -680,8 +680,9 @@ mod tests {
     /// Options with the same name in several commands have the same text, unless they have different effects.
     #[test]
     fn options_that_commands_share_read_the_same() {
-        const DIFFERENT: [&str; 26] = [
+        const DIFFERENT: [&str; 27] = [
             "agent-timeout",
+            "all",
             "boot-index",
             "cloud-properties",
             "connector-id",

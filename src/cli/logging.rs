@@ -192,6 +192,8 @@ mod tests {
         let manifest = include_str!("../../Cargo.toml");
         let members = manifest.lines().find(|line| line.starts_with("members = ")).unwrap();
         let names = members.split('"').skip(1).step_by(2).map(|folder| folder.trim_start_matches("src/"));
+        // A table of numbers, which logs nothing.
+        let names = names.filter(|name| *name != "crc_fast");
         for name in names.chain(["monopile"]) {
             assert!(OWN_TARGETS.contains(&name), "{name}");
         }

@@ -302,7 +302,7 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
     let mut buffer = [0; 16 << 10];
     loop {
         check_signals()?;
-        if Instant::now() > deadline {
+        if Instant::now() >= deadline {
             let limit = base::text::duration(ENVIRONMENT_TIMEOUT);
             return Err(Error::failure(format!("no status within {limit}")));
         }
@@ -479,7 +479,7 @@ no JSON"#;
         let mut output = child.stdout.take().unwrap();
         let process = Process(child);
         let error = read_to_end(&mut output, Instant::now()).unwrap_err();
-        assert!(error.to_string().contains("no status within 2 minutes"), "{error}");
+        assert!(error.to_string().contains("no status within 2 min 00 s"), "{error}");
         drop(process);
         let mut child = Command::new("cat").arg("/dev/zero").stdout(Stdio::piped()).spawn().unwrap();
         let mut output = child.stdout.take().unwrap();

@@ -132,9 +132,9 @@ fn tabs(rows: &[Vec<Vec<String>>]) -> String {
     rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
-/// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not broken,
-/// except those of the last column if `breaks_last` is true.
-fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, breaks_last: bool) -> Option<Vec<usize>> {
+/// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not cut,
+/// except those of the last column if `cuts_last` is true.
+fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, cuts_last: bool) -> Option<Vec<usize>> {
     let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
         lines.map(|line| length(line)).max().unwrap_or(0)
@@ -143,7 +143,7 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, breaks_last: b
     let least: Vec<usize> = widths
         .iter()
         .enumerate()
-        .map(|(column, width)| match breaks_last && column + 1 == count {
+        .map(|(column, width)| match cuts_last && column + 1 == count {
             true => LAST.min(*width),
             false => longest(column, &longest_word).max(NARROW).min(*width),
         })
@@ -239,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_column_breaks_words() {
+    fn only_the_last_column_cuts_words() {
         let mut table = Table::new(["Name", "Details"]);
-        table.row(["short".to_owned(), "x".repeat(50)]);
-        let lines = format!("NAME   DETAILS\nshort  {}\n       {}\n", "x".repeat(33), "x".repeat(17));
+        table.row(["short".to_owned(), format!("one {}", "x".repeat(50))]);
+        let lines = format!("NAME   DETAILS\nshort  one\n       {}…\n", "x".repeat(32));
         assert_eq!(table.print(&on_terminal(40)), lines);
     }
 

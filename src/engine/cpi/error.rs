@@ -113,8 +113,8 @@ impl CpiErrorKind {
             }
             CpiErrorKind::Unknown(name) => {
                 format!(
-                    "see the message above ('{}'): it comes from the cloud; check credentials and permissions \
-                     in `cloud_provider.properties`; {look}",
+                    "see the message above ('{}'): it comes from the cloud; check credentials and \
+                     permissions in `cloud_provider.properties`; {look}",
                     name.escape_debug()
                 )
             }
