@@ -1,9 +1,7 @@
 //! The command line: accepted and rejected arguments, and their errors.
 
-use std::process::Command;
-
+use crate::support::World;
 use crate::support::pty::Pty;
-use crate::support::{MONOPILE, World};
 
 const COMMANDS: [&str; 19] = [
     "create-env",
@@ -90,8 +88,8 @@ fn command_help_has_an_example_and_no_manifest_default() {
 fn help_is_paged_on_a_terminal() {
     let world = World::new();
     let on_terminal = |words: &[&str], pager: &str| {
-        let mut command = Command::new(MONOPILE);
-        world.enter(command.args(words)).env("TERM", "xterm-256color").env("PAGER", pager);
+        let mut command = world.monopile(words);
+        command.env("TERM", "xterm-256color").env("PAGER", pager);
         let mut pty = Pty::start(command, (100, 200));
         assert_eq!(pty.end(), 0);
         pty.text()
@@ -104,9 +102,9 @@ fn help_is_paged_on_a_terminal() {
         let shown = on_terminal(&words, "/no/such/pager");
         assert!(shown.trim().starts_with(first) && shown.trim().lines().count() > 50, "{shown}");
         // Not in a pipe.
-        let mut command = Command::new(MONOPILE);
-        let piped = world.enter(command.args(words)).env("PAGER", "sed -n 1p").output().unwrap();
-        assert!(String::from_utf8_lossy(&piped.stdout).lines().count() > 50);
+        let mut command = world.monopile(words);
+        command.env("PAGER", "sed -n 1p");
+        assert!(world.finish(command).success().stdout.lines().count() > 50);
     }
     let shown = on_terminal(&["plan", "--help"], "sed -n 1p");
     assert!(shown.contains("Exit codes:"), "{shown}");

@@ -108,7 +108,7 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     assert_eq!(read(&["int", "m.yml", "--vars-store", "s.yml", "--path", "/password"]), password);
     assert_eq!(read(&["int", "m.yml", "-l", "s.yml", "--path", "/password"]), password);
     assert!(read(&["vars", "list", "s.yml"]).contains("password"));
-    assert!(read(&["vars", "check", "s.yml", "-l", "m.yml"]).contains("nothing needs attention"));
+    assert!(read(&["vars", "check", "s.yml", "-m", "m.yml"]).contains("nothing needs attention"));
     assert_eq!(world.read("s.yml"), encrypted, "it was written");
     let refused = world.run(["int", "s.yml", "--path", "/password"]).exits_with(3);
     assert!(refused.stderr.contains("--identity"), "{}", refused.stderr);

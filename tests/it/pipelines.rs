@@ -358,6 +358,7 @@ fn github_action_plans_and_deploys() {
     assert!(refused.stdout.contains("the plan was not saved"), "{refused:?}");
     let interpolate = ["interpolate", "--env-file", "work/.monopile.yml"];
     ci.hello.world.run(interpolate).success();
+    std::fs::remove_file(ci.hello.world.path("runner/GITHUB_STEP_SUMMARY")).unwrap();
     run("plan", "").success();
     assert_eq!(output(), format!("changes=true\nplan={}\n", plan.display()));
     let summary = ci.hello.world.read("runner/GITHUB_STEP_SUMMARY");

@@ -33,6 +33,7 @@ fn masked(text: &str) -> String {
     let text = Regex::new(r"\b\d:\d\d\b").unwrap().replace_all(&text, "0:00");
     let text = Regex::new(r"\b\d+(\.\d)? (s|KiB|B)\b").unwrap().replace_all(&text, "0.0 $2");
     let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
+    let text = Regex::new(r"\b127(\.\d+){3}\b").unwrap().replace_all(&text, "127.x.x.x");
     // This is the rest of a truncated id.
     Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
 }

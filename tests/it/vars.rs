@@ -381,10 +381,10 @@ fn check_reports_findings_by_exit_code() {
     let world = generated();
     let check = |args: &[&str]| world.run(["vars", "check", "s.yml"].iter().chain(args));
     check(&[]).success();
-    check(&["-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    check(&["-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let soon = check(&["--within", "61d"]).exits_with(3);
     assert!(soon.stderr.contains("leaf: it expires on"), "{}", soon.stderr);
-    let other = check(&["-l", "m.yml", "-v", "ip=10.0.0.7"]).exits_with(3);
+    let other = check(&["-m", "m.yml", "-v", "ip=10.0.0.7"]).exits_with(3);
     assert!(other.stderr.contains("leaf: its common name is '10.0.0.6', not '10.0.0.7'"), "{}", other.stderr);
     assert!(other.stderr.contains("leaf: its alternative names are not as declared"), "{}", other.stderr);
     check(&["--within", "1y"]).exits_with(2);
@@ -413,7 +413,7 @@ fn check_reports_findings_by_exit_code() {
 fn ca_rotation_takes_two_steps() {
     let world = generated();
     let before = store(&world);
-    world.run(["vars", "rotate", "s.yml", "root", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    world.run(["vars", "rotate", "s.yml", "root", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let between = store(&world);
     for name in ["root", "middle", "leaf", "plain"] {
         assert_ne!(before[name]["private_key"], between[name]["private_key"], "{name}");
@@ -428,7 +428,7 @@ fn ca_rotation_takes_two_steps() {
     let bundle = part(&world, "/plain/ca");
     let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
     assert!(openssl(&world, &args).ends_with(": OK\n"));
-    world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
 
     let again = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
     assert!(again.stderr.contains("a rotation of 'root' is not finished yet"), "{}", again.stderr);
@@ -519,7 +519,7 @@ fn rotating_one_variable_changes_only_it() {
     for name in ["root", "middle", "plain", "short"] {
         assert_eq!(before[name], after[name], "{name}");
     }
-    world.run(["vars", "check", "s.yml", "-l", "m.yml", "-v", "ip=10.0.0.6"]).success();
+    world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let wrong = world.run(["vars", "rotate", "s.yml", "leef"]).exits_with(3);
     assert!(wrong.stderr.contains("did you mean 'leaf'?"), "{}", wrong.stderr);
     // The origin of such a text cannot be inferred.

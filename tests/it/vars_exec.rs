@@ -100,7 +100,7 @@ fn unusable_program_is_rejected_without_its_secrets() {
         ("cat 'hush-hush", 2, "a quote is not closed"),
     ] {
         for words in
-            [&["int", "m.yml"][..], &["plan", "m.yml"], &["vars", "check", "list.yml", "-l", "m.yml"]]
+            [&["int", "m.yml"][..], &["plan", "m.yml"], &["vars", "check", "list.yml", "-m", "m.yml"]]
         {
             world.write("list.yml", "{}");
             let mut monopile = world.monopile(words.iter().chain(&["--vars-exec", command]));
@@ -134,7 +134,7 @@ fn signal_ends_the_program_and_the_run() {
         (&["int", "m.yml"], Signal::TERM, 143),
         (&["plan", "m.yml"], Signal::INT, 130),
         (&["create-env", "m.yml"], Signal::TERM, 143),
-        (&["vars", "check", "store.yml", "-l", "m.yml"], Signal::TERM, 143),
+        (&["vars", "check", "store.yml", "-m", "m.yml"], Signal::TERM, 143),
     ] {
         let child = hanging(&world, world.monopile(words));
         let started = Instant::now();

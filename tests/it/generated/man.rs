@@ -77,7 +77,7 @@ fn description(command: &Command) -> Roff {
 /// Returns a command with the arguments of another in the sections of `--help`, each with a heading.
 /// clap_mangen would print the options first. Only the main page has the details of global options.
 fn arguments_in_sections(command: &Command, is_main: bool) -> Command {
-    let mut made = Command::new("sections");
+    let mut made = clap::Command::default();
     for (heading, arguments) in monopile::cli::sections(command) {
         for arg in arguments {
             // clap_mangen leaves out the description of an option that `-h` does not show.
