@@ -44,8 +44,9 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandR
         return CommandResult::json(report);
     }
     let layout = session.layout();
-    let texts = tables.map(|source| {
-        let mut table = Table::new(source.header);
+    let [release, jobs, packages] = tables;
+    let texts = [("release", release), ("job", jobs), ("package", packages)].map(|(kind, source)| {
+        let mut table = Table::of_kind(kind, source.header);
         source.rows.into_iter().for_each(|row| table.row(row));
         table.print(&layout)
     });

@@ -263,7 +263,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     ];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
-        let mut table = Table::new(["Last runs", "Command", "Took", "Result"]);
+        let mut table = Table::of_kind("run", ["Last runs", "Command", "Took", "Result"]);
         for run in &status.runs {
             let started = history::ago(&run.record.started, OffsetDateTime::now_utc());
             table.row([started, run.record.command.clone(), history::took(run), history::outcome_label(run)]);
@@ -338,7 +338,7 @@ fn load(vitals: &Value) -> String {
 }
 
 fn processes(status: &Status) -> Option<Table> {
-    let mut table = Table::new(["Process", "State", "Uptime", "Memory", "CPU"]);
+    let mut table = Table::of_kind("process", ["Process", "State", "Uptime", "Memory", "CPU"]);
     for process in &status.processes {
         let uptime = process.uptime_seconds.map(|seconds| base::text::duration(Duration::from_secs(seconds)));
         let memory = process.memory_kb.map(|kb| {
@@ -354,10 +354,11 @@ fn processes(status: &Status) -> Option<Table> {
 }
 
 fn disks(status: &Status, with_hints: bool) -> Option<Table> {
-    let mut table = Table::new(match with_hints {
+    let header = match with_hints {
         true => vec!["Disk", "Size", "On VM", "State", "Used", "Hint"],
         false => vec!["Disk", "Size", "On VM", "State", "Used"],
-    });
+    };
+    let mut table = Table::of_kind("disk", header);
     for disk in &status.disks {
         let state = match (disk.exists, disk.mounted) {
             (PresenceStatus::No, _) => "DOES NOT EXIST",
@@ -385,7 +386,7 @@ fn disks(status: &Status, with_hints: bool) -> Option<Table> {
 }
 
 fn networks(status: &Status) -> Option<Table> {
-    let mut table = Table::new(["Network", "Type", "Address", "Netmask", "Gateway"]);
+    let mut table = Table::of_kind("network", ["Network", "Type", "Address", "Netmask", "Gateway"]);
     for network in &status.networks {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         table.row([
@@ -401,7 +402,7 @@ fn networks(status: &Status) -> Option<Table> {
 
 /// Lists the certificates that expire in less than this number of days.
 fn certificates(status: &Status, below: i64) -> Option<Table> {
-    let mut table = Table::new(["Certificate", "Expires", "Expires in"]);
+    let mut table = Table::of_kind("certificate", ["Certificate", "Expires", "Expires in"]);
     let shown = || status.certificates.iter().filter(|certificate| certificate.days < below);
     for certificate in shown() {
         let note = match certificate.days {

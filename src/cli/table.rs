@@ -16,6 +16,8 @@ const EMPTY: &str = "-";
 
 /// Rows below a header. A cell may have several lines.
 pub(super) struct Table {
+    /// The first cell of each row in a pipe, which tells several tables of one output apart.
+    kind: Option<&'static str>,
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -68,7 +70,12 @@ impl Table {
     pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
         let clean = |name: &str| base::text::clean_line(name).to_uppercase();
         // The fields of `baremetal` are named by the server, so the header is also cleaned.
-        Table { header: header.into_iter().map(clean).collect(), rows: Vec::new() }
+        Table { kind: None, header: header.into_iter().map(clean).collect(), rows: Vec::new() }
+    }
+
+    /// Creates one of several tables of an output. In a pipe, each row begins with `kind`.
+    pub(super) fn of_kind<'h>(kind: &'static str, header: impl IntoIterator<Item = &'h str>) -> Self {
+        Table { kind: Some(kind), ..Table::new(header) }
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -82,7 +89,7 @@ impl Table {
         let rows: Vec<Vec<Vec<String>>> =
             self.rows.iter().map(|row| (0..count).map(|column| cell(row, column)).collect()).collect();
         match layout.form {
-            Form::Tabs => tabs(&rows),
+            Form::Tabs => self.tabs(&rows),
             Form::Columns(limit) => {
                 let header: Vec<Vec<String>> = self.header.iter().map(|name| vec![name.clone()]).collect();
                 let all: Vec<&Vec<Vec<String>>> = std::iter::once(&header).chain(&rows).collect();
@@ -111,6 +118,15 @@ impl Table {
         rows.iter().map(print).collect()
     }
 
+    fn tabs(&self, rows: &[Vec<Vec<String>>]) -> String {
+        let line = |row: &Vec<Vec<String>>| {
+            let cells = row.iter().map(|lines| lines.join(", "));
+            let cells = self.kind.map(str::to_owned).into_iter().chain(cells);
+            cells.collect::<Vec<_>>().join("\t") + "\n"
+        };
+        rows.iter().map(line).collect()
+    }
+
     fn stacked(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
         let indent = indent(self.header.iter().map(String::as_str));
         let block = |row: &Vec<Vec<String>>| {
@@ -125,11 +141,6 @@ impl Table {
         };
         rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
-}
-
-fn tabs(rows: &[Vec<Vec<String>>]) -> String {
-    let cell = |lines: &Vec<String>| lines.join(", ");
-    rows.iter().map(|row| row.iter().map(cell).collect::<Vec<_>>().join("\t") + "\n").collect()
 }
 
 /// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not cut,
@@ -270,6 +281,10 @@ mod tests {
         let pipe = Layout::new(None, Redactor::default());
         assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
         assert_eq!(pipe.facts(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
+        let mut disks = Table::of_kind("disk", ["CID", "Size"]);
+        disks.row(["d-1".to_owned(), "1 MiB".to_owned()]);
+        assert_eq!(disks.print(&pipe), "disk\td-1\t1 MiB\n");
+        assert_eq!(disks.print(&on_terminal(80)), "CID  SIZE\nd-1  1 MiB\n");
     }
 
     #[test]

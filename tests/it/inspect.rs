@@ -48,11 +48,8 @@ fn release_is_printed_sorted_by_name() {
     let text = world.run(["inspect-local-release", "rel.tgz"]).success().stdout;
     assert_eq!(text.split("\n\n").count(), 3, "the release, its jobs and its packages: {text}");
     let fingerprint = jobs[1]["fingerprint"].as_str().unwrap();
-    assert!(
-        text.lines()
-            .any(|line| line.starts_with(&format!("zeta/{fingerprint}")) && line.ends_with("\tlib, app")),
-        "{text}"
-    );
+    let start = format!("job\tzeta/{fingerprint}");
+    assert!(text.lines().any(|line| line.starts_with(&start) && line.ends_with("\tlib, app")), "{text}");
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
 

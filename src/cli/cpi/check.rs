@@ -277,7 +277,7 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
-    let mut timings = Table::new(["Method", "Calls", "Shortest", "Median", "Longest"]);
+    let mut timings = Table::of_kind("method", ["Method", "Calls", "Shortest", "Median", "Longest"]);
     for timing in &report.timings {
         let milliseconds = |duration: std::time::Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
         timings.row([
@@ -290,7 +290,7 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
     }
     text += &format!("{}\n", timings.print(layout));
     if !report.left_behind.is_empty() {
-        let mut left = Table::new(["Left behind", "CID", "Why"]);
+        let mut left = Table::of_kind("left behind", ["Left behind", "CID", "Why"]);
         for left_behind in &report.left_behind {
             left.row([
                 left_behind.kind.clone(),

@@ -50,10 +50,12 @@ fn status_of_a_healthy_environment() {
     for part in [
         "answers at https://",
         "running: hello\n",
+        "\nprocess\thello\trunning\t",
+        "\ndisk\tdisk-",
         "\tmounted\t",
-        "\ndefault\t",
-        "\ndefault_ca.ca\t",
-        "create-env",
+        "\nnetwork\tdefault\t",
+        "\ncertificate\tdefault_ca.ca\t",
+        "\nrun\tjust now\tcreate-env\t",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -94,7 +96,7 @@ fn status_shows_dead_agents_and_missing_vms() {
     let quick = ["--agent-timeout", "300ms"];
     let dead = run(&hello, "status", &quick).exits_with(5);
     assert!(dead.stdout.contains("NO ANSWER") && dead.stdout.contains("  exists\n"), "{}", dead.stdout);
-    assert!(dead.stdout.contains("\ndefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
+    assert!(dead.stdout.contains("\tdefault_ca.ca\t") && dead.stdout.contains("1024 MiB"), "{}", dead.stdout);
     assert!(dead.stderr.contains("cloud-check"), "{}", dead.stderr);
 
     hello.call("delete_vm", json!([hello.state()["current_vm_cid"]]));
