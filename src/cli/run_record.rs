@@ -186,10 +186,11 @@ impl RunRecord {
                     (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
                 }
             }
-            Event::StepStarted { count, what, reason, .. } => {
+            Event::StepStarted { count, what, words, reason, .. } => {
                 progress.planned = *count;
                 progress.steps.push(StartedStep {
                     what: what.clone(),
+                    words: words.clone(),
                     reason: reason.clone(),
                     done: true,
                     skipped: None,
@@ -224,7 +225,7 @@ impl Sink for RecordingSink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::events::Reporter;
+    use base::events::{Reporter, StepWords};
 
     struct Discard;
 
@@ -240,7 +241,14 @@ mod tests {
             Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
         let begin = |number: usize, what: &str| {
             let (what, reason) = (what.to_owned(), String::new());
-            reporter.emit(Event::StepStarted { number, count: 4, step: "delete", what, reason });
+            reporter.emit(Event::StepStarted {
+                number,
+                count: 4,
+                step: "delete",
+                what,
+                words: StepWords::default(),
+                reason,
+            });
         };
         let deleting = reporter.stage("Deleting");
         begin(1, "Stop the jobs on VM vm-1");

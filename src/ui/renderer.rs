@@ -8,7 +8,7 @@ use super::plain::Plain;
 use super::progress::Progress;
 use super::text::OutputStreams;
 use base::events::AnnouncedStep;
-use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep};
+use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep, StepWords};
 use base::redact::Redactor;
 
 /// The format of the output.
@@ -121,11 +121,12 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             };
             Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
         }
-        Event::StepStarted { number, count, step, what, reason } => Event::StepStarted {
+        Event::StepStarted { number, count, step, what, words, reason } => Event::StepStarted {
             number: *number,
             count: *count,
             step,
             what: hide(what),
+            words: hidden_words(words, &hide),
             reason: hide(reason),
         },
         Event::PlanShown { lines } => Event::PlanShown { lines: hide_all(lines) },
@@ -159,11 +160,16 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     }
 }
 
+fn hidden_words(words: &StepWords, hide: &dyn Fn(&String) -> String) -> StepWords {
+    StepWords { tried: hide(&words.tried), done: hide(&words.done) }
+}
+
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
 fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
     let RunReport { steps, steps_left, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
         what: hide(&step.what),
+        words: hidden_words(&step.words, hide),
         reason: hide(&step.reason),
         done: step.done,
         skipped: step.skipped.as_ref().map(hide),
@@ -199,7 +205,14 @@ mod tests {
                 headline: secret(),
                 steps: vec![AnnouncedStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
             },
-            Event::StepStarted { number: 1, count: 1, step: "create_vm", what: secret(), reason: secret() },
+            Event::StepStarted {
+                number: 1,
+                count: 1,
+                step: "create_vm",
+                what: secret(),
+                words: StepWords { tried: secret(), done: secret() },
+                reason: secret(),
+            },
             Event::PlanShown { lines: vec![secret()] },
             Event::Note { text: secret() },
             Event::Warning { text: secret() },
@@ -216,6 +229,7 @@ mod tests {
                 report: Some(Box::new(RunReport {
                     steps: vec![StartedStep {
                         what: secret(),
+                        words: StepWords { tried: secret(), done: secret() },
                         reason: secret(),
                         done: true,
                         skipped: Some(secret()),

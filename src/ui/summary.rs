@@ -56,36 +56,12 @@ fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line>
     steps.chain(left.map(|left| (Styled::plain(left), 5)))
 }
 
-/// The verbs of steps, with their past tense.
-const VERBS: [(&str, &str); 15] = [
-    ("Attach ", "Attached "),
-    ("Change ", "Changed "),
-    ("Copy ", "Copied "),
-    ("Create ", "Created "),
-    ("Delete ", "Deleted "),
-    ("Deploy ", "Deployed "),
-    ("Detach ", "Detached "),
-    ("Grow ", "Grew "),
-    ("Set ", "Set "),
-    ("Start ", "Started "),
-    ("Stop ", "Stopped "),
-    ("Switch ", "Switched "),
-    ("Take ", "Took "),
-    ("Update ", "Updated "),
-    ("Upload ", "Uploaded "),
-];
-
 /// Describes a step, in the past tense if it is done.
 fn step_text(step: &StartedStep) -> String {
-    // The other way of a step that has two is a step of its own.
-    let what = step.what.split(" if the CPI can, otherwise ").next().unwrap_or_default();
-    if let Some(reason) = &step.skipped {
-        return format!("{what} (skipped: {reason})");
-    }
-    let verb = VERBS.iter().find_map(|(verb, past)| Some((*past, what.strip_prefix(verb)?)));
-    match verb.filter(|_| step.done) {
-        Some((past, rest)) => format!("{past}{rest}").replace(" and start ", " and started "),
-        None => what.to_owned(),
+    match &step.skipped {
+        Some(reason) => format!("{} (skipped: {reason})", step.words.tried),
+        None if step.done => step.words.done.clone(),
+        None => step.words.tried.clone(),
     }
 }
 
@@ -134,11 +110,13 @@ fn line(stage: &FinishedStage, undone: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::events::StepWords;
 
     #[test]
     fn failed_run_lists_its_steps() {
-        let step = |what: &str, reason: &str, done| StartedStep {
-            what: what.into(),
+        let step = |tried: &str, past: &str, reason: &str, done| StartedStep {
+            what: String::new(),
+            words: StepWords { tried: tried.into(), done: past.into() },
             reason: reason.into(),
             done,
             skipped: None,
@@ -161,14 +139,19 @@ mod tests {
         );
         let report = RunReport {
             steps: vec![
-                step("Stop the jobs on VM vm-1", "--recreate", true),
-                step("Take a snapshot of disk disk-1", "--snapshot", true),
+                step("Stop the jobs on VM vm-1", "Stopped the jobs on VM vm-1", "--recreate", true),
+                step("Take a snapshot of disk disk-1", "Took a snapshot of disk disk-1", "--snapshot", true),
                 StartedStep {
                     skipped: Some("it does not exist any more".into()),
-                    ..step("Delete VM vm-1", "--recreate", true)
+                    ..step("Delete VM vm-1", "Deleted VM vm-1", "--recreate", true)
                 },
-                step("Grow disk disk-1 to 9 MiB in place if the CPI can, otherwise copy it", "size", true),
-                step("Create the VM of 'hello/0'", "there is no VM", false),
+                step(
+                    "Grow disk disk-1 to 9 MiB in place",
+                    "Grew disk disk-1 to 9 MiB in place",
+                    "size",
+                    true,
+                ),
+                step("Create the VM of 'hello/0'", "Created the VM of 'hello/0'", "there is no VM", false),
             ],
             steps_left: 2,
             stages,

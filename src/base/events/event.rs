@@ -17,6 +17,16 @@ pub struct AnnouncedStep {
     pub reason: String,
 }
 
+/// A step of a plan in words, for the report at the end of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepWords {
+    /// The step as it is first tried: "Grow disk 'd' to 9 MiB in place". Its description also says what is
+    /// done if that is impossible.
+    pub tried: String,
+    /// The same in the past tense.
+    pub done: String,
+}
+
 /// Identifies a stage within one run.
 pub type StageId = u64;
 
@@ -87,6 +97,9 @@ pub enum Event {
         step: &'static str,
         /// A description for the operator.
         what: String,
+        /// The words for the report.
+        #[serde(skip)]
+        words: StepWords,
         /// The reason for the step.
         reason: String,
     },
@@ -160,6 +173,9 @@ pub struct RunReport {
 pub struct StartedStep {
     /// A description for the operator.
     pub what: String,
+    /// The words for the report.
+    #[serde(skip)]
+    pub words: StepWords,
     /// The reason for the step.
     pub reason: String,
     /// False if the step failed.

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use durations::StageDurations;
-pub use event::{AnnouncedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, Unit};
+pub use event::{
+    AnnouncedStep, Event, FinishedStage, Outcome, RunReport, StageId, StartedStep, StepWords, Unit,
+};
 
 /// A receiver of events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
@@ -90,10 +92,11 @@ impl Reporter {
 
     fn begin(&self, kind: Option<String>, name: String, usual: Option<Duration>) -> Stage {
         let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
-        self.emit(Event::StageStarted { id, parent: self.parent, name, usual });
+        self.emit(Event::StageStarted { id, parent: self.parent, name: name.clone(), usual });
         Stage {
             reporter: Reporter { parent: Some(id), ..self.clone() },
             id,
+            name,
             kind,
             started: Instant::now(),
             ended: false,
@@ -126,12 +129,18 @@ impl Reporter {
 pub struct Stage {
     reporter: Reporter,
     id: StageId,
+    name: String,
     kind: Option<String>,
     started: Instant,
     ended: bool,
 }
 
 impl Stage {
+    /// Returns its title.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns a reporter whose stages are children of this one.
     pub fn reporter(&self) -> &Reporter {
         &self.reporter

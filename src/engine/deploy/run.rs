@@ -303,6 +303,7 @@ fn step_started_event(plan: &Plan, index: usize, planned: &PlannedStep, instance
         count: plan.steps.len(),
         step: planned.step.name(),
         what: planned.step.describe(instance),
+        words: planned.step.words(instance),
         reason: planned.reason.clone(),
     }
 }

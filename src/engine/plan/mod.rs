@@ -16,7 +16,7 @@ pub use create::{Desired, PlanOptions, Strategy, create, disk_left_behind};
 pub use delete::delete;
 pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 
-use base::events::AnnouncedStep;
+use base::events::{AnnouncedStep, StepWords};
 use manifest::deployment::DiskSpec;
 
 use crate::state::{DiskHandle, Durations, Resource, VmHandle};
@@ -148,33 +148,48 @@ impl Step {
 impl Step {
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
+        let tried = self.words(instance).tried;
         match self {
-            Step::CreateStemcell { stemcell, .. } => format!("Upload stemcell {stemcell}"),
-            Step::StopVm(vm) => format!("Stop the jobs on VM {vm}"),
-            Step::LeaveJobs(vm) => format!("Do not stop the jobs on VM {vm}"),
-            Step::SnapshotDisk(disk) => format!("Take a snapshot of disk {disk}"),
-            Step::CreateVm(_) => format!("Create the VM of '{instance}'"),
-            Step::SetMetadata(vm) => format!("Set the metadata of VM {vm}"),
-            Step::UpdateVm(vm) => format!("Update '{instance}' in place on VM {vm}"),
-            Step::KeepJobs(vm) => format!("Record the manifest; the jobs on VM {vm} run on"),
-            Step::CreateDisk(spec) => format!("Create a disk of {} MiB", spec.size),
-            Step::ResizeDisk(DiskUpdate { disk, spec, .. }) => format!(
-                "Grow disk {disk} to {} MiB in place if the CPI can, otherwise copy its data to a new disk \
-                 and delete it",
-                spec.size
-            ),
-            Step::UpdateDisk(DiskUpdate { disk, .. }) => format!(
-                "Change disk {disk} in place if the CPI can, otherwise copy its data to a new disk and \
-                 delete it"
-            ),
-            Step::AttachDisk(DiskRef::Existing(disk)) => format!("Attach disk {disk}"),
-            Step::AttachDisk(DiskRef::New) => "Attach the new disk".to_owned(),
-            Step::MigrateDisk => "Copy the data to the new disk".to_owned(),
-            Step::UseDisk => "Record the new disk as the persistent disk".to_owned(),
-            Step::DetachDisk(disk) => format!("Detach disk {disk}"),
-            Step::DeployJobs => format!("Deploy the jobs of '{instance}' and start them"),
-            Step::Delete(resource) => format!("Delete {resource}"),
+            Step::ResizeDisk(_) | Step::UpdateDisk(_) => {
+                format!("{tried} if the CPI can, otherwise copy its data to a new disk and delete it")
+            }
+            _ => tried,
         }
+    }
+
+    /// Returns the words for the step before and after it is taken.
+    pub fn words(&self, instance: &str) -> StepWords {
+        let (verb, past, object) = match self {
+            Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
+            Step::StopVm(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
+            Step::LeaveJobs(vm) => ("Do not stop", "Did not stop", format!("the jobs on VM {vm}")),
+            Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
+            Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
+            Step::SetMetadata(vm) => ("Set", "Set", format!("the metadata of VM {vm}")),
+            Step::UpdateVm(vm) => ("Update", "Updated", format!("'{instance}' in place on VM {vm}")),
+            Step::KeepJobs(vm) => ("Record", "Recorded", format!("the manifest; the jobs on VM {vm} run on")),
+            Step::CreateDisk(spec) => ("Create", "Created", format!("a disk of {} MiB", spec.size)),
+            Step::ResizeDisk(DiskUpdate { disk, spec, .. }) => {
+                ("Grow", "Grew", format!("disk {disk} to {} MiB in place", spec.size))
+            }
+            Step::UpdateDisk(DiskUpdate { disk, .. }) => {
+                ("Change", "Changed", format!("disk {disk} in place"))
+            }
+            Step::AttachDisk(DiskRef::Existing(disk)) => ("Attach", "Attached", format!("disk {disk}")),
+            Step::AttachDisk(DiskRef::New) => ("Attach", "Attached", "the new disk".to_owned()),
+            Step::MigrateDisk => ("Copy", "Copied", "the data to the new disk".to_owned()),
+            Step::UseDisk => ("Record", "Recorded", "the new disk as the persistent disk".to_owned()),
+            Step::DetachDisk(disk) => ("Detach", "Detached", format!("disk {disk}")),
+            Step::DeployJobs => {
+                let jobs = format!("the jobs of '{instance}'");
+                return StepWords {
+                    tried: format!("Deploy {jobs} and start them"),
+                    done: format!("Deployed {jobs} and started them"),
+                };
+            }
+            Step::Delete(resource) => ("Delete", "Deleted", resource.to_string()),
+        };
+        StepWords { tried: format!("{verb} {object}"), done: format!("{past} {object}") }
     }
 
     /// Returns true if the step only deletes an unused resource.
