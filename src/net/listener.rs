@@ -4,6 +4,10 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
+/// The way out for a VM whose address is in use, after "choose".
+pub const ANOTHER_ADDRESS: &str =
+    "another address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`";
+
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 

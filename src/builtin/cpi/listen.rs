@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use super::agent::AgentConfig;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
-use net::listener;
+use net::listener::{self, ANOTHER_ADDRESS};
 
 impl AgentConfig {
     /// Returns the addresses on which the agent will listen: those of the host in the URL.
@@ -40,8 +40,8 @@ pub(crate) fn check_is_free(listener: &[SocketAddr]) -> CpiResult<()> {
                 let owner =
                     owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
                 return Err(failed(format!(
-                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose another \
-                     address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
+                    "the agent's port is in use: {owner} listens on {address}. Stop it, or choose \
+                     {ANOTHER_ADDRESS}"
                 )));
             }
             Err(error) if Some(address) == listener.last() => {

@@ -20,7 +20,7 @@ use artifact::ArtifactIdentity;
 use base::text::shell_word;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
-use net::listener::{self, Listener};
+use net::listener::{self, ANOTHER_ADDRESS, Listener};
 
 /// A server that answers at the agent's address although no VM is on record.
 pub(crate) enum UntrackedListener {
@@ -179,10 +179,10 @@ impl UntrackedListener {
                 "if it is the VM of this manifest, find the state and the vars store of its deploy, and \
                  pass them with --state and --vars-store",
             )
-            .with_hint(
-                "if it is another VM or program, keep it and choose another address in the manifest: in \
-                 `networks`, `static_ips` and `cloud_provider.mbus`; or stop it, if it is not needed",
-            )
+            .with_hint(format!(
+                "if it is another VM or program, keep it and choose {ANOTHER_ADDRESS}; or stop it, if it is \
+                 not needed"
+            ))
             .with_hint(regardless),
         }
     }
