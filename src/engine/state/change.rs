@@ -124,8 +124,8 @@ pub enum Change {
         /// True if the VM on record stays, with its disks mounted.
         in_place: bool,
     },
-    /// The first deploy begins with these values of declared variables, or a new VM gets them. Without effect
-    /// if values and a VM are on record.
+    /// The first deploy begins with these values of declared variables, or a new VM gets them. Rejected if a
+    /// VM and its values are on record.
     CredentialsChosen(Credentials),
     /// The agent of the VM answers and its disks are mounted, so only the jobs may still be missing.
     VmReady,
@@ -180,6 +180,12 @@ pub enum Rejected {
     HostKeyKnown {
         /// The VM's CID.
         vm: VmCid,
+    },
+    /// The credentials of this VM are on record. Without them, its agent could not be reached.
+    #[error("VM {vm} is still on record, so the credentials of another VM cannot be recorded")]
+    CredentialsOfVm {
+        /// The VM on record.
+        vm: VmHandle,
     },
     /// Two resources would have the same handle.
     #[error("two {}s would have the CID {}", .0.kind(), .0.handle())]
@@ -412,9 +418,10 @@ impl State {
                 }
             }
             Change::CredentialsChosen(credentials) => {
-                if self.vm_cid().is_none() || self.monopile.credentials.is_none() {
-                    self.monopile.credentials = Some(credentials);
+                if let Some(vm) = self.vm_handle().filter(|_| self.monopile.credentials.is_some()) {
+                    return Err(Rejected::CredentialsOfVm { vm });
                 }
+                self.monopile.credentials = Some(credentials);
             }
             Change::VmReady => {
                 if let Some(vm) = &mut self.monopile.vm {

@@ -2,6 +2,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::protocol::{CidKind, Contract, ResourceKind};
+use crate::state::GivenCredentials;
+use manifest::VariableValue;
 
 fn vm(cid: &str) -> Change {
     Change::VmCreated(Box::new(VmRecord {
@@ -47,6 +49,33 @@ fn rejects_a_second_vm() {
         Err(Rejected::VmExists { existing: handle("vm-1"), new: handle("vm-2") })
     );
     assert_eq!(state, before);
+}
+
+#[test]
+fn credentials_of_a_vm_stay_on_record_with_it() {
+    let credentials = |value: &str| {
+        let mut given = GivenCredentials::default();
+        given.values.push(VariableValue {
+            name: "password".into(),
+            value: Some(value.into()),
+            stored: true,
+            rotated: false,
+        });
+        Credentials::of(&given).unwrap()
+    };
+    let mut state = State::new();
+    for value in ["first", "second"] {
+        state.apply(Change::CredentialsChosen(credentials(value))).unwrap();
+    }
+    state.apply(vm("vm-1")).unwrap();
+    let before = state.clone();
+    let other = state.apply(Change::CredentialsChosen(credentials("third")));
+    assert_eq!(other, Err(Rejected::CredentialsOfVm { vm: handle("vm-1") }));
+    assert_eq!(state, before);
+    // States of `bosh` have a VM without credentials.
+    state.monopile.credentials = None;
+    state.apply(Change::CredentialsChosen(credentials("third"))).unwrap();
+    assert!(state.monopile.credentials.is_some());
 }
 
 #[test]
