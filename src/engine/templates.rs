@@ -59,7 +59,7 @@ fn not_started(error: StartError) -> Error {
 }
 
 fn interrupted(signal: u8, text: String) -> Error {
-    Error::new(ErrorKind::Interrupted(signal), text).with_hint("run the same command again to continue")
+    Error::new(ErrorKind::Interrupted(signal), text)
 }
 
 /// Returns the error for a template that could not be rendered with `context`.
@@ -72,6 +72,10 @@ pub fn render_error(error: RenderError, context: &Context) -> Error {
                 Some(name) => invalid.with_hint(format!("did you mean the property '{name}'?")),
                 None if problem.class.ends_with("UnknownProperty") => invalid
                     .with_hint("set the property in the manifest, or give it a default in the job's spec"),
+                None if problem.class == "SyntaxError" => invalid.with_hint(
+                    "correct the Ruby code in that line or before it: mostly, a bracket, a quote or an `end` \
+                     is missing",
+                ),
                 None => invalid,
             }
         }

@@ -88,7 +88,10 @@ fn missing_property_fails_before_any_effect() {
     hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
         let error = run.exits_with(3).stderr;
-        assert!(error.contains("hello/hello.conf.erb' line 2: Can't find property 'stroe'"), "{error}");
+        assert!(
+            error.contains("'jobs/hello/templates/hello.conf.erb' line 2: Can't find property 'stroe'"),
+            "{error}"
+        );
         assert!(error.contains("did you mean the property 'store'?"), "{error}");
     }
     let error = hello.create(&[]).exits_with(3).stderr;
@@ -130,7 +133,9 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     for run in runs {
         let error = run.exits_with(3).stderr;
         assert!(
-            error.contains("hello/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"),
+            error.contains(
+                "'jobs/hello/templates/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"
+            ),
             "{error}"
         );
     }
@@ -213,7 +218,8 @@ fn render_template_errors_name_the_line() {
 
     world.write("a.erb", "ok\n<% if true %>\n");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 3") && error.contains("SyntaxError"), "{error}");
+    assert!(error.contains("'a.erb' line 3: unexpected end of the template (SyntaxError)"), "{error}");
+    assert!(error.contains("  hint: correct the Ruby code in that line or before it"), "{error}");
 
     world.write("a.erb", "<% x = 'a'; loop { x += x } %>");
     let error = render_template(&world, &[]).exits_with(3).stderr;

@@ -121,8 +121,9 @@ fn with_addresses(networks: &Map<String, Value>, block: &str) -> Map<String, Val
     networks
 }
 
+/// Returns the path of a template in its release, for messages.
 fn label(job: &Job, source: &Path) -> String {
-    format!("{}/{}", job.name, source.file_name().unwrap_or_default().to_string_lossy())
+    format!("jobs/{}/{}", job.name, source.strip_prefix(&job.dir).unwrap_or(source).display())
 }
 
 /// A rendered template.

@@ -10,6 +10,7 @@ mod literal;
 mod lower;
 mod params;
 mod pattern;
+mod syntax;
 mod target;
 
 use std::sync::Arc;
@@ -87,7 +88,8 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
         Parser::new(scanned.ruby.clone().into_bytes(), options).do_parse();
     let at = |offset: usize| line_at(&line_starts, &scanned.lines, offset as u32);
     if let Some(error) = diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
-        return Err(ParseError::Syntax { line: at(error.loc.begin), message: error.render_message() });
+        let message = syntax::plain_message(&error.render_message());
+        return Err(ParseError::Syntax { line: at(error.loc.begin), message });
     }
     drop(input);
     let body = match lower::lower(ast.as_deref()) {

@@ -1,0 +1,86 @@
+//! Names the tokens of Ruby in plain words, for the messages of syntax errors.
+
+/// Translates a message of the parser: `unexpected tRPAREN` becomes `unexpected ')'`.
+pub(super) fn plain_message(message: &str) -> String {
+    match message.strip_prefix("unexpected ") {
+        Some(token) => format!("unexpected {}", plain_token(token)),
+        None => message.to_owned(),
+    }
+}
+
+fn plain_token(token: &str) -> String {
+    let text = match token {
+        "END_OF_INPUT" => "end of the template",
+        // The code of a tag ends in one of these.
+        "tSEMI" => "';' or end of the tag",
+        "tNL" => "end of the line",
+        "tIDENTIFIER" | "tFID" => "name",
+        "tCONSTANT" => "constant",
+        "tIVAR" | "tGVAR" | "tCVAR" => "variable",
+        "tINTEGER" | "tFLOAT" | "tRATIONAL" | "tIMAGINARY" => "number",
+        "tSTRING_BEG" | "tSTRING_CONTENT" | "tSTRING_END" | "tCHAR" => "quoted text",
+        "tLABEL" | "tLABEL_END" => "key of a hash",
+        "tSYMBEG" => "symbol",
+        "tLPAREN" | "tLPAREN2" | "tLPAREN_ARG" => "'('",
+        "tRPAREN" => "')'",
+        "tLBRACK" | "tLBRACK2" => "'['",
+        "tRBRACK" => "']'",
+        "tLCURLY" | "tLBRACE" | "tLBRACE_ARG" => "'{'",
+        "tRCURLY" | "tSTRING_DEND" => "'}'",
+        "tCOMMA" => "','",
+        "tCOLON" => "':'",
+        "tCOLON2" | "tCOLON3" => "'::'",
+        "tDOT" => "'.'",
+        "tANDDOT" => "'&.'",
+        "tEQL" => "'='",
+        "tOP_ASGN" => "assignment",
+        "tASSOC" => "'=>'",
+        "tEQ" => "'=='",
+        "tNEQ" => "'!='",
+        "tGT" => "'>'",
+        "tLT" => "'<'",
+        "tGEQ" => "'>='",
+        "tLEQ" => "'<='",
+        "tLSHFT" => "'<<'",
+        "tBANG" => "'!'",
+        "tEH" => "'?'",
+        "tPIPE" => "'|'",
+        "tAMPER" | "tAMPER2" => "'&'",
+        "tOROP" => "'||'",
+        "tANDOP" => "'&&'",
+        "tPLUS" | "tUPLUS" => "'+'",
+        "tMINUS" | "tUMINUS" => "'-'",
+        "tSTAR" | "tSTAR2" => "'*'",
+        "tDIVIDE" => "'/'",
+        "tPERCENT" => "'%'",
+        other => return keyword(other).unwrap_or_else(|| other.to_owned()),
+    };
+    text.to_owned()
+}
+
+/// Returns the keyword of a token such as `kEND` or `kIF_MOD`.
+fn keyword(token: &str) -> Option<String> {
+    let name =
+        token.strip_prefix('k').filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))?;
+    let word = ["_MOD", "_BLOCK", "_COND", "_LAMBDA"].iter().find_map(|suffix| name.strip_suffix(suffix));
+    Some(format!("`{}`", word.unwrap_or(name).to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_message;
+
+    #[test]
+    fn tokens_have_plain_names() {
+        for (message, plain) in [
+            ("unexpected tSEMI", "unexpected ';' or end of the tag"),
+            ("unexpected tRPAREN", "unexpected ')'"),
+            ("unexpected kEND", "unexpected `end`"),
+            ("unexpected kRESCUE_MOD", "unexpected `rescue`"),
+            ("unexpected tBACK_REF", "unexpected tBACK_REF"),
+            ("unterminated string meets end of file", "unterminated string meets end of file"),
+        ] {
+            assert_eq!(plain_message(message), plain);
+        }
+    }
+}
