@@ -160,10 +160,10 @@ impl Error {
         self
     }
 
-    /// Replaces each hint by the text that `map` returns for it.
+    /// Adds hints like [`Self::with_hint`].
     #[must_use]
-    pub fn map_hints(mut self, map: impl FnMut(String) -> String) -> Self {
-        self.inner.hints = std::mem::take(&mut self.inner.hints).into_iter().map(map).collect();
+    pub fn with_hints<H: Into<String>>(mut self, hints: impl IntoIterator<Item = H>) -> Self {
+        self.inner.hints.extend(hints.into_iter().map(Into::into));
         self
     }
 
@@ -275,17 +275,45 @@ impl Error {
 
     /// Returns the message and the text of each cause, outermost first.
     pub fn chain(&self) -> Vec<String> {
-        let mut lines = vec![self.inner.message.clone()];
+        self.texts(&|_| true)
+    }
+
+    /// Returns the texts of [`Self::chain`] as one, without excerpts of logs.
+    pub fn summary(&self) -> String {
+        self.texts(&|cause| !cause.is::<LogExcerpt>()).join(": ")
+    }
+
+    fn texts(&self, is_shown: &dyn Fn(&(dyn std::error::Error + 'static)) -> bool) -> Vec<String> {
+        let mut texts = vec![self.inner.message.clone()];
         let mut next = std::error::Error::source(self);
         while let Some(cause) = next {
             let text = cause.to_string();
             // Some libraries repeat the text of a cause in their own text. The cause is left out then.
-            if !lines.last().is_some_and(|last| last.ends_with(&text)) {
-                lines.push(text);
+            if is_shown(cause) && !texts.last().is_some_and(|last| last.ends_with(&text)) {
+                texts.push(text);
             }
             next = cause.source();
         }
-        lines
+        texts
+    }
+}
+
+/// The end of a log, as the cause of an error.
+#[derive(Debug, Clone)]
+pub struct LogExcerpt(String);
+
+impl fmt::Display for LogExcerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LogExcerpt {}
+
+impl LogExcerpt {
+    /// Creates it from a heading and lines.
+    pub fn new(text: impl Into<String>) -> Self {
+        LogExcerpt(text.into())
     }
 }
 
@@ -424,6 +452,14 @@ mod tests {
         let outer = inner.context("outer");
         assert!(outer.has_cause::<io::Error>() && outer.has_cause::<Error>());
         assert!(!outer.has_cause::<fmt::Error>());
+    }
+
+    #[test]
+    fn summary_has_no_logs() {
+        let failed = Error::failure("the job failed").with_source(LogExcerpt::new("the end of a.log:\nboom"));
+        let outer = failed.context("the update failed");
+        assert_eq!(outer.summary(), "the update failed: the job failed");
+        assert_eq!(outer.chain()[2], "the end of a.log:\nboom");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod task_graph;
 pub mod text;
 pub mod timing;
 
-pub use error::{Error, ErrorKind, Result, ResultExt};
+pub use error::{Error, ErrorKind, LogExcerpt, Result, ResultExt};
 
 /// A JSON object.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;

@@ -1,19 +1,57 @@
-//! Counts the signals that this process received.
+//! Counts the signals that this process received, and keeps what they may interrupt.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Returns the signal that interrupted the run, if any.
 pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
-/// The number of signals so far, and the first one. Cheap to clone; clones share it.
+/// The number of signals so far, and the first one, with what a signal interrupts. Cheap to clone; clones
+/// share it.
 #[derive(Debug, Clone, Default)]
 pub struct SignalCounter {
     /// The low byte is the number of signals, up to 255. The next byte is the first signal.
     packed: Arc<AtomicUsize>,
+    /// The number of calls in flight that change something.
+    calls: Arc<AtomicUsize>,
+    has_changed: Arc<AtomicBool>,
+}
+
+/// A call in flight that changes something. Dropping it ends the call.
+#[derive(Debug)]
+pub struct CallInFlight {
+    calls: Arc<AtomicUsize>,
+}
+
+impl Drop for CallInFlight {
+    fn drop(&mut self) {
+        self.calls.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl SignalCounter {
+    /// Notes that the run begins to change the environment.
+    pub fn begin_change(&self) {
+        self.has_changed.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes that a call begins for whose end the run waits after a signal.
+    pub fn begin_call(&self) -> CallInFlight {
+        self.begin_change();
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        CallInFlight { calls: Arc::clone(&self.calls) }
+    }
+
+    /// Returns true if the run has begun to change the environment.
+    pub fn has_changed(&self) -> bool {
+        self.has_changed.load(Ordering::SeqCst)
+    }
+
+    /// Returns true if the run waits for a call that changes something.
+    pub fn is_call_in_flight(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) > 0
+    }
+
     /// Counts a signal, and returns the number of signals before it.
     pub fn count(&self, signal: u8) -> usize {
         let before = self.packed.load(Ordering::SeqCst);
@@ -58,5 +96,15 @@ mod tests {
         assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
         signals.restart_with(13);
         assert_eq!((signals.first(), signals.first_of_several()), (Some(13), None));
+    }
+
+    #[test]
+    fn call_is_in_flight_until_it_is_dropped() {
+        let signals = SignalCounter::default();
+        assert!(!signals.has_changed() && !signals.is_call_in_flight());
+        let calls = [signals.begin_call(), signals.clone().begin_call()];
+        assert!(signals.has_changed() && signals.is_call_in_flight());
+        drop(calls);
+        assert!(signals.has_changed() && !signals.is_call_in_flight());
     }
 }

@@ -8,14 +8,8 @@ use super::DeployArgs;
 use super::finish::CommandResult;
 use super::plan;
 use super::session::Session;
-use base::Result;
+use base::{ErrorKind, Result};
 use engine::deploy;
-
-/// Corrects the commands of a hint that would take a saved plan again.
-fn without_saved_plan(hint: &str) -> String {
-    hint.replace("the same command again", "the same command without --plan")
-        .replace("the same command with ", "the same command without --plan, and with ")
-}
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CreateEnvArgs {
@@ -53,9 +47,12 @@ impl CreateEnvArgs {
         let created = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
         // The first step of a saved plan makes it outdated.
         let is_used_up = plan.is_some() && session.has_started_a_step();
-        created.map(CommandResult::Summary).map_err(|error| match is_used_up {
-            true => error.map_hints(|hint| without_saved_plan(&hint)),
-            false => error,
+        created.map(CommandResult::Summary).map_err(|error| match error.kind() {
+            _ if !is_used_up => error,
+            ErrorKind::Interrupted(_) => {
+                error.with_hint("run the same command without --plan to continue: the saved plan is outdated")
+            }
+            _ => error.with_hint("the saved plan is outdated now: run the next command without --plan"),
         })
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
                 matches!(error.kind(), ErrorKind::Usage | ErrorKind::Declined | ErrorKind::InvalidInput);
             // The log adds nothing to an error of the command line or the input.
             let log_path = log_path.filter(|_| !is_invalid || session.has_started_a_step());
-            session.end_record(exit_code, elapsed, &error.chain().join(": "), declined);
+            session.end_record(exit_code, elapsed, &error.summary(), declined);
             session.reporter.emit(Event::RunFinished {
                 success: false,
                 summary: error.to_string(),
@@ -108,6 +108,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
                 errors: error.chain(),
                 notes: error.notes().to_vec(),
                 hints: error.hints().to_vec(),
+            let error = session.explain_interruption(error);
                 exit_code,
                 timings,
                 log: log_path,

@@ -161,11 +161,6 @@ fn end_summary(run: &RecordedRun) -> Option<String> {
         (Some(end), _) => {
             let mut lines = end.summary.lines().filter(|line| !line.is_empty());
             let first = lines.next();
-            // The following lines are the end of a log.
-            let first = first.map(|line| match line.rsplit_once(": the end of ") {
-                Some((summary, log)) if log.ends_with(':') => summary,
-                _ => line,
-            });
             // An error that announces a list has its first item in the next line.
             let second = first.filter(|line| line.ends_with(':')).and(lines.next());
             let shown = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");

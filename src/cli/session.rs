@@ -20,8 +20,9 @@ use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::Document};
 use artifact::{Cache, InterruptCheck};
+use base::signals::SignalCounter;
 use base::timing::Clock;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use base::{events::Reporter, redact::Redactor};
 use engine::run_context::{AskSecret, Confirm, Paths, RunContext, interrupt_check};
 use engine::state::{BucketPrefix, BucketSettings, BucketUrl, Storage};
@@ -53,6 +54,8 @@ pub(super) struct Session {
     /// The name of the command in the log and the history, once the log has begun.
     command: OnceLock<String>,
     record: RunRecord,
+    /// The signals of the run, once it has begun.
+    signals: OnceLock<SignalCounter>,
     ends_by_signal: bool,
     stdout_reserved: bool,
 }
@@ -119,6 +122,7 @@ impl Session {
             document: renderer.document().cloned(),
             command: OnceLock::new(),
             record,
+            signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
             stdout_reserved: output_mode.stdout_reserved,
         }
@@ -196,6 +200,23 @@ impl Session {
         self.record.has_started_a_step()
     }
 
+    /// Adds to the error of an interrupted run whether it has changed something, and how to continue.
+    pub(super) fn explain_interruption(&self, error: Error) -> Error {
+        let is_interrupted = matches!(error.kind(), ErrorKind::Interrupted(_));
+        // A prompt says itself what was done before it.
+        let is_explained = self.ends_by_signal || ui::prompt::is_asking();
+        let Some(signals) = self.signals.get().filter(|_| is_interrupted && !is_explained) else {
+            return error;
+        };
+        match error.hints() {
+            _ if !signals.has_changed() => error.with_note("nothing was changed in the cloud"),
+            // The command has no state to save.
+            _ if self.log.is_none() => error,
+            [] => error.with_note("the state is saved").with_hint("run the same command again to continue"),
+            _ => error.with_note("the state is saved"),
+        }
+    }
+
     /// Returns the log of this run, if it was begun.
     pub(super) fn log(&self) -> Option<&RunLog> {
         self.log.as_ref().filter(|log| log.path().is_some())
@@ -209,6 +230,7 @@ impl Session {
         keep_scratch: bool,
     ) -> Result<PreparedRun> {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
+        let _ = self.signals.set(signals.clone());
         let state = self.storage_with(&state, interrupt_check(&signals))?;
         self.keep_record(&state);
         let cache = self.cache_dir()?;

@@ -23,12 +23,13 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
                 let before = counted.count(u8::try_from(signal).unwrap_or(0));
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
-                match before {
-                    0 => reporter.warn(format!(
-                        "{} received: waiting for the call in flight; a second signal stops the wait",
-                        name(signal)
+                let name = name(signal);
+                match (before, counted.is_call_in_flight()) {
+                    (0, true) => reporter.warn(format!(
+                        "{name} received: waiting for the CPI call in flight; a second one stops the wait"
                     )),
-                    1 => reporter.warn("not waiting for the call in flight, which continues"),
+                    (0, false) => reporter.warn(format!("{name} received: stopping")),
+                    (1, true) => reporter.warn("not waiting for the CPI call in flight, which continues"),
                     _ => {}
                 }
             }

@@ -20,7 +20,7 @@ use crate::node_kind::kind_with_article;
 use base::files::input::check_signals;
 use base::redact::{NameClass, Redactor};
 use base::text::shell_word;
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, LogExcerpt, Result};
 use yaml::{Data, Node};
 
 /// The longest time that a program may take.
@@ -51,6 +51,7 @@ struct Failure {
     kind: ErrorKind,
     message: String,
     cause: Option<String>,
+    log: Option<LogExcerpt>,
     hint: Option<&'static str>,
 }
 
@@ -127,7 +128,7 @@ impl VarsProgram {
                     .with_hint("let it print only the variables of this environment")
             }
         };
-        Err(failure.with_cause(match log.shown(&stdout, env_vars) {
+        Err(failure.with_log(match log.shown(&stdout, env_vars) {
             lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
             lines => format!("the end of its standard error:\n{lines}"),
         }))
@@ -236,7 +237,7 @@ impl fmt::Debug for VarsProgram {
 
 impl Failure {
     fn new(kind: ErrorKind, message: String) -> Self {
-        Failure { kind, message, cause: None, hint: None }
+        Failure { kind, message, cause: None, log: None, hint: None }
     }
 
     fn invalid(message: String) -> Self {
@@ -247,15 +248,20 @@ impl Failure {
         Failure { cause: Some(cause), ..self }
     }
 
+    fn with_log(self, log: String) -> Self {
+        Failure { log: Some(LogExcerpt::new(log)), ..self }
+    }
+
     fn with_hint(self, hint: &'static str) -> Self {
         Failure { hint: Some(hint), ..self }
     }
 
     fn to_error(&self) -> Error {
         let error = Error::new(self.kind, &self.message);
-        let error = match &self.cause {
-            Some(cause) => error.with_source(cause.clone()),
-            None => error,
+        let error = match (&self.cause, &self.log) {
+            (Some(cause), _) => error.with_source(cause.clone()),
+            (None, Some(log)) => error.with_source(log.clone()),
+            (None, None) => error,
         };
         match self.hint {
             Some(hint) => error.with_hint(hint),

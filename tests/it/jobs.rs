@@ -142,8 +142,15 @@ fn failed_compilation_shows_the_script_output() {
     let hello = Hello::new();
     hello.world.write("hello/release/packages/greeting/packaging", "echo no such harbour >&2\nexit 3\n");
     let run = hello.create(&[]).exits_with(1);
-    assert!(run.stderr.contains("package 'greeting/"), "{}", run.stderr);
-    assert!(run.stderr.contains("no such harbour"), "{}", run.stderr);
+    assert!(run.stderr.contains("error: package 'greeting/"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("' cannot be compiled: its packaging script exited with 3\n"),
+        "{}",
+        run.stderr
+    );
+    let output = "  cause: the end of its standard error:\n    + echo no such harbour\n    no such harbour\n";
+    assert!(run.stderr.contains(output), "{}", run.stderr);
+    assert!(!run.stderr.contains("Action Failed"), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -172,18 +179,24 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
     });
     assert!(shown, "nothing was said while waiting: {}", run.stdout);
     let warned = events.iter().find(|event| event["event"] == "warning").unwrap()["text"].as_str().unwrap();
-    let start = "'hello' of instance 'hello/0' is failing. This run waits for up to 1.5 s \
-                 (`update.update_watch_time`). Logs: `monopile logs hello/manifest.yml";
-    assert!(warned.starts_with(start) && warned.contains(" --job hello`\n"), "{warned}");
-    assert!(warned.contains("the end of hello/hello.stderr.log:\nthe key <redacted>"), "{warned}");
+    let start = "'hello' of instance 'hello/0' is failing (hello/hello.stderr.log: the key <redacted> does \
+                 not open";
+    assert!(warned.starts_with(start) && warned.ends_with(" --job hello`"), "{warned}");
+    let limit = "). This run waits for up to 1.5 s (`update.update_watch_time`). Logs: `monopile logs \
+                 hello/manifest.yml";
+    assert!(warned.contains(limit), "{warned}");
     let errors: Vec<&str> =
         events.last().unwrap()["errors"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(
         errors[0].contains("instance 'hello/0'") && errors[0].contains("'hello' is failing"),
         "{errors:?}"
     );
-    let tail = errors.iter().find(|error| error.contains("the end of hello/hello.stderr.log:")).unwrap();
-    assert!(tail.contains("the key <redacted> does not open"), "{tail}");
+    // Each start writes the same line, and the scripts of other phases tell nothing.
+    let tail = errors[1].strip_prefix("the end of hello/hello.stderr.log:\n").unwrap();
+    assert!(tail.starts_with("the key <redacted> does not open ("), "{tail}");
+    assert!(tail.contains(" times)") && !tail.contains("pre-start"), "{tail}");
+    let recorded = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
+    assert!(!recorded.stdout.contains("the end of"), "{}", recorded.stdout);
     assert!(!run.stdout.contains("quite-a-secret") && !run.stderr.contains("quite-a-secret"));
     hello.delete(&[&secret[..], &["--skip-drain"]].concat()).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -197,9 +210,9 @@ fn failed_script_is_named_with_its_output() {
         "#!/bin/bash\necho the tide is too low >&2\nexit 1\n",
     );
     let run = hello.create(&[]).exits_with(1);
-    assert!(run.stderr.contains("pre-start") && run.stderr.contains("Failed Jobs: hello"), "{}", run.stderr);
-    assert!(run.stderr.contains("the end of hello/pre-start.stderr.log:"), "{}", run.stderr);
-    assert!(run.stderr.contains("the tide is too low"), "{}", run.stderr);
+    let shown = "error: the pre-start script of job 'hello' failed\n  cause: the end of \
+                 hello/pre-start.stderr.log:\n    the tide is too low\n";
+    assert!(run.stderr.contains(shown), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -119,6 +119,8 @@ impl SourceArgs {
         let mut prepared_run = session.prepare_run(state.clone(), None, false)?;
         self.userland.apply(&mut prepared_run.run)?;
         let run = &prepared_run.run;
+        // Any call may change something.
+        run.signals.begin_change();
         let (mut context, mut director_uuid) = (Map::new(), None);
         let (mut opened, name, source, identity);
         match (manifest, &self.path, &self.replay) {

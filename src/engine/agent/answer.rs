@@ -16,6 +16,7 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         .map_err(|error| protocol(format!("it is not JSON: {}", json_problem(&error))))?;
     if let Some(exception) = answer.get("exception").filter(|exception| !exception.is_null()) {
         let message = exception.get("message").and_then(Value::as_str).unwrap_or("no message given");
+        let message = without_method(message, method);
         let message = base::encoding::shorten(message, MAX_MESSAGE_BYTES).into_owned();
         return Err(AgentError::Exception { method: method.to_owned(), message });
     }
@@ -23,6 +24,15 @@ pub fn parse_answer(bytes: &[u8], method: &str) -> Result<Value, AgentError> {
         .get_mut("value")
         .map(Value::take)
         .ok_or_else(|| protocol("it has neither `value` nor `exception`".to_owned()))
+}
+
+/// Removes what every message of a failed method or task begins with: `Action Failed get_task: Task 7
+/// result: `.
+fn without_method<'m>(message: &'m str, method: &str) -> &'m str {
+    let rest = message.strip_prefix("Action Failed ").and_then(|rest| rest.strip_prefix(method));
+    let Some(rest) = rest.and_then(|rest| rest.strip_prefix(": ")) else { return message };
+    let result = rest.strip_prefix("Task ").and_then(|rest| rest.split_once(" result: "));
+    result.map_or(rest, |(_, result)| result)
 }
 
 /// Returns the id of the task if the answer says that a task runs.
@@ -45,6 +55,7 @@ mod tests {
             (r#"{"exception": {}}"#, "no message given"),
             (r#"{"exception": "boom", "value": 1}"#, "no message given"),
             (r#"{"exception": {"message": "boom"}}"#, "failed: boom"),
+            (r#"{"exception": {"message": "Action Failed stop: Task 7 result: boom"}}"#, "failed: boom"),
             ("{}", "neither `value` nor `exception`"),
             ("[]", "neither"),
             ("", "not JSON"),

@@ -282,7 +282,7 @@ impl Agent {
         let mut heard = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.interrupted)() {
-                return Err(AgentError::Interrupted { signal });
+                return Err(AgentError::interrupted(signal));
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 if let Err(error) = self.send("cancel_task", json!([task])) {
@@ -331,7 +331,7 @@ impl Agent {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_transient() && started.elapsed() < timeout => {
                     if let Some(signal) = (self.interrupted)() {
-                        return Err(AgentError::Interrupted { signal });
+                        return Err(AgentError::interrupted(signal));
                     }
                     let problem = error.to_string();
                     if problem != reported {
@@ -428,7 +428,7 @@ impl Agent {
         let end = Instant::now() + duration;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
             if let Some(signal) = (self.interrupted)() {
-                return Err(AgentError::Interrupted { signal });
+                return Err(AgentError::interrupted(signal));
             }
             self.clock.sleep(left.min(Duration::from_millis(100)));
         }
@@ -453,7 +453,7 @@ impl Agent {
     /// Returns the error of a request. `answer` is the timeout for the answer.
     fn request_error(&self, method: &str, answer: Duration, error: ureq::Error) -> AgentError {
         if let Some(signal) = (self.interrupted)() {
-            return AgentError::Interrupted { signal };
+            return AgentError::interrupted(signal);
         }
         let address = self.endpoint.base.clone();
         let unreachable = |problem: String| AgentError::Unreachable { address: address.clone(), problem };
@@ -510,7 +510,7 @@ impl Agent {
         match ureq::Error::from(error) {
             error @ ureq::Error::Timeout(_) => self.request_error(method, limit, error),
             error => match (self.interrupted)() {
-                Some(signal) => AgentError::Interrupted { signal },
+                Some(signal) => AgentError::interrupted(signal),
                 None => other(error.into_io()),
             },
         }

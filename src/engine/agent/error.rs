@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::state::VmHandle;
+use base::events::Stage;
 use base::{Error, ErrorKind};
 
 /// The hint for a proxy that failed.
@@ -91,10 +92,12 @@ pub enum AgentError {
         source: std::io::Error,
     },
     /// The operator interrupted the wait.
-    #[error("interrupted while waiting for the agent")]
+    #[error("interrupted while {work}")]
     Interrupted {
         /// The signal.
         signal: u8,
+        /// The work for whose end the run waited, a gerund.
+        work: String,
     },
 }
 
@@ -110,6 +113,19 @@ pub enum UntrustedReason {
 }
 
 impl AgentError {
+    /// Creates the error for a wait that this signal interrupted.
+    pub(super) fn interrupted(signal: u8) -> Self {
+        AgentError::Interrupted { signal, work: "waiting for the agent".to_owned() }
+    }
+
+    /// Names the interrupted work by the title of its stage, such as "Running the pre-start scripts".
+    pub(crate) fn during(self, stage: &Stage) -> Self {
+        let AgentError::Interrupted { signal, .. } = self else { return self };
+        let mut title = stage.name().chars();
+        let first = title.next().map(char::to_lowercase);
+        AgentError::Interrupted { signal, work: first.into_iter().flatten().chain(title).collect() }
+    }
+
     /// Returns true if waiting may help, because the VM may still be booting.
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -213,9 +229,7 @@ impl From<AgentError> for Error {
                 "use the vars store of the last deploy (--vars-store): the VM got another password \
                  (`cloud_provider.properties.agent.mbus`), or another VM answers at this address",
             ),
-            AgentError::Interrupted { signal } => Error::new(ErrorKind::Interrupted(signal), text)
-                .with_note("the state is saved")
-                .with_hint("run the same command again to continue"),
+            AgentError::Interrupted { signal, .. } => Error::new(ErrorKind::Interrupted(signal), text),
             AgentError::Local { what, source } => Error::failure(what).with_source(source),
             AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::failure(text),
         }

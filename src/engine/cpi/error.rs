@@ -5,8 +5,8 @@ use std::process::ExitStatus;
 use super::client::StopWaiting;
 use super::methods::Method;
 use crate::protocol::RequestId;
-use base::Error;
 use base::text::shell_word;
+use base::{Error, LogExcerpt};
 
 /// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,7 +270,7 @@ fn with_type(error_type: &str, message: &str) -> String {
 fn with_log(error: &CpiError) -> Error {
     let failed = Error::failure(error.to_string());
     match error.end_of_log() {
-        Some(end) => failed.with_source(end),
+        Some(end) => failed.with_source(LogExcerpt::new(end)),
         None => failed,
     }
 }

@@ -70,6 +70,7 @@ impl<'a> Executor<'a> {
 
     /// Applies a change and writes the state. The change is durable when this returns.
     pub(crate) fn commit(&mut self, change: Change) -> Result<()> {
+        self.run.signals.begin_change();
         self.store.commit(change)
     }
 
@@ -245,6 +246,7 @@ fn announce_and_make(
     let EffectCall { stage, reason: why, effect, arguments, registry } = call;
     let cpi = connection.name();
     signals::check(run)?;
+    let _in_flight = run.signals.begin_call();
     // The director id must be on record before a CPI tags anything with it.
     lock_store(store).establish()?;
     let mut retries = Retries::default();

@@ -675,9 +675,10 @@ impl Status {
     pub fn problem(&self) -> Option<Error> {
         if let Some(CpiProblem { message, hints }) = &self.cpi_problem {
             let error = Error::failure(format!("the CPI could not be asked what exists: {message}"));
-            let error = hints.iter().fold(error, |error, hint| error.with_hint(hint));
             return Some(
-                error.with_hint("see the record and the agent only: `monopile status MANIFEST --no-cpi`"),
+                error
+                    .with_hints(hints)
+                    .with_hint("see the record and the agent only: `monopile status MANIFEST --no-cpi`"),
             );
         }
         let drift = |text: String| Error::new(ErrorKind::Drift, text);
@@ -720,7 +721,7 @@ impl Status {
                         error.with_hint(run.hint.as_str())
                     }
                     _ if self.agent.hints.is_empty() => error.with_hint(usual),
-                    _ => self.agent.hints.iter().fold(error, |error, hint| error.with_hint(hint)),
+                    _ => error.with_hints(&self.agent.hints),
                 });
             }
         }

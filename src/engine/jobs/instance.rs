@@ -116,8 +116,8 @@ impl<'a> Instance<'a> {
         let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage)?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
-        self.agent.stop()?;
-        self.agent.apply(&spec)?;
+        self.agent.stop().map_err(|error| error.during(&updating))?;
+        self.agent.apply(&spec).map_err(|error| error.during(&updating))?;
         updating.finish();
         self.jobs().start(self.deployment.update_watch_time, stage).map_err(|error| {
             let error = error.with_note("the VM is kept");
@@ -159,7 +159,7 @@ impl<'a> Instance<'a> {
             .map_err(untouched)?;
         let instance = self.deployment.instance();
         let preparing = stage.reporter().timed_stage("prepare", format!("Preparing instance '{instance}'"));
-        self.agent.prepare(&spec).map_err(|error| untouched(error.into()))?;
+        self.agent.prepare(&spec).map_err(|error| untouched(error.during(&preparing).into()))?;
         preparing.finish();
 
         let jobs = self.jobs();
@@ -168,7 +168,7 @@ impl<'a> Instance<'a> {
             jobs.stop(self.drain, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
-            self.agent.apply(&spec)?;
+            self.agent.apply(&spec).map_err(|error| error.during(&updating))?;
             updating.finish();
             jobs.start(self.deployment.update_watch_time, stage)
         };

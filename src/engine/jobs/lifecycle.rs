@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::logs;
+use super::failed_scripts;
+use super::logs::{self, LogTail};
 use crate::agent::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
 use crate::run_context::{RunContext, signals};
 use base::events::Stage;
 use base::text;
 use base::timing::Activity;
-use base::{Error, Result};
+use base::{Error, LogExcerpt, Result};
 use manifest::deployment::WatchTime;
 
 /// The maximum time before the run warns of a process that fails, which may still restart.
@@ -30,10 +31,12 @@ impl Jobs<'_> {
     /// run.
     pub(crate) fn stop(&self, drain: Option<Duration>, reason: StopReason<'_>, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
+        self.run.signals.begin_change();
         if let Some(timeout) = drain {
             self.script("pre-stop", Some(reason.next_states()), stage)?;
             let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
-            match self.agent.drain(reason, timeout).map_err(|error| self.explain(error, "drain"))? {
+            let drained = self.agent.drain(reason, timeout);
+            match drained.map_err(|error| self.explain(error.during(&draining), "drain"))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
                     let after = text::duration(timeout);
@@ -82,6 +85,7 @@ impl Jobs<'_> {
 
     /// Unmounts all persistent disks.
     pub(crate) fn unmount(&self, stage: &Stage) -> Result<()> {
+        self.run.signals.begin_change();
         for disk in self.agent.list_disk()? {
             self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
                 self.agent.unmount_disk(&disk)
@@ -93,6 +97,7 @@ impl Jobs<'_> {
     /// Starts the jobs and waits until all of them run.
     pub(crate) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
+        self.run.signals.begin_change();
         self.script("pre-start", None, stage)?;
         self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
@@ -110,7 +115,7 @@ impl Jobs<'_> {
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
         let step = stage.reporter().timed_stage(kind, name);
-        action()?;
+        action().map_err(|error| error.during(&step))?;
         step.finish();
         Ok(())
     }
@@ -118,33 +123,35 @@ impl Jobs<'_> {
     fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
         let step =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
-        self.agent.run_script(name, env_vars).map_err(|error| self.explain(error, name))?;
+        let outcome = self.agent.run_script(name, env_vars);
+        outcome.map_err(|error| self.explain(error.during(&step), name))?;
         step.finish();
         Ok(())
     }
 
-    /// Adds the end of the logs of failed scripts to an error.
+    /// Names the jobs whose scripts failed, with the end of their logs.
     fn explain(&self, error: AgentError, script: &str) -> Error {
         let AgentError::Exception { message, .. } = &error else { return error.into() };
-        let filters: Vec<String> =
-            failed_jobs(message).iter().map(|job| format!("{job}/{script}.*.log")).collect();
-        let error = Error::from(error);
-        if filters.is_empty() { error } else { self.with_logs(error, &filters) }
-    }
-
-    fn with_logs(&self, error: Error, filters: &[String]) -> Error {
-        match logs::tail(self.agent, self.work(), filters) {
-            Ok(tail) if tail.is_empty() => error,
-            Ok(tail) => error.with_source(tail),
-            Err(problem) => {
-                tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
-                error
-            }
+        let jobs = failed_scripts::failed_jobs(message);
+        if jobs.is_empty() {
+            return error.into();
+        }
+        let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
+        let failed = Error::failure(failed_scripts::headline(script, &jobs));
+        match self.log_tails(&filters, |_| true).as_slice() {
+            // Without logs, the agent's message is all there is.
+            [] => failed.with_source(error.to_string()),
+            tails => failed.with_source(LogExcerpt::new(logs::joined(tails))),
         }
     }
 
-    fn work(&self) -> &Path {
-        &self.run.paths.scratch
+    /// Returns the ends of the newest logs that match one of the globs and that `is_shown` accepts. Returns
+    /// none if the logs cannot be fetched.
+    fn log_tails(&self, filters: &[String], is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
+        logs::tails(self.agent, &self.run.paths.scratch, filters, is_shown).unwrap_or_else(|problem| {
+            tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
+            Vec::new()
+        })
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
@@ -197,29 +204,25 @@ impl Jobs<'_> {
         }
     }
 
-    /// Returns the warning about processes that keep failing, with the end of their logs.
+    /// Returns the warning about processes that keep failing, with the last line of their logs. The error
+    /// shows more of them.
     fn failing_jobs_warning(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
         let names: Vec<String> = failing.iter().map(|(name, _)| format!("'{name}'")).collect();
         let jobs = jobs_of(state, failing);
         let mut command = "monopile logs MANIFEST".to_owned();
         jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job))));
-        let mut warning = format!(
-            "{} of {} {} failing. This run waits for up to {} (`update.update_watch_time`). Logs: \
+        let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
+        let tails = self.log_tails(&filters, logs::is_of_process);
+        let last_line = tails.first().and_then(LogTail::last_line);
+        format!(
+            "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
              `{command}`",
             text::listed(&names),
             self.instance,
             if names.len() == 1 { "is" } else { "are" },
+            last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
             text::duration(timeout)
-        );
-        let filters: Vec<String> = jobs.into_iter().map(|job| format!("{job}/**/*")).collect();
-        match logs::tail(self.agent, self.work(), &filters) {
-            Ok(tail) if tail.is_empty() => {}
-            Ok(tail) => warning.push_str(&format!("\n{tail}")),
-            Err(problem) => {
-                tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
-            }
-        }
-        warning
+        )
     }
 
     fn never_ran(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
@@ -235,7 +238,10 @@ impl Jobs<'_> {
         .with_hint("see all logs: `monopile logs`");
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
-        self.with_logs(error, &filters)
+        match self.log_tails(&filters, logs::is_of_process).as_slice() {
+            [] => error,
+            tails => error.with_source(LogExcerpt::new(logs::joined(tails))),
+        }
     }
 }
 
@@ -280,26 +286,10 @@ fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
     if theirs.is_empty() { jobs } else { theirs }
 }
 
-/// Extracts the failed jobs from `1 of 2 pre-start scripts failed. Failed Jobs: a, b. Successful Jobs: c.`
-fn failed_jobs(message: &str) -> Vec<&str> {
-    let Some((_, rest)) = message.split_once("Failed Jobs: ") else { return Vec::new() };
-    let list = rest.split(". ").next().unwrap_or(rest).trim_end_matches('.');
-    list.split(", ").filter(|name| !name.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn failed_jobs_are_parsed_from_the_agents_message() {
-        let message = "Action Failed run_script: 2 of 3 pre-start scripts failed. Failed Jobs: a, b.1. \
-            Successful Jobs: c.";
-        assert_eq!(failed_jobs(message), ["a", "b.1"]);
-        assert_eq!(failed_jobs("1 of 1 drain scripts failed. Failed Jobs: x."), ["x"]);
-        assert!(failed_jobs("timed out").is_empty());
-    }
 
     #[test]
     fn failing_processes_are_mapped_to_jobs() {

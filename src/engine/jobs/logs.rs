@@ -21,39 +21,72 @@ const MAX_LINE_CHARACTERS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
 
-/// Returns the last lines of the most recently written job logs that match one of the globs. Returns an empty
-/// text if they have no content.
-pub(super) fn tail(agent: &Agent, work: &Path, filters: &[String]) -> Result<String> {
-    let archive = LogArchive::fetch(agent, "job", filters, work, MAX_ARCHIVE_BYTES)?;
-    let tree = archive.unpack()?;
-    Ok(show(&tree))
+/// The lifecycle scripts of jobs. Their logs are `pre-start.stdout.log` and the like.
+const SCRIPTS: [&str; 6] = ["pre-start", "post-start", "post-deploy", "pre-stop", "drain", "post-stop"];
+
+/// The last lines of a log.
+pub(super) struct LogTail {
+    /// The path below the log directory.
+    name: String,
+    lines: Vec<String>,
 }
 
-fn show(tree: &Path) -> String {
-    let mut files: Vec<(SystemTime, PathBuf)> = WalkDir::new(tree)
+impl LogTail {
+    /// Returns its last line with its name.
+    pub(super) fn last_line(&self) -> Option<String> {
+        Some(format!("{}: {}", self.name, self.lines.last()?))
+    }
+}
+
+/// Formats the tails of logs.
+pub(super) fn joined(tails: &[LogTail]) -> String {
+    let text = |tail: &LogTail| format!("the end of {}:\n{}", tail.name, tail.lines.join("\n"));
+    tails.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns true for a log that no lifecycle script writes.
+pub(super) fn is_of_process(name: &Path) -> bool {
+    let file = name.file_name().unwrap_or_default().to_string_lossy();
+    !SCRIPTS.iter().any(|script| file.strip_prefix(script).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// Returns the last lines of the most recently written job logs that match one of the globs and that
+/// `is_shown` accepts. Those of standard error come first. Logs without content are left out.
+pub(super) fn tails(
+    agent: &Agent,
+    work: &Path,
+    filters: &[String],
+    is_shown: fn(&Path) -> bool,
+) -> Result<Vec<LogTail>> {
+    let archive = LogArchive::fetch(agent, "job", filters, work, MAX_ARCHIVE_BYTES)?;
+    let tree = archive.unpack()?;
+    Ok(tails_below(&tree, is_shown))
+}
+
+fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
+    let below = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
+    let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(tree)
         .into_iter()
         .flatten()
         .filter(|entry| entry.file_type().is_file())
         .filter_map(|entry| {
             let metadata = entry.metadata().ok()?;
-            (metadata.len() > 0)
-                .then(|| (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), entry.into_path()))
+            let is_of_errors = entry.file_name().to_string_lossy().contains("stderr");
+            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            (metadata.len() > 0 && is_shown(&below(entry.path())))
+                .then(|| (is_of_errors, modified, entry.into_path()))
         })
         .collect();
     files.sort_by(|a, b| b.cmp(a));
     files.truncate(FILES);
-    files
-        .iter()
-        .filter_map(|(_, path)| {
-            let lines = last_lines(path).ok().filter(|lines| !lines.is_empty())?;
-            let name = path.strip_prefix(tree).unwrap_or(path).display();
-            Some(format!("the end of {name}:\n{}", lines.join("\n")))
-        })
-        .collect::<Vec<_>>()
-        .join("\n")
+    let tail = |(_, _, path): &(bool, SystemTime, PathBuf)| {
+        let lines = last_lines_of_file(path).ok().filter(|lines| !lines.is_empty())?;
+        Some(LogTail { name: below(path).display().to_string(), lines })
+    };
+    files.iter().filter_map(tail).collect()
 }
 
-fn last_lines(path: &Path) -> io::Result<Vec<String>> {
+fn last_lines_of_file(path: &Path) -> io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     let length = fs::metadata(path)?.len();
     let start = length.saturating_sub(MAX_TAIL_BYTES);
@@ -61,9 +94,26 @@ fn last_lines(path: &Path) -> io::Result<Vec<String>> {
     let mut bytes = Vec::new();
     file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> =
-        text.lines().skip(usize::from(start > 0)).filter(|line| !line.trim().is_empty()).collect();
-    Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| clip(line)).collect())
+    // The first line may lack its beginning.
+    let whole = if start > 0 { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
+    Ok(last_lines(whole))
+}
+
+/// Returns the last lines of a text. Equal lines in a row are shown once, with their number.
+pub(super) fn last_lines(text: &str) -> Vec<String> {
+    let mut folded: Vec<(&str, usize)> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match folded.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => folded.push((line, 1)),
+        }
+    }
+    let last = folded.split_off(folded.len().saturating_sub(LINES));
+    let shown = |(line, count): (&str, usize)| match count {
+        1 => clip(line),
+        count => format!("{} ({count} times)", clip(line)),
+    };
+    last.into_iter().map(shown).collect()
 }
 
 fn clip(line: &str) -> String {
@@ -94,7 +144,7 @@ mod tests {
         write("a/new.log", "\nboom\n\n", 2);
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
-        let shown = show(directory.path());
+        let shown = joined(&tails_below(directory.path(), |_| true));
         assert!(
             shown.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"),
             "{shown}"
@@ -102,5 +152,13 @@ mod tests {
         assert!(shown.contains("line 99"), "{shown}");
         assert!(!shown.contains("old.log") && !shown.contains("empty.log"), "{shown}");
         assert!(shown.len() < 2000, "{}", shown.len());
+
+        // Standard error is the most telling, and the scripts of another phase tell nothing.
+        write("a/a.stderr.log", &"failed\n".repeat(7), 50);
+        write("a/pre-start.stderr.log", "done\n", 5);
+        let tails = tails_below(directory.path(), is_of_process);
+        let names: Vec<&str> = tails.iter().map(|tail| tail.name.as_str()).collect();
+        assert_eq!(names, ["a/a.stderr.log", "a/new.log", "a/many.log"]);
+        assert_eq!(tails[0].last_line().unwrap(), "a/a.stderr.log: failed (7 times)");
     }
 }

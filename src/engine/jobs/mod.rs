@@ -4,6 +4,7 @@
 //! packages to the VM; [`Instance`], which deploys jobs to a VM; [`Jobs`], which starts and stops them.
 
 mod compiled;
+mod failed_scripts;
 mod instance;
 mod lifecycle;
 mod logs;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::compiled::{CompiledPackageStore, PackageKey};
+use super::failed_scripts;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
 use crate::prepare::find_release;
 use crate::run_context::{RunContext, signals};
@@ -19,7 +20,7 @@ use artifact::release::Package;
 use artifact::{Algorithm, Digest, Release, Stemcell};
 use base::events::{Stage, Unit};
 use base::task_graph::{self, Lane, Task};
-use base::{Error, ErrorKind, Result};
+use base::{Error, Result};
 use manifest::Deployment;
 
 /// The packages that the jobs need, each after its dependencies.
@@ -335,12 +336,7 @@ impl<'r> Packages<'r> {
             blobstore_id: own.source.get().ok_or_else(|| missing(&node.package.name))?.clone(),
         };
         let built = agent.compile_package(&source, &dependencies).map_err(|error| {
-            let error = Error::from(error);
-            let what = match error.kind() {
-                ErrorKind::Interrupted(_) => format!("interrupted while compiling package {node}"),
-                _ => format!("package {node} cannot be compiled"),
-            };
-            error.context(what)
+            failed_scripts::compilation_error(error.during(&compiling), &format!("package {node}"))
         })?;
         compiling.finish();
         let _ = own.compiled.set(built);

@@ -229,6 +229,8 @@ fn wait_for_call(
             }
             if !announced {
                 announced = true;
+                // The call goes on, whatever happens to this run.
+                run.signals.begin_change();
                 run.reporter.note(format!(
                     "the CPI process that an earlier run started for `{}` is still at work; waiting for it",
                     intent.method

@@ -15,8 +15,7 @@ pub(crate) fn check(run: &RunContext) -> Result<()> {
 pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
     match signal {
         None => Ok(()),
-        Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted; the state is saved")
-            .with_hint("run the same command again to continue")),
+        Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted")),
     }
 }
 

@@ -163,6 +163,11 @@ fn interrupted_deploy_has_one_hint_that_works() {
         let (code, lines) = running.end_with_lines(Signal::INT);
         assert_eq!(code, Some(130), "{lines:?}");
         let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        let errors = end["errors"].to_string();
+        assert!(errors.contains("interrupted while draining the jobs of instance 'hello/0'"), "{errors}");
+        let notes = end["notes"].as_array().unwrap();
+        assert!(notes.contains(&"the state is saved".into()), "{notes:?}");
+        assert!(lines.iter().any(|line| line.contains("SIGINT received: stopping")), "{lines:?}");
         end["hints"].clone()
     };
     hello.ops(
@@ -181,7 +186,8 @@ fn interrupted_deploy_has_one_hint_that_works() {
 
     // A saved plan is outdated once a run has begun to take it.
     run(&hello, "plan", &["--recreate", "--out", "plan.json"]).success();
-    let without_plan = serde_json::json!(["run the same command without --plan to continue"]);
+    let without_plan =
+        serde_json::json!(["run the same command without --plan to continue: the saved plan is outdated"]);
     assert_eq!(interrupt(&hello, "create-env", &["--recreate", "--plan", "plan.json"]), without_plan);
     hello.create(&["--recreate", "--skip-drain"]).success();
     hello.delete(&["--skip-drain"]).success();

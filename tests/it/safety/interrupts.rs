@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::hello::Hello;
 use crate::support::process::{WaitForEnd, interrupt};
@@ -53,9 +53,15 @@ fn signal_ends_the_start_of_ruby() {
     let path = std::env::var("PATH").unwrap();
     let mut command = hello.command("create-env", &["--templates", "ruby"]);
     command.env("PATH", format!("{}:{path}", hello.world.path("bin").display()));
-    let child = spawn(command);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     until("Ruby starts", || hello.world.leftovers().iter().any(|left| left.contains("sleep 300")));
-    interrupt(child);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.end_with_output();
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{shown}");
+    assert!(shown.contains("note: nothing was changed in the cloud\n"), "{shown}");
+    // No call is in flight, and the next run has nothing to continue.
+    assert!(shown.contains("SIGINT received: stopping\n") && !shown.contains("hint:"), "{shown}");
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

@@ -111,7 +111,7 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
             let error = waiting.join().unwrap();
             let took = started.elapsed();
             assert!(took < Duration::from_secs(10), "{point:?}: {took:?}");
-            assert!(matches!(error, AgentError::Interrupted { signal: 2 }), "{point:?}: {error}");
+            assert!(matches!(error, AgentError::Interrupted { signal: 2, .. }), "{point:?}: {error}");
         })
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());

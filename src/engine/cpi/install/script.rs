@@ -15,7 +15,7 @@ use crate::cpi::log::CallLog;
 use crate::cpi::userland::{self, Layout, MountPoint, Userland};
 use artifact::release::Package;
 use base::events::Stage;
-use base::{Error, Result};
+use base::{Error, LogExcerpt, Result};
 
 /// The time that a script has to stop after a signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -99,7 +99,7 @@ impl ScriptRun<'_> {
         let error = if lines.trim().is_empty() {
             error.with_source("it wrote nothing")
         } else {
-            error.with_source(format!("the end of its output:\n{}", lines.trim_end()))
+            error.with_source(LogExcerpt::new(format!("the end of its output:\n{}", lines.trim_end())))
         };
         let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
         let error = match self.compile_settings.userland {

@@ -94,7 +94,7 @@ impl CheckResult {
         );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
         Some(match repairable {
-            _ if !self.hints.is_empty() => self.hints.iter().fold(error, |error, hint| error.with_hint(hint)),
+            _ if !self.hints.is_empty() => error.with_hints(&self.hints),
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
             false => {

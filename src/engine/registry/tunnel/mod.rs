@@ -141,9 +141,7 @@ impl From<TunnelError> for Error {
         let text = error.to_string();
         let cause = match error {
             TunnelError::Interrupted(signal) => {
-                return Error::new(ErrorKind::Interrupted(signal), text)
-                    .with_note("the state is saved")
-                    .with_hint("run the same command again to continue");
+                return Error::new(ErrorKind::Interrupted(signal), text);
             }
             TunnelError::Unrecorded(cause) => return cause.context(text),
             TunnelError::Failed(cause) => cause,
