@@ -290,7 +290,8 @@ fn unresponsive_vm_is_replaced_on_change() {
     assert!(plan.stdout.contains("Nothing to do"), "{}", plan.stdout);
     life.hello.kill_vm();
     let plan = life.hello.world.finish(life.hello.command("create-env", &["--dry-run"])).success();
-    assert!(plan.stdout.contains("does not answer"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("the agent does not answer (https://"), "{}", plan.stdout);
+    assert!(plan.stdout.contains(" cannot be reached: TCP: Connection refused"), "{}", plan.stdout);
     life.plan_text.clear();
     life.hello.delete(&[]).success();
 }

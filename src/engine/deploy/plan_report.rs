@@ -64,6 +64,9 @@ pub struct PlanReport {
     /// The expected time without running jobs, in milliseconds; measured like `duration_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "interruption_ms")]
     pub downtime_ms: Option<u64>,
+    /// The trouble with the agent, with its cause, if the plan depends on it.
+    #[serde(skip)]
+    agent_trouble: Option<String>,
     /// The variables whose values were generated for this plan only. No later run has the same values.
     #[serde(skip)]
     pub generated: Vec<String>,
@@ -224,6 +227,10 @@ impl PlanReport {
             packages,
             duration_ms: plan.usual_duration(durations).map(milliseconds),
             downtime_ms: plan.downtime(durations).map(milliseconds),
+            agent_trouble: draft
+                .unreachable
+                .as_ref()
+                .map(|agent| format!("{} ({})", agent.trouble(), agent.error.summary())),
             generated: draft.prepared.generated.clone(),
             basis: PlanInputs::of(draft, state, storage),
         }
@@ -239,8 +246,11 @@ impl PlanReport {
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
             PlanAction::Examine => {
-                "Nothing changed, but the agent does not answer: create-env replaces the VM if it does not \
-                 exist any more, and otherwise stops with exit code 5"
+                let trouble = self.agent_trouble.as_deref().unwrap_or("does not answer");
+                return format!(
+                    "Nothing changed, but the agent {trouble}: create-env replaces the VM if it does not \
+                     exist any more, and otherwise stops with exit code 5"
+                );
             }
         };
         match self.reason() {
