@@ -13,8 +13,8 @@ use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
 use engine::inspection::{
-    self, CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem, Repair,
-    ReportRequest, TreatedProblem,
+    self, CheckResult, CloudCheckRequest, CloudCheckResult, Decision, Finding, FindingStatus, Repair,
+    RepairChoice, ReportRequest, TreatedProblem,
 };
 use engine::run_context::RunContext;
 
@@ -57,19 +57,20 @@ impl CloudCheckArgs {
             return report(&request.check(), &prepared_run.run, session);
         }
         let mut interrupted = ui::prompt::NOTHING_DONE;
-        let choose = &mut |problem: &Problem, left: &[Repair]| {
-            let asks = || self.choose(session, problem, left, interrupted);
-            let chosen = prepared_run.run.paths.state.while_prompting(asks)?;
-            if chosen.is_some() {
+        let choose = &mut |choice: &RepairChoice<'_>| {
+            let asks = || self.choose(session, choice, interrupted);
+            let decision = prepared_run.run.paths.state.while_prompting(asks)?;
+            if matches!(decision, Decision::Repair(_)) {
                 interrupted = "interrupted: the repairs before this question are done";
             }
-            Ok(chosen)
+            Ok(decision)
         };
         let checked = inspection::cloud_check(&request, &prepared_run.run, choose)?;
         let output = match session.globals.json() {
             true => CommandResult::json(&checked.problems)?,
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
+        let output = output.with_summary(summary(&checked));
         Ok(match checked.remaining() {
             Some(error) if session.is_interactive() || !checked.has_safe_repairs() => {
                 output.with_problem(error)
@@ -84,27 +85,28 @@ impl CloudCheckArgs {
     fn choose(
         &self,
         session: &Session,
-        problem: &Problem,
-        left: &[Repair],
+        RepairChoice { problem, repairs, has_disk }: &RepairChoice<'_>,
         interrupted: &'static str,
-    ) -> Result<Option<Repair>> {
+    ) -> Result<Decision> {
+        let wants = |is_wanted: &dyn Fn(&Repair) -> bool| {
+            repairs.iter().copied().find(|repair| is_wanted(repair)).map_or(Decision::Leave, Decision::Repair)
+        };
         if self.auto {
-            return Ok(left.iter().copied().find(|repair| repair.is_safe()));
+            return Ok(wants(&|repair| repair.is_safe()));
         }
         if !self.resolution.is_empty() {
-            let is_wanted = |repair: &Repair| self.resolution.iter().any(|name| name == repair.name());
-            return Ok(left.iter().copied().find(is_wanted));
+            return Ok(wants(&|repair| self.resolution.iter().any(|name| name == repair.name())));
         }
         if !session.is_interactive() {
-            return Ok(None);
+            return Ok(Decision::Leave);
         }
         session.reporter.warn(&problem.description);
-        for repair in left {
-            if ui::prompt::confirm_or(&repair.question(problem), interrupted)? {
-                return Ok(Some(*repair));
+        for repair in *repairs {
+            if ui::prompt::confirm_or(&repair.question(problem, *has_disk), interrupted)? {
+                return Ok(Decision::Repair(*repair));
             }
         }
-        Ok(None)
+        Ok(Decision::Declined)
     }
 }
 
@@ -175,10 +177,21 @@ fn names(repairs: &[Repair]) -> String {
 
 fn result(treated: &TreatedProblem) -> String {
     let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
-    match (treated.solved, tried.is_empty()) {
-        (true, true) => "solved without a repair".to_owned(),
-        (true, false) => format!("repaired by {}", tried.join(", then ")),
-        (false, true) => "not repaired".to_owned(),
-        (false, false) => format!("not solved by {}", tried.join(", then ")),
+    let tried = tried.join(", then ");
+    match (treated.solved, tried.is_empty(), treated.declined) {
+        (true, true, _) => "solved without a repair".to_owned(),
+        (true, false, _) => format!("repaired by {tried}"),
+        (false, true, true) => "declined".to_owned(),
+        (false, true, false) => "not repaired".to_owned(),
+        (false, false, true) => format!("not solved by {tried}; the others were declined"),
+        (false, false, false) => format!("not solved by {tried}"),
+    }
+}
+
+/// Summarizes a check without unsolved problems for the history.
+fn summary(checked: &CloudCheckResult) -> String {
+    match checked.problems.as_slice() {
+        [] => "no problem found".to_owned(),
+        problems => problems.iter().map(result).collect::<Vec<_>>().join("; "),
     }
 }

@@ -19,6 +19,8 @@ pub(super) enum CommandResult {
     Summary(String),
     /// Text for standard output, printed unchanged.
     Output(Vec<u8>),
+    /// Output, and a sentence for the history.
+    Summarized(Vec<u8>, String),
     /// The document of `--json=bosh`, which the renderer prints.
     Document,
     /// Output, and the problem that it shows.
@@ -32,9 +34,18 @@ impl CommandResult {
     pub(super) fn with_problem(self, error: base::Error) -> Self {
         match self {
             CommandResult::Output(bytes)
+            | CommandResult::Summarized(bytes, _)
             | CommandResult::Finding(bytes, _)
             | CommandResult::Verdict(bytes, _) => CommandResult::Finding(bytes, error),
             CommandResult::Summary(_) | CommandResult::Document => CommandResult::Finding(Vec::new(), error),
+        }
+    }
+
+    /// Adds a sentence for the history to output.
+    pub(super) fn with_summary(self, summary: String) -> Self {
+        match self {
+            CommandResult::Output(bytes) => CommandResult::Summarized(bytes, summary),
+            other => other,
         }
     }
 
@@ -61,22 +72,26 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
     let elapsed = timings.total;
     // Without calls, there are no timings.
     let timings = (timings.counts != Counts::default()).then(|| Box::new(timings));
+    // The summary is shown after a run without output, and recorded in any case.
     let result = result.and_then(|finished| match finished {
-        CommandResult::Summary(summary) => Ok((Some(summary), 0)),
-        CommandResult::Output(bytes) => write_output(&bytes).map(|()| (None, 0)),
-        CommandResult::Document => Ok((Some(String::new()), 0)),
+        CommandResult::Summary(summary) => Ok((summary, true, 0)),
+        CommandResult::Output(bytes) => write_output(&bytes).map(|()| (String::new(), false, 0)),
+        CommandResult::Summarized(bytes, summary) => write_output(&bytes).map(|()| (summary, false, 0)),
+        CommandResult::Document => Ok((String::new(), true, 0)),
         CommandResult::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
-        CommandResult::Verdict(bytes, exit_code) => write_output(&bytes).map(|()| (None, exit_code)),
+        CommandResult::Verdict(bytes, exit_code) => {
+            write_output(&bytes).map(|()| (String::new(), false, exit_code))
+        }
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
     let report = |failed| session.report(failed).map(Box::new);
     let code = match result {
-        Ok((None, exit_code)) => {
-            session.end_record(exit_code, elapsed, "", false);
+        Ok((summary, false, exit_code)) => {
+            session.end_record(exit_code, elapsed, &summary, false);
             ExitCode::from(exit_code)
         }
-        Ok((Some(summary), _)) => {
+        Ok((summary, true, _)) => {
             session.end_record(0, elapsed, &summary, false);
             session.reporter.emit(Event::RunFinished {
                 success: true,
@@ -93,6 +108,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
             ExitCode::SUCCESS
         }
         Err(error) => {
+            let error = session.explain_interruption(error);
             let exit_code = error.kind().exit_code();
             let declined = error.kind() == ErrorKind::Declined;
             let report = report(!matches!(error.kind(), ErrorKind::Interrupted(_)));
@@ -108,7 +124,6 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
                 errors: error.chain(),
                 notes: error.notes().to_vec(),
                 hints: error.hints().to_vec(),
-            let error = session.explain_interruption(error);
                 exit_code,
                 timings,
                 log: log_path,

@@ -13,8 +13,8 @@ mod ssh;
 mod status;
 
 pub use check::{
-    CheckResult, CloudCheckRequest, CloudCheckResult, Finding, FindingStatus, Problem, ProblemKind, Repair,
-    RepairAttempt, ReportRequest, TreatedProblem, cloud_check, report,
+    CheckResult, CloudCheckRequest, CloudCheckResult, Decision, Finding, FindingStatus, Problem, ProblemKind,
+    Repair, RepairAttempt, RepairChoice, ReportRequest, TreatedProblem, cloud_check, report,
 };
 pub use gateway::{Gateway, SshRoute};
 pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};

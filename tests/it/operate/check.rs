@@ -148,6 +148,27 @@ fn lost_disk_is_forgotten_only_on_request() {
 }
 
 #[test]
+fn declined_repairs_are_summarized() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    let mut pty = Pty::start(hello.command("cloud-check", &QUICK), (80, 24));
+    for question in ["Reboot the VM? [y/N]", "keeps its data)? [y/N]"] {
+        pty.wait_for("a question", |screen| screen.ends_with(question));
+        pty.press("n\r");
+    }
+    assert_eq!(pty.end(), 6, "{}", pty.text());
+    let text = pty.text();
+    assert!(text.contains("declined") && text.contains("error: not repaired: 1 problem"), "{text}");
+    let repair = "`monopile cloud-check hello/manifest.yml";
+    assert!(text.contains(repair) && text.contains("--resolution reboot_vm`"), "{text}");
+    // The warning before the question and the table name the problem, the error does not.
+    assert_eq!(text.matches("Connection refused").count(), 2, "{text}");
+    hello.delete(&["--agent-timeout", "100ms"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn terminal_prompts_for_each_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -158,9 +179,13 @@ fn terminal_prompts_for_each_repair() {
     pty.wait_for("the offer of a new VM", |screen| screen.ends_with("[y/N]") && screen.contains("? no\n"));
     // The problem is named once.
     assert_eq!(pty.text().matches("https://").count(), 1, "{}", pty.text());
+    let question = "Create a new VM in its place (the persistent disk keeps its data)? [y/N]";
+    assert!(pty.text().contains(question), "{}", pty.text());
     pty.press("y\r");
     assert_eq!(pty.end(), 0, "{}", pty.text());
     assert!(pty.text().contains("repaired by recreate_vm"), "{}", pty.text());
+    let recorded = hello.world.run(["history", "hello/manifest.yml", "--state", "state.json"]).success();
+    assert!(recorded.stdout.contains("\trepaired by recreate_vm\n"), "{}", recorded.stdout);
     assert_eq!(hello.ask().1, 1);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::status::keep_untracked;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::prepare::obtain::create_directory;
@@ -144,11 +145,14 @@ impl Repair {
         }
     }
 
-    /// Returns the question to ask the operator.
-    pub fn question(self, problem: &Problem) -> String {
+    /// Returns the question to ask the operator. `has_disk` is true if the VM has a persistent disk.
+    pub fn question(self, problem: &Problem, has_disk: bool) -> String {
         let handle = &problem.affected;
         match self {
             Repair::RebootVm => "Reboot the VM?".to_owned(),
+            Repair::RecreateVm if has_disk => {
+                "Create a new VM in its place (the persistent disk keeps its data)?".to_owned()
+            }
             Repair::RecreateVm => "Create a new VM in its place?".to_owned(),
             Repair::ReattachDisk => {
                 format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
@@ -228,6 +232,38 @@ pub struct TreatedProblem {
     pub tried: Vec<RepairAttempt>,
     /// True if the problem is gone.
     pub solved: bool,
+    /// True if the operator declined the repairs that were left.
+    #[serde(skip)]
+    pub declined: bool,
+}
+
+impl TreatedProblem {
+    /// Returns the possible repairs that were not tried yet.
+    fn untried(&self) -> impl Iterator<Item = Repair> {
+        let is_new = |repair: &Repair| !self.tried.iter().any(|tried| tried.repair == *repair);
+        self.problem.repairs.iter().copied().filter(is_new)
+    }
+}
+
+/// A problem for which a repair is to be chosen.
+pub struct RepairChoice<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// The untried repairs, the least disruptive first.
+    pub repairs: &'a [Repair],
+    /// True if the VM has a persistent disk.
+    pub has_disk: bool,
+}
+
+/// The answer to a [`RepairChoice`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Make this repair.
+    Repair(Repair),
+    /// The operator declined all of them.
+    Declined,
+    /// Leave the problem as it is, because no repair was requested.
+    Leave,
 }
 
 /// An attempted repair.
@@ -248,40 +284,56 @@ pub struct CloudCheckResult {
     hints: Vec<String>,
 }
 
-/// Chooses among the untried repairs of a problem; `None` leaves it as it is.
-pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&Problem, &[Repair]) -> Result<Option<Repair>>;
+/// Chooses among the untried repairs of a problem.
+pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&RepairChoice<'_>) -> Result<Decision>;
 
 /// The way on if a disk is lost.
 const FORGET_DISK: &str = "if the disk is lost, drop its record: `monopile cloud-check MANIFEST --resolution \
                            delete_disk_reference`, then `monopile create-env MANIFEST`";
 
 impl CloudCheckResult {
-    /// Returns the error for unsolved problems, if there are any.
+    /// Returns the error for unsolved problems, if there are any. The caller shows the problems themselves.
     pub fn remaining(&self) -> Option<Error> {
-        let left: Vec<&str> = self
-            .problems
-            .iter()
-            .filter(|treated| !treated.solved)
-            .map(|treated| treated.problem.description.as_str())
-            .collect();
-        let needs_forgetting = self
-            .problems
-            .iter()
-            .any(|treated| !treated.solved && treated.problem.repairs.contains(&Repair::DeleteDiskReference));
-        (!left.is_empty()).then(|| {
-            let error = Error::new(ErrorKind::Drift, left.join("; "));
-            let error = self.hints.iter().fold(error, |error, hint| error.with_hint(hint));
-            match needs_forgetting {
-                true => error.with_hint(FORGET_DISK),
-                false => error,
+        let left: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
+        let first = left.first()?;
+        let (count, all) = (left.len(), self.problems.len());
+        let count = match count == all {
+            true => count.to_string(),
+            false => format!("{count} of {all}"),
+        };
+        let problems = if all == 1 { "problem" } else { "problems" };
+        let error = Error::new(ErrorKind::Drift, format!("not repaired: {count} {problems}"));
+        let untracked = left.iter().filter_map(|treated| match &treated.problem.affected {
+            Affected::Disk(disk) if treated.problem.kind == ProblemKind::UntrackedDisk => {
+                Some(keep_untracked(&disk.cid))
             }
+            _ => None,
+        });
+        let error = error.with_hints(&self.hints).with_hints(untracked);
+        let error = match first.untried().find(|repair| repair.is_safe()) {
+            Some(repair) => error.with_hint(format!(
+                "to repair it without a question: `monopile cloud-check MANIFEST --resolution {}`",
+                repair.name()
+            )),
+            None => error,
+        };
+        let is_lost =
+            |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
+        Some(match left.iter().any(is_lost) {
+            true => error.with_hint(FORGET_DISK),
+            false => error,
         })
+    }
+
+    /// Returns the names of the repairs that were made.
+    fn made(&self) -> Vec<&'static str> {
+        let tried = self.problems.iter().flat_map(|treated| &treated.tried);
+        tried.filter(|tried| tried.error.is_none()).map(|tried| tried.repair.name()).collect()
     }
 
     /// Returns true if `--auto` could solve one of the unsolved problems.
     pub fn has_safe_repairs(&self) -> bool {
-        let is_safe =
-            |treated: &TreatedProblem| treated.problem.repairs.iter().any(|repair| repair.is_safe());
+        let is_safe = |treated: &TreatedProblem| treated.untried().any(Repair::is_safe);
         self.problems.iter().any(|treated| !treated.solved && is_safe(treated))
     }
 }
@@ -331,6 +383,20 @@ pub fn cloud_check(
     choose: ChooseRepair<'_>,
 ) -> Result<CloudCheckResult> {
     let mut checked = CloudCheckResult::default();
+    match check_and_repair(request, run, choose, &mut checked) {
+        Ok(()) => Ok(checked),
+        Err(error) if checked.made().is_empty() => Err(error),
+        Err(error) => Err(error.with_note(format!("repairs made before: {}", checked.made().join(", ")))),
+    }
+}
+
+/// Adds the problems and repairs to `checked`, also if it fails.
+fn check_and_repair(
+    request: &CloudCheckRequest,
+    run: &RunContext,
+    choose: ChooseRepair<'_>,
+    checked: &mut CloudCheckResult,
+) -> Result<()> {
     let mut renewed = false;
     for number in 1.. {
         signals::check(run)?;
@@ -355,22 +421,28 @@ pub fn cloud_check(
                     index
                 }
                 None => {
-                    checked.problems.push(TreatedProblem { problem, tried: Vec::new(), solved: false });
+                    let (tried, solved, declined) = (Vec::new(), false, false);
+                    checked.problems.push(TreatedProblem { problem, tried, solved, declined });
                     checked.problems.len() - 1
                 }
             };
-            let treated = &checked.problems[index];
-            let is_new = |repair: &Repair| !treated.tried.iter().any(|tried| tried.repair == *repair);
+            let treated = &mut checked.problems[index];
             // A new VM has another CID, so its problem counts as a new one. Without a limit, a CPI that
             // denies every VM would get one after the other.
-            let possible = |repair: &Repair| is_new(repair) && !(renewed && *repair == Repair::RecreateVm);
-            let left: Vec<Repair> = treated.problem.repairs.iter().copied().filter(possible).collect();
+            let is_possible = |repair: &Repair| !(renewed && *repair == Repair::RecreateVm);
+            let left: Vec<Repair> = treated.untried().filter(is_possible).collect();
             if left.is_empty() {
                 continue;
             }
-            if let Some(repair) = choose(&treated.problem, &left)? {
-                chosen = Some((index, repair));
-                break;
+            let has_disk = context.probe.executor.state().current_disk().is_some();
+            let choice = RepairChoice { problem: &treated.problem, repairs: &left, has_disk };
+            match choose(&choice)? {
+                Decision::Repair(repair) => {
+                    chosen = Some((index, repair));
+                    break;
+                }
+                Decision::Declined => treated.declined = true,
+                Decision::Leave => {}
             }
         }
         let Some((index, repair)) = chosen else { break };
@@ -391,9 +463,10 @@ pub fn cloud_check(
         };
         let error = match outcome {
             Ok(()) => None,
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_) | ErrorKind::InvalidInput) => {
-                return Err(error);
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => {
+                return Err(error.context(format!("repair '{}' was interrupted", repair.name())));
             }
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
             Err(error) => {
                 let text = error.chain().join(": ");
                 run.reporter.warn(format!("repair '{}' failed: {text}", repair.name()));
@@ -402,7 +475,7 @@ pub fn cloud_check(
         };
         treated.tried.push(RepairAttempt { repair, error });
     }
-    Ok(checked)
+    Ok(())
 }
 
 /// Returns the run context with a scratch directory of its own, because the same directory cannot be unpacked
