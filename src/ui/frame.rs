@@ -135,20 +135,35 @@ impl TerminalSpace {
         Styled::plain(full.repeat(filled)).colored(Color::Dim, rest.repeat(cells - filled)).and(" ")
     }
 
-    /// Returns the line of a stage. The time comes first, so that a narrow terminal cuts the details.
+    /// Returns the line of a stage: the first of its forms that has room for the whole name, or the last one.
+    /// The time comes first, so that a narrow terminal cuts the details.
     fn at_work(self, stage: &RunningStage, now: Instant) -> Styled {
         let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));
-        let amount = stage.amount(now).map(|amount| Styled::plain(format!("  {amount}"))).unwrap_or_default();
-        let (first, amount) = match stage.done_and_total() {
-            Some((done, total)) if self.wide() => (first.joined(self.bar(done, total)), amount),
+        let detail = |text: Option<String>| {
+            text.map_or_else(Styled::default, |text| Styled::plain(format!("  {text}")))
+        };
+        let (amount, usual) = (detail(stage.amount(now)), self.usual_duration(stage, now));
+        let in_full = amount.clone().joined(usual);
+        let forms = match stage.done_and_total() {
             Some((done, total)) => {
                 let percent = u128::from(done) * 100 / u128::from(total);
-                (first.and(format!("{percent:>3}% ")), Styled::default())
+                let percent = first.clone().and(format!("{percent:>3}% "));
+                match self.wide() {
+                    true => vec![
+                        (first.joined(self.bar(done, total)), in_full),
+                        (percent.clone(), amount),
+                        (percent, detail(stage.speed(now))),
+                    ],
+                    false => vec![(percent, Styled::default())],
+                }
             }
-            None => (first, amount),
+            None => vec![(first.clone(), in_full), (first, amount)],
         };
-        self.named(first, &stage.name, amount.joined(self.usual_duration(stage, now)))
+        let room = self.columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
+        let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;
+        let form = forms.iter().find(fits).or(forms.last()).cloned().unwrap_or_default();
+        self.named(form.0, &stage.name, form.1)
     }
 
     /// Returns the line of the whole run.
@@ -216,7 +231,7 @@ mod tests {
         ⠋  1:23 Deploying 5/6: Bring the jobs of 'hello/0' to the VM  usually 4 min 00 s
         ");
         insta::assert_snapshot!(shown(80, 24, true), @r"
-          ⠋  0:10 ━━━─────── Uploading package 'golan…  12.0 MiB of 40.0 MiB, 3.0 MiB/s
+          ⠋  0:10  30% Uploading package 'golang/0123456789ab'  3.0 MiB/s
           ⠋  0:42 Compiling package 'ruby/0123456789ab'  usually 5 min 00 s
               | make[2]: Entering directory '/var/vcap/data/compile/ruby'
           ⠋ 1:02:05 Compiling package '日本語/0123456789ab'

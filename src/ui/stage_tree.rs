@@ -69,10 +69,16 @@ impl RunningStage {
     pub(super) fn amount(&self, now: Instant) -> Option<String> {
         let (done, total, unit) = self.progress?;
         let amount = text::amount(done, total, unit);
-        match self.rate(now).filter(|_| unit == Unit::Bytes) {
-            Some(rate) => Some(format!("{amount}, {}/s", base::text::bytes(rate))),
-            None => Some(amount),
-        }
+        Some(match self.speed(now) {
+            Some(speed) => format!("{amount}, {speed}"),
+            None => amount,
+        })
+    }
+
+    /// Formats the rate of a transfer: `3.1 MiB/s`.
+    pub(super) fn speed(&self, now: Instant) -> Option<String> {
+        self.bytes()?;
+        self.rate(now).map(|rate| format!("{}/s", base::text::bytes(rate)))
     }
 
     /// Returns the rate per second within the window.

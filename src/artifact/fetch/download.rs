@@ -23,24 +23,30 @@ use crate::url::HttpUrl;
 use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
+use base::text::{bytes, duration};
 use base::{Error, Result};
 use net::http_client;
 use net::plain_errors::{http_problem, io_problem, is_untrusted};
 use net::tls_roots;
 
 /// Pauses between attempts. They restart from the first one after an attempt that received more than all
-/// before.
-const RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)];
+/// before. Tests wait less.
+const RETRY_PAUSES: [Duration; 4] = match cfg!(test) {
+    false => {
+        [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10)]
+    }
+    true => [Duration::from_millis(100); 4],
+};
 /// The maximum number of attempts, for a server that breaks every transfer.
 const MAX_ATTEMPTS: usize = 100;
 /// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 10;
-/// Hint for a download that failed although it was retried.
-const RUN_AGAIN: &str = "check the network and the proxy variables, then run the same command again: the \
-                         download continues where it stopped";
+/// The number of attempts in a row that receive nothing new.
+const MAX_FUTILE_ATTEMPTS: usize = RETRY_PAUSES.len() + 1;
+/// The number of bytes of a wrong file that are read to tell what it is.
+const SNIFFED_BYTES: u64 = 512;
 
 /// A failed attempt.
 enum AttemptFailure {
@@ -120,7 +126,7 @@ impl Download<'_> {
         let mut pauses = RETRY_PAUSES.iter();
         let mut best = 0;
         let mut restarted = false;
-        for _ in 0..MAX_ATTEMPTS {
+        for number in 1..=MAX_ATTEMPTS {
             // An interruption is `Temporary`, so that the next run can resume.
             (self.interrupted)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             match self.attempt(file, body) {
@@ -141,7 +147,9 @@ impl Download<'_> {
                                 "the resumed download has a wrong digest; downloading all of it again",
                             );
                         }
-                        Err(error) => return Err(AttemptFailure::Final(error)),
+                        Err(error) => {
+                            return Err(AttemptFailure::Final(error.with_notes(wrong_content(body))));
+                        }
                     }
                 }
                 Err(AttemptFailure::Final(error)) => return Err(AttemptFailure::Final(error)),
@@ -152,22 +160,43 @@ impl Download<'_> {
                         best = received;
                         pauses = RETRY_PAUSES.iter();
                     }
+                    let attempt = MAX_FUTILE_ATTEMPTS - pauses.len();
                     let Some(pause) = pauses.next() else {
-                        return Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None));
+                        let failed = Error::failure(self.failed(&format!(" ({number} attempts)")));
+                        let failed = failed.with_source(reason(&error)).with_advice_of(&error);
+                        let failed = failed.with_hint(self.how_to_repeat(file, body));
+                        return Err(AttemptFailure::Temporary(failed, None));
                     };
                     let pause = requested.map_or(*pause, |requested| requested.clamp(*pause, MAX_PAUSE));
                     self.stage.log_line(format!(
-                        "{}; trying again in {} ms",
-                        error.chain().join(": "),
-                        pause.as_millis()
+                        "attempt {attempt} of {MAX_FUTILE_ATTEMPTS}: {}; trying again in {}",
+                        reason(&error),
+                        duration(pause)
                     ));
                     self.pause(pause)?;
                 }
             }
         }
-        let error = Error::failure(format!("downloading '{}' failed", self.url));
-        let error = error.with_source(format!("the transfer failed {MAX_ATTEMPTS} times"));
-        Err(AttemptFailure::Temporary(error.with_hint(RUN_AGAIN), None))
+        let error = Error::failure(self.failed(&format!(" ({MAX_ATTEMPTS} attempts)")));
+        let error = error.with_source("each of the transfers broke off");
+        Err(AttemptFailure::Temporary(error.with_hint(self.how_to_repeat(file, body)), None))
+    }
+
+    fn failed(&self, attempts: &str) -> String {
+        format!("downloading '{}' failed{attempts}", self.url)
+    }
+
+    /// Returns the hint for a download that failed although it was retried.
+    fn how_to_repeat(&self, file: &File, body: &Path) -> String {
+        let is_kept = file.metadata().is_ok_and(|metadata| self.resumes(metadata.len(), body));
+        let continues = if is_kept { ": the download continues where it stopped" } else { "" };
+        format!("check the network and the proxy variables, then run the same command again{continues}")
+    }
+
+    /// Returns true if a body of which this many bytes exist is continued. Parts of different versions are
+    /// detected by the tag or by the expected digest. Without both, the download starts again.
+    fn resumes(&self, have: u64, body: &Path) -> bool {
+        have > 0 && (self.expected.is_some() || read_tag(body).is_some())
     }
 
     fn algorithms(&self) -> Vec<Algorithm> {
@@ -187,7 +216,7 @@ impl Download<'_> {
     }
 
     fn request_error(&self, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::failure(format!("downloading '{}' failed", self.url)).with_source(reason)
+        Error::failure(self.failed("")).with_source(reason)
     }
 
     fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {
@@ -195,9 +224,7 @@ impl Download<'_> {
             |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));
         let have = file.metadata().map_err(writing)?.len();
         let tag = read_tag(body).filter(|_| have > 0);
-        // Parts of different versions are detected by the tag or by the expected digest. Without both, the
-        // download starts again.
-        let resume = have > 0 && (tag.is_some() || self.expected.is_some());
+        let resume = self.resumes(have, body);
         let mut response = self.request(resume.then_some(have), tag.as_deref())?;
         let (start, total) = match response.status() {
             StatusCode::PARTIAL_CONTENT if resume => match content_range(response.headers()) {
@@ -347,6 +374,29 @@ impl Download<'_> {
             _ => AttemptFailure::Final(error.with_hint(format!("check the URL: `curl -IL '{}'`", self.url))),
         }
     }
+}
+
+/// Returns the causes of a failed attempt, without the URL.
+fn reason(error: &Error) -> String {
+    match error.chain().as_slice() {
+        [only] => only.clone(),
+        [_, causes @ ..] => causes.join(": "),
+        [] => String::new(),
+    }
+}
+
+/// Returns a note about a file with a wrong digest if it is not a tarball at all.
+fn wrong_content(body: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    let file = File::open(body).ok()?;
+    let size = file.metadata().ok()?.len();
+    file.take(SNIFFED_BYTES).read_to_end(&mut start).ok()?;
+    let start = String::from_utf8_lossy(&start).trim_start().to_ascii_lowercase();
+    let is_html = ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| start.starts_with(tag));
+    (is_html || size == 0).then(|| match is_html {
+        true => format!("it is {} of HTML, not a tarball: open the URL in a browser", bytes(size)),
+        false => "it is empty".to_owned(),
+    })
 }
 
 /// Shortens URLs in an error text, because they may contain passwords and signatures.

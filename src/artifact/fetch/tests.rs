@@ -108,6 +108,43 @@ fn wrong_digest_leaves_no_file() {
 }
 
 #[test]
+fn wrong_file_is_recognised() {
+    for (content, note) in [
+        (&b"<!DOCTYPE html><p>Sign in"[..], "it is 25 B of HTML, not a tarball: open the URL in a browser"),
+        (b"", "it is empty"),
+    ] {
+        let world = World::new();
+        let server = Server::of_file(content);
+        let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
+        assert_eq!(error.notes(), [note]);
+    }
+}
+
+#[test]
+fn failed_attempts_are_counted() {
+    let failed = |answers: fn(&[u8]) -> Vec<u8>| {
+        let world = World::new();
+        let server =
+            Server::start(
+                move |_, before| if before == 0 { answers(b"cont") } else { answer("500 Broken", &[], b"") },
+            );
+        let url = server.url("/x.tgz");
+        let error = world.obtain(&url, Some(&sha1(b"content"))).unwrap_err();
+        assert_eq!(error.to_string(), format!("downloading '{url}' failed (5 attempts)"));
+        assert_eq!(error.chain()[1], "the server answered 500 Internal Server Error");
+        assert!(world.log().contains("attempt 2 of 5: the server answered 500"), "{}", world.log());
+        error.hints().concat()
+    };
+    let nothing = failed(|_| answer("500 Broken", &[], b""));
+    assert!(nothing.ends_with("then run the same command again"), "{nothing}");
+    // A transfer that broke off is kept.
+    let part = failed(|body| {
+        answer("200 OK", &[], &[body, b"ent"].concat())[..].strip_suffix(b"ent").unwrap().to_vec()
+    });
+    assert!(part.ends_with(": the download continues where it stopped"), "{part}");
+}
+
+#[test]
 fn error_status_is_reported_at_once_and_not_retried() {
     for (status, hint) in [("404 Not Found", "check the URL"), ("401 Unauthorized", "credentials")] {
         let world = World::new();
@@ -285,7 +322,7 @@ fn refused_connection_is_retried_until_interrupted() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
     let stop = |events: Arc<Mutex<Vec<Event>>>| {
-        move || match format!("{:?}", events.lock()).contains("trying again in 1000 ms") {
+        move || match format!("{:?}", events.lock()).contains("attempt 2 of 5: ") {
             true => Err(Error::new(ErrorKind::Interrupted(15), "interrupted")),
             false => Ok(()),
         }
@@ -293,7 +330,7 @@ fn refused_connection_is_retried_until_interrupted() {
     // A signal ends the pause between two attempts.
     let error = world.obtain_unless(&url, None, stop(Arc::clone(&world.events))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted(15));
-    assert!(world.log().contains(&format!("downloading '{url}' failed")), "{}", world.log());
+    assert!(world.log().contains("; trying again in 0.1 s"), "{}", world.log());
 }
 
 #[test]
