@@ -4,6 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use globset::Glob;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -77,7 +78,7 @@ impl LogsArgs {
             agent_timeout: self.wait.agent_timeout,
             kinds: self.kinds(),
             jobs: self.jobs()?,
-            filters: self.filter.clone(),
+            filters: self.filters()?,
             lines: self.num,
             quiet: self.quiet,
         };
@@ -139,6 +140,17 @@ impl LogsArgs {
                 .with_hint("--filter GLOB selects files by name"));
         }
         Ok(self.job.clone())
+    }
+
+    /// Checks the globs, which the agent would otherwise reject.
+    fn filters(&self) -> Result<Vec<String>> {
+        for glob in &self.filter {
+            Glob::new(glob).map_err(|error| {
+                Error::usage(format!("--filter '{glob}' is not a glob: {}", error.kind()))
+                    .with_hint("for example: --filter 'hello/*.log'")
+            })?;
+        }
+        Ok(self.filter.clone())
     }
 
     /// Returns the file to save the logs to, if any.

@@ -85,6 +85,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
     let none = run(&hello, "logs", &["--filter", "helo/*"]).success();
     assert!(none.stdout.is_empty() && none.stderr.contains("no logs found"), "{}", none.stderr);
     run(&hello, "logs", &["--job", "../x"]).exits_with(2);
+    let glob = run(&hello, "logs", &["--filter", "["]).exits_with(2);
+    assert!(glob.stderr.contains("error: --filter '[' is not a glob: unclosed"), "{}", glob.stderr);
 
     // The archive is saved as the agent packed it. It is private to its owner, and never replaces another
     // file.
