@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENT_NODES};
+use base::text::data_problem;
 use base::{Error, Result};
 
 /// The number of opening brackets above which `yaml` parses a document first. `yaml` refuses a depth of more
@@ -24,9 +25,44 @@ const MAX_BRACKETS: usize = 64;
 /// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
 pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
     let refused = || Error::invalid(format!("{file} is not valid"));
-    let text = std::str::from_utf8(text).map_err(|error| refused().with_source(error))?;
+    let text = std::str::from_utf8(text).map_err(|_| refused().with_source("it is not UTF-8 text"))?;
     check_shape(text).map_err(|why| refused().with_source(why))?;
-    serde_yaml::from_str(text).map_err(|error| refused().with_source(error))
+    serde_yaml::from_str(text).map_err(|error| undecodable(text, file, &error))
+}
+
+/// Returns the error for a document that cannot be decoded, in the words of the crate `yaml` if it is not
+/// YAML.
+fn undecodable(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
+    let place =
+        |line: usize, column: usize| match file.strip_prefix('\'').and_then(|file| file.strip_suffix('\'')) {
+            Some(path) => format!("{path}:{line}:{column}: "),
+            None => format!("line {line}, column {column}: "),
+        };
+    let refused = Error::invalid(format!("{file} is not valid"));
+    let decoded = match yaml::load(text, Path::new(file)) {
+        Err(error) => {
+            let refused =
+                refused.with_source(format!("{}{}", place(error.line, error.column), error.problem));
+            return error.hint.into_iter().fold(refused, Error::with_hint);
+        }
+        Ok(_) => error.to_string(),
+    };
+    let at = error.location().map(|at| place(at.line(), at.column())).unwrap_or_default();
+    let message = decoded.split(" at line ").next().unwrap_or_default();
+    let problem = match (message.split_once("missing field `"), message.split_once("invalid type: ")) {
+        (Some((parent, key)), _) => {
+            format!("`{}{}` is missing", parent.replace(": ", "."), key.trim_end_matches('`'))
+        }
+        (None, Some((path, _))) => {
+            let value = data_problem(&message[path.len()..]);
+            match path.strip_suffix(": ") {
+                Some(path) => format!("`{path}` is {value}"),
+                None => value,
+            }
+        }
+        (None, None) => message.to_owned(),
+    };
+    refused.with_source(format!("{at}{problem}"))
 }
 
 /// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the
@@ -214,6 +250,21 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_no_words_of_libraries() {
+        for (text, problem) in [
+            ("name: [", "line 1, column 7: the bracket '[' is not closed"),
+            ("name: x\n", "line 1, column 1: `version` is missing"),
+            ("name: x\nversion: []\n", "line 2, column 10: `version` is a list where a text is needed"),
+            ("name: x\nversion: 1\njobs:\n- {version: 1}\n", "line 4, column 3: `jobs[0].name` is missing"),
+        ] {
+            let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
+            assert_eq!(error.chain(), ["release.MF is not valid", problem], "{text}");
+        }
+        let error = decode::<ReleaseManifest>(b"name: [", "'a/spec'").unwrap_err();
+        assert_eq!(error.chain()[1], "a/spec:1:7: the bracket '[' is not closed");
+    }
 
     #[test]
     fn version_is_read_as_text() {

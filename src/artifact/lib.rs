@@ -56,7 +56,7 @@ pub(crate) mod hostile;
 pub(crate) mod http;
 
 pub use cache::{ArtifactKind, Cache};
-pub use digest::{Algorithm, Digest};
+pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{AgentProxy, Fetcher, InterruptCheck, ProxyFailure, client, fetch_document, relay};
 pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;

@@ -39,7 +39,15 @@ impl ArtifactUrl {
         let url = url.trim();
         let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
         let path = match scheme.as_deref() {
-            Some("http" | "https") => return Ok(ArtifactUrl::Http(HttpUrl::new(url))),
+            Some("http" | "https") => {
+                let url = HttpUrl::new(url);
+                return match url.problem() {
+                    None => Ok(ArtifactUrl::Http(url)),
+                    Some(problem) => {
+                        Err(Error::invalid(format!("'{url}' is not a valid URL")).with_source(problem))
+                    }
+                };
+            }
             Some("file") => &url["file://".len()..],
             Some(other) => {
                 return Err(Error::invalid(format!(

@@ -22,6 +22,21 @@ impl HttpUrl {
         &self.0
     }
 
+    /// Returns the reason why no request can be made for this URL.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        let has_odd_letter =
+            |letter: char| letter.is_whitespace() || letter.is_control() || "<>`".contains(letter);
+        let uri = self.without_user().parse::<ureq::http::Uri>();
+        match uri.as_ref().map(|uri| uri.host().unwrap_or_default()) {
+            _ if self.0.contains(has_odd_letter) => {
+                Some("it has a character that a URL cannot have as it is: write a blank as %20")
+            }
+            Ok("") => Some("it names no host"),
+            Ok(_) => None,
+            Err(_) => Some("it is malformed: check its host and its port"),
+        }
+    }
+
     /// Returns the URL for the request: without user and password, which go into a header.
     pub(super) fn without_user(&self) -> String {
         match self.split() {
@@ -162,6 +177,22 @@ mod tests {
             let url = HttpUrl::new(url);
             assert_eq!(url.to_string(), shown);
             assert!(url.secrets().iter().all(|secret| !shown.contains(secret.as_str())));
+        }
+    }
+
+    #[test]
+    fn unusable_urls_have_a_problem() {
+        for (url, problem) in [
+            ("http://h/a b", Some("it has a character")),
+            ("http://h/a\tb", Some("it has a character")),
+            ("http://h:port/a", Some("it is malformed")),
+            ("http://[::1/a", Some("it is malformed")),
+            ("http:///a", Some("it is malformed")),
+            ("https://user:p%40ss@[::1]:8443/a%20b?x={y}", None),
+        ] {
+            let actual = HttpUrl::new(url).problem();
+            let begins = |problem: &str| actual.is_some_and(|actual| actual.starts_with(problem));
+            assert!(problem.map_or(actual.is_none(), begins), "{url}: {actual:?}");
         }
     }
 

@@ -62,39 +62,44 @@ pub fn json_problem(error: &serde_json::Error) -> String {
             format!("line {line}, column {column}: {problem}")
         }
         Category::Data => {
-            let plain = [
-                ("sequence", "a list"),
-                ("a sequence", "a list"),
-                ("u64", "a whole number"),
-                ("u32", "a whole number"),
-                ("usize", "a whole number"),
-                ("a map", "an object"),
-                ("map", "an object"),
-                ("string \"", "the text \""),
-                ("a string", "a text"),
-                ("boolean `", "the value `"),
-                ("integer `", "the number `"),
-                ("floating point `", "the number `"),
-                ("unit", "nothing"),
-            ];
-            let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
-            let plainly = |text: &str| {
-                if text.starts_with("struct ") {
-                    return "an object".to_owned();
-                }
-                let word = plain.iter().find(|(word, _)| text.starts_with(word));
-                word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
-            };
-            let what = match what.strip_prefix("invalid type: ") {
-                Some(found) => format!("{} where {} is needed", plainly(found), plainly(expected)),
-                None if what.starts_with("invalid length ") => {
-                    format!("a list where {} is needed", plainly(expected))
-                }
-                None => message.to_owned(),
-            };
+            let what = data_problem(message);
             if line == 0 { what } else { format!("line {line}: {what}") }
         }
         Category::Io => message.to_owned(),
+    }
+}
+
+/// Describes a value of the wrong type, without the words of the libraries that decode documents.
+pub fn data_problem(message: &str) -> String {
+    let plain = [
+        ("sequence", "a list"),
+        ("a sequence", "a list"),
+        ("u64", "a whole number"),
+        ("u32", "a whole number"),
+        ("usize", "a whole number"),
+        ("a map", "an object"),
+        ("map", "an object"),
+        ("string \"", "the text \""),
+        ("a string", "a text"),
+        ("boolean `", "the value `"),
+        ("integer `", "the number `"),
+        ("floating point `", "the number `"),
+        ("unit", "nothing"),
+    ];
+    let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let plainly = |text: &str| {
+        if text.starts_with("struct ") {
+            return "an object".to_owned();
+        }
+        let word = plain.iter().find(|(word, _)| text.starts_with(word));
+        word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
+    };
+    match what.strip_prefix("invalid type: ") {
+        Some(found) => format!("{} where {} is needed", plainly(found), plainly(expected)),
+        None if what.starts_with("invalid length ") => {
+            format!("a list where {} is needed", plainly(expected))
+        }
+        None => message.to_owned(),
     }
 }
 
