@@ -41,6 +41,8 @@ pub struct CpiEntry {
     pub properties: Map<String, Value>,
     /// The root file system in which it is compiled and runs; `None` for this machine.
     pub userland: Option<UserlandRef>,
+    /// The position of `exec_path`, or else of `type`, for messages.
+    pub position: String,
     /// Earlier names of this CPI. `None` stands for the default CPI.
     pub migrated_from: Vec<Option<String>>,
     /// The config file, to which paths are relative; `None` if the config is part of the manifest.
@@ -126,7 +128,18 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
         }
     }
     let file = field.node.position.file().map(std::path::Path::to_owned);
-    Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, userland, migrated_from, file })
+    let program = field.get("exec_path").filter(|_| exec_path.is_some()).or_else(|| field.get("type"));
+    let position = program.as_ref().unwrap_or(field).node.position.describe();
+    Some(CpiEntry {
+        name: name?,
+        kind: kind?,
+        exec_path,
+        properties,
+        userland,
+        position,
+        migrated_from,
+        file,
+    })
 }
 
 /// Checks that every name, including earlier ones, belongs to one CPI only.

@@ -326,7 +326,10 @@ fn unrunnable_cpis_are_reported() {
 fn missing_cpis_are_reported() {
     let template = "template: {name: hello, release: hello}";
     for (cloud_provider, said) in [
-        ("cpi: {builtin: lokal}", &["no built-in CPI 'lokal'", "did you mean 'local'?"][..]),
+        (
+            "cpi: {builtin: lokal}",
+            &["cpi.yml:2:", ": there is no built-in CPI 'lokal'", "did you mean 'local'?"][..],
+        ),
         ("cpi: {builtin: openstack}", &["no built-in CPI 'openstack'", "local, ironic"]),
         ("cpi: {path: ../hello}", &["cannot be run", "it is not a file"]),
         (template, &["no job of `cloud_provider` has the template `bin/cpi`", "hello"]),

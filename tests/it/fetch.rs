@@ -585,8 +585,8 @@ fn all_failed_downloads_are_reported() {
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
     for line in [
         "error: 2 artifacts cannot be used:\n".to_owned(),
-        format!("  the stemcell: downloading '{stemcell}' failed: "),
-        format!("  release 'x': downloading '{release}' failed: "),
+        format!(": the stemcell: downloading '{stemcell}' failed: "),
+        format!(": release 'x': downloading '{release}' failed: "),
         format!("hint: check the URL: `curl -IL '{stemcell}'`"),
         format!("hint: check the URL: `curl -IL '{release}'`"),
     ] {

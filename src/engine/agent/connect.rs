@@ -8,6 +8,7 @@ use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
 use crate::run_context::{self, RunContext};
 use crate::state::{GivenCredentials, State};
 use artifact::AgentProxy;
+use base::error::ResultExt as _;
 use base::{Error, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
@@ -24,7 +25,8 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
             AgentEndpoint::unverified(&provider.mbus, &run.redactor)
         }
         ca => AgentEndpoint::new(&provider.mbus, ca, &run.redactor),
-    }?;
+    }
+    .context(|| format!("{}: the agent's address cannot be used", provider.mbus_position))?;
     let interrupted = run_context::interrupt_check(&run.signals);
     if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupted)? {
         secrets.iter().for_each(|secret| run.redactor.add(secret));

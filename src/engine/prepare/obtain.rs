@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 use crate::run_context::{RunContext, signals};
 use crate::state::State;
 use artifact::{
-    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, Source, Stemcell, stemcell,
+    ArtifactIdentity, ArtifactKind, ArtifactUrl, Cache, Digest, Fetcher, ParseDigestError, Source, Stemcell,
+    stemcell,
 };
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};
-use manifest::deployment::{ArtifactRef, ReleaseRef};
+use manifest::deployment::{ArtifactPlace, ArtifactRef, ReleaseRef};
 
 /// An artifact on this machine.
 pub(crate) struct ObtainedArtifact {
@@ -140,6 +141,26 @@ impl<'m> WantedArtifact<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
+    /// Returns [`Self::what`] with its position in the manifest, for errors.
+    fn placed(&self) -> String {
+        match &self.artifact.place {
+            ArtifactPlace::Manifest { url, .. } => format!("{url}: {}", self.what()),
+            ArtifactPlace::CommandLine => self.what(),
+        }
+    }
+
+    fn expected(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
+        let Some(text) = &self.artifact.sha1 else { return Ok(None) };
+        let position = match &self.artifact.place {
+            ArtifactPlace::Manifest { sha1: Some(sha1), .. } => format!("{sha1}: "),
+            _ => String::new(),
+        };
+        let digest = text.parse().map_err(|problem: ParseDigestError| {
+            Error::invalid(format!("{position}the sha1 of {url} is not valid")).with_source(problem)
+        })?;
+        Ok(Some(digest))
+    }
+
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { run, cache, fetcher, directory, stage } = context;
         let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
@@ -148,10 +169,7 @@ impl<'m> WantedArtifact<'m> {
         for secret in url.secrets() {
             run.redactor.add(&secret);
         }
-        let expected = match &self.artifact.sha1 {
-            Some(text) => Some(Digest::parse(text, &url.to_string())?),
-            None => None,
-        };
+        let expected = self.expected(&url)?;
         let what = self.what();
         let source = fetcher.obtain(&url, expected.as_ref(), &what, stage.reporter())?;
         let at_once =
@@ -233,7 +251,7 @@ fn obtain(
             Ok(artifact) => obtained.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<Stopped>() => {}
-            Err(error) => failures.push((wanted[index].what(), error)),
+            Err(error) => failures.push((wanted[index].placed(), error)),
         }
     }
     combine_failures(failures).map_or(Ok(obtained), Err)

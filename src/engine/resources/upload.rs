@@ -13,7 +13,7 @@ use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Stor
 use artifact::{self, ArtifactIdentity};
 use base::events::Stage;
 use base::{Error, Result};
-use manifest::deployment::ArtifactRef;
+use manifest::deployment::{ArtifactPlace, ArtifactRef};
 use manifest::{CpiConfig, Deployment, cpi_label};
 
 /// The request of `upload-stemcell`.
@@ -57,7 +57,11 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
 
     let identify_by = obtain::IdentifyBy::for_state(store.state());
     let obtaining = run.reporter.stage("Obtaining the stemcell");
-    let stemcell_ref = ArtifactRef { url: request.url.clone(), sha1: request.sha1.clone() };
+    let stemcell_ref = ArtifactRef {
+        url: request.url.clone(),
+        sha1: request.sha1.clone(),
+        place: ArtifactPlace::CommandLine,
+    };
     let obtained = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;

@@ -65,6 +65,22 @@ pub struct ArtifactRef {
     pub url: String,
     /// The digest in any BOSH notation.
     pub sha1: Option<String>,
+    /// The place of its `url`, for messages.
+    pub place: ArtifactPlace,
+}
+
+/// The place that names an artifact, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactPlace {
+    /// The manifest.
+    Manifest {
+        /// The position of the `url`.
+        url: String,
+        /// The position of the `sha1`, if there is one.
+        sha1: Option<String>,
+    },
+    /// The command line.
+    CommandLine,
 }
 
 /// A release of the manifest.
@@ -185,10 +201,14 @@ pub struct WatchTime {
 pub struct CloudProvider {
     /// The CPI.
     pub cpi: CpiSource,
+    /// The position of the CPI in the manifest, for messages.
+    pub cpi_position: String,
     /// The root file system in which the CPI is compiled and runs; `None` for this machine.
     pub userland: Option<UserlandRef>,
     /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
+    /// The position of `mbus` in the manifest, for messages.
+    pub mbus_position: String,
     /// The agent's credentials and certificates that rotations replaced and that the VM may still have, the
     /// latest first.
     pub previous: Vec<PreviousAgent>,

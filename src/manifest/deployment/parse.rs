@@ -9,8 +9,8 @@ use super::az::{self, Az};
 use super::network::{self, Network};
 use super::sections::{Sections, names};
 use super::{
-    ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup, JobRef, ReleaseRef,
-    VmSpec, WatchTime,
+    ArtifactPlace, ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup,
+    JobRef, ReleaseRef, VmSpec, WatchTime,
 };
 use super::{disk, registry, vm};
 use crate::CloudConfig;
@@ -148,7 +148,9 @@ pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<Art
     if url.starts_with("http") && sha1.is_none() {
         field.problem(problems, "needs `sha1`, because its `url` is fetched over the network");
     }
-    Some(ArtifactRef { url, sha1 })
+    let position = |key: &str| field.get(key).map(|field| field.node.position.describe());
+    let place = ArtifactPlace::Manifest { url: position("url").unwrap_or_default(), sha1: position("sha1") };
+    Some(ArtifactRef { url, sha1, place })
 }
 
 fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
@@ -198,7 +200,10 @@ fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field
             None
         }
         count => {
-            root.problem(problems, format!("must have one instance group in `{key}`, not {count}"));
+            groups[1].problem(
+                problems,
+                format!("is the second of {count} instance groups: the manifest must have only one"),
+            );
             None
         }
     }
@@ -307,6 +312,15 @@ fn cloud_provider(
     if let (Some(CpiSource::Builtin(_) | CpiSource::Path { .. }), Some(_)) = (&cpi, &userland) {
         field.problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
     }
+    let position = |keys: &[&str]| {
+        let named = keys.iter().find_map(|key| field.get(key));
+        named.as_ref().unwrap_or(&field).node.position.describe()
+    };
+    let mbus_position = position(&["mbus"]);
+    let cpi_position = match field.get("cpi").and_then(|cpi| cpi.get("builtin").or_else(|| cpi.get("path"))) {
+        Some(value) => value.node.position.describe(),
+        None => position(&["cpi", "templates", "template"]),
+    };
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
     let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
     let cert = cert.map_or_else(CertificateBundle::default, |cert| CertificateBundle {
@@ -320,7 +334,18 @@ fn cloud_provider(
     }
     let (registry, ssh_tunnel) = registry::read(&field, &mut properties, redactor, problems);
     let (mbus, previous) = (mbus?, Vec::new());
-    Some(CloudProvider { cpi: cpi?, userland, mbus, previous, cert, properties, registry, ssh_tunnel })
+    Some(CloudProvider {
+        cpi: cpi?,
+        cpi_position,
+        userland,
+        mbus,
+        mbus_position,
+        previous,
+        cert,
+        properties,
+        registry,
+        ssh_tunnel,
+    })
 }
 
 /// Checks that the VM has a CPI: that of its zone, or the default one.

@@ -131,7 +131,8 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         let program = parent(cpi.file.as_deref().unwrap_or(inputs.manifest)).join(path);
         if !program.is_file() {
             return Err(Error::invalid(format!(
-                "the `exec_path` of CPI '{name}' is not a file: '{}'",
+                "{}: the `exec_path` of CPI '{name}' is not a file: '{}'",
+                cpi.position,
                 program.display()
             ))
             .with_hint(
@@ -139,7 +140,7 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
                  `cpis`",
             ));
         }
-        check_program(&program)?;
+        check_program(&program, &cpi.position)?;
         return Ok(EntryKind::Executable(program));
     }
     match jobs::find_type(kind, inputs) {
@@ -148,16 +149,19 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         None => {
             let searched: Vec<&str> = inputs.releases.iter().map(|release| release.name.as_str()).collect();
             let searched = if searched.is_empty() { "none".into() } else { listed(&searched) };
-            Err(Error::invalid(format!("no program found for CPI '{name}' of type '{kind}'"))
-                .with_source(format!(
-                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
+            Err(Error::invalid(format!(
+                "{}: no program found for CPI '{name}' of type '{kind}'",
+                cpi.position
+            ))
+            .with_source(format!(
+                "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
                      and the built-in CPIs are {}",
-                    BuiltinCpi::names(", ")
-                ))
-                .with_hint(
-                    "add the CPI's release to `releases`, name its executable with `exec_path`, or \
+                BuiltinCpi::names(", ")
+            ))
+            .with_hint(
+                "add the CPI's release to `releases`, name its executable with `exec_path`, or \
                     correct the `type`",
-                ))
+            ))
         }
     }
 }

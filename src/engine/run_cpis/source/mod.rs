@@ -123,7 +123,8 @@ impl<'a> CpiSources<'a> {
             }
             CpiSource::Builtin(name) => {
                 let all = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
-                Err(Error::invalid(format!("there is no built-in CPI '{name}'")).with_nearest(
+                let place = &provider.cpi_position;
+                Err(Error::invalid(format!("{place}: there is no built-in CPI '{name}'")).with_nearest(
                     name,
                     BuiltinCpi::ALL.map(BuiltinCpi::name),
                     || Some(all),
@@ -131,7 +132,7 @@ impl<'a> CpiSources<'a> {
             }
             CpiSource::Path { path, arguments } => {
                 let program = parent(manifest).join(path);
-                check_program(&program)?;
+                check_program(&program, &provider.cpi_position)?;
                 // A plain executable has no rendered job, so the context carries its properties.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
@@ -180,9 +181,9 @@ impl<'a> CpiSources<'a> {
     }
 }
 
-/// Checks that a program is there and executable, before a CPI call finds out.
-fn check_program(program: &Path) -> Result<()> {
-    let cannot = || Error::invalid(format!("the CPI '{}' cannot be run", program.display()));
+/// Checks that a program is there and executable, before a CPI call finds out. `position` is for messages.
+fn check_program(program: &Path, position: &str) -> Result<()> {
+    let cannot = || Error::invalid(format!("{position}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
         cannot()
             .with_source(error)

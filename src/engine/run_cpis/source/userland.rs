@@ -102,9 +102,10 @@ struct Located {
 }
 
 fn cannot_be_used(wanted: &UserlandRef) -> String {
+    let position = wanted.position.as_ref().map(|position| format!("{position}: ")).unwrap_or_default();
     match wanted.url.contains("://") {
         // A URL may have credentials.
-        true => "the userland cannot be used".to_owned(),
-        false => format!("the userland '{}' cannot be used", wanted.url),
+        true => format!("{position}the userland cannot be used"),
+        false => format!("{position}the userland '{}' cannot be used", wanted.url),
     }
 }
