@@ -28,11 +28,25 @@ struct Release {
     html_url: Option<String>,
 }
 
-/// A version, ordered. A pre-release comes before its release.
+/// A version, ordered as in Semantic Versioning.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version {
     numbers: [u64; 3],
-    is_final: bool,
+    maturity: Maturity,
+}
+
+/// The part after `-`. The order of the variants is that of versions: `1.0.0-rc.1` comes before `1.0.0`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Maturity {
+    PreRelease(Vec<Identifier>),
+    Release,
+}
+
+/// A part of `rc.1`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identifier {
+    Number(u64),
+    Word(String),
 }
 
 impl Version {
@@ -40,9 +54,26 @@ impl Version {
     fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let text = text.split_once('+').map_or(text, |(version, _)| version);
-        let (numbers, is_final) = text.split_once('-').map_or((text, true), |(numbers, _)| (numbers, false));
+        let (numbers, maturity) = match text.split_once('-') {
+            Some((numbers, identifiers)) => {
+                let identifiers = identifiers.split('.').map(Identifier::parse).collect::<Option<_>>()?;
+                (numbers, Maturity::PreRelease(identifiers))
+            }
+            None => (text, Maturity::Release),
+        };
         let numbers: Vec<u64> = numbers.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        Some(Version { numbers: numbers.try_into().ok()?, is_final })
+        Some(Version { numbers: numbers.try_into().ok()?, maturity })
+    }
+}
+
+impl Identifier {
+    fn parse(text: &str) -> Option<Self> {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse() {
+            _ if text.is_empty() => None,
+            Ok(number) if is_number => Some(Identifier::Number(number)),
+            _ => Some(Identifier::Word(text.to_owned())),
+        }
     }
 }
 
@@ -58,8 +89,8 @@ impl VersionArgs {
         let feed =
             Some(feed).filter(|feed| !feed.is_empty()).or_else(|| feed_of(env!("CARGO_PKG_REPOSITORY")));
         let feed = feed.ok_or_else(|| {
-            Error::usage("this build knows no release feed: its Cargo.toml names no repository on GitHub")
-                .with_hint("name a feed: `monopile version --check=URL`")
+            Error::usage("this build does not know where releases are published")
+                .with_hint("name the address of the newest release: `monopile version --check=URL`")
         })?;
         let answer = artifact::fetch_document(&feed, FEED_TIMEOUT, MAX_FEED_BYTES, &paths::env_vars());
         let (tag, newest, url) = read(&answer?).map_err(|why| {
@@ -87,7 +118,10 @@ impl VersionArgs {
 
 /// Returns the version of the answer as text and in parts, and the address of its page.
 fn read(answer: &[u8]) -> Result<(String, Version, Option<String>), String> {
-    let release: Release = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+    let release: Release = serde_json::from_slice(answer).map_err(|error| match error.is_data() {
+        true => "it does not have the text `tag_name`".to_owned(),
+        false => format!("it is not JSON: {}", text::json_problem(&error)),
+    })?;
     let tag = release.tag_name;
     let version = Version::parse(&tag)
         .ok_or_else(|| format!("the tag '{}' is no version such as v1.2.3", text::clean_line(&tag)))?;
@@ -111,12 +145,23 @@ mod tests {
 
     #[test]
     fn versions_are_ordered() {
-        let ordered = ["0.1.0", "v0.2.0-rc.1", "0.2.0", "v0.10.0+build", "1.0.0"];
+        let ordered = [
+            "0.1.0",
+            "0.2.0-1",
+            "0.2.0-alpha",
+            "0.2.0-alpha.1",
+            "v0.2.0-rc.1",
+            "v0.2.0-rc.2",
+            "v0.2.0-rc.10",
+            "0.2.0",
+            "v0.10.0+build",
+            "1.0.0",
+        ];
         for pair in ordered.windows(2) {
             assert!(Version::parse(pair[0]).unwrap() < Version::parse(pair[1]).unwrap(), "{pair:?}");
         }
         assert_eq!(Version::parse("v1.2.3"), Version::parse("1.2.3"));
-        for wrong in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3"] {
+        for wrong in ["", "1.2", "1.2.3.4", "1.2.x", "nightly", "v", "-1.2.3", "1.2.3-", "1.2.3-rc."] {
             assert_eq!(Version::parse(wrong), None, "{wrong}");
         }
     }

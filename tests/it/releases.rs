@@ -49,8 +49,9 @@ fn version_check_knows_the_newest_release() {
 #[test]
 fn unusable_answers_of_the_feed_are_errors() {
     for (body, why) in [
-        ("<html>", "expected value at line 1"),
-        ("{}", "missing field `tag_name`"),
+        ("<html>", "it is not JSON: line 1, column 1: a value is missing"),
+        ("{}", "it does not have the text `tag_name`"),
+        (r#"{"tag_name": 1}"#, "it does not have the text `tag_name`"),
         (r#"{"tag_name": "nightly\u001b[2J"}"#, "is no version such as v1.2.3"),
     ] {
         let run = check(&World::new(), &feed(body), &[]).exits_with(1);
@@ -66,6 +67,7 @@ fn unusable_answers_of_the_feed_are_errors() {
 fn version_check_without_a_known_feed_asks_for_one() {
     // Cargo.toml names no repository on GitHub.
     let run = World::new().run(["version", "--check"]).exits_with(2);
+    assert!(run.stderr.contains("this build does not know where releases are published"), "{}", run.stderr);
     assert!(run.stderr.contains("`monopile version --check=URL`"), "{}", run.stderr);
 }
 

@@ -1,21 +1,22 @@
-//! Fetches a small document with one request: no cache, no digest, no retries and no redirects.
+//! Fetches a small document: no cache, no digest and no retries.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::connection::ProxyDialer;
-use super::download::{config, without_secrets};
+use super::download::{MAX_REDIRECTS, config, is_redirect, without_secrets};
 use super::proxy::Proxies;
 use crate::url::HttpUrl;
 use base::encoding::basic_authorization;
 use base::text::bytes;
 use base::{Error, Result};
 use net::http_client;
+use net::plain_errors::http_problem;
 
 /// Returns the document at `url`, which begins with `http://` or `https://`.
 ///
-/// The request uses the proxies of the environment variables `env_vars`, and ends after `timeout`. A document
-/// of more than `max_bytes` is an error.
+/// The request uses the proxies of the environment variables `env_vars`, follows redirects, and ends after
+/// `timeout`. A document of more than `max_bytes` is an error.
 pub fn fetch_document(
     url: &str,
     timeout: Duration,
@@ -29,18 +30,41 @@ pub fn fetch_document(
     let url = HttpUrl::new(url);
     let failed = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
-    let config = config().timeout_global(Some(timeout)).max_redirects(0).max_redirects_will_error(false);
+    let config = config().max_redirects(0).max_redirects_will_error(false);
     let client = http_client::client_over(config.build(), None, dialer);
-    let mut request = client.get(url.without_user());
-    if let Some((user, password)) = url.user() {
-        request = request.header("authorization", basic_authorization(&user, &password));
-    }
+    let end = Instant::now() + timeout;
+    let request = |target: &HttpUrl| {
+        let remaining = end.saturating_duration_since(Instant::now());
+        let mut request = client.get(target.without_user()).config().timeout_global(Some(remaining)).build();
+        let user = target.user().or_else(|| url.user().filter(|_| url.may_share_credentials(target)));
+        if let Some((user, password)) = user {
+            request = request.header("authorization", basic_authorization(&user, &password));
+        }
+        request.call()
+    };
     let broken = |error: ureq::Error| match error {
         ureq::Error::BodyExceedsLimit(_) => failed(format!("the answer has more than {}", bytes(max_bytes))),
         ureq::Error::Timeout(_) => failed(format!("no answer within {}", base::text::duration(timeout))),
-        error => failed(without_secrets(&error.to_string())),
+        error => failed(without_secrets(&http_problem(&error))),
     };
-    let response = request.call().map_err(broken)?;
+    let mut response = request(&url).map_err(broken)?;
+    let mut at = url.clone();
+    for _ in 0..MAX_REDIRECTS {
+        if !is_redirect(&response) {
+            break;
+        }
+        let target = response.headers().get("location").and_then(|target| target.to_str().ok());
+        let target = target.and_then(|target| at.joined(target));
+        let target = target.ok_or_else(|| failed("it redirects to no URL of a document".to_owned()))?;
+        if at.is_https() && !target.is_https() {
+            return Err(failed(format!("it redirects to '{target}', which is not encrypted")));
+        }
+        response = request(&target).map_err(broken)?;
+        at = target;
+    }
+    if is_redirect(&response) {
+        return Err(failed(format!("there are more than {MAX_REDIRECTS} redirects")));
+    }
     if response.status() != 200 {
         return Err(failed(format!("the server answered {}", response.status())));
     }
@@ -78,11 +102,23 @@ mod tests {
     }
 
     #[test]
-    fn redirects_are_not_followed() {
-        let server = Server::start(|_, _| answer("302 Found", &[("Location", "/other")], b""));
-        let error = asked(&server.url("/feed"), 5).unwrap_err();
-        assert!(error.contains("the server answered 302 Found"), "{error}");
-        assert_eq!(server.requests().len(), 1);
+    fn redirects_are_followed() {
+        let server = Server::start(|request, _| match request.line.contains("/feed") {
+            true => answer("301 Moved Permanently", &[("Location", "/other")], b""),
+            false => answer("200 OK", &[], b"12345"),
+        });
+        let url = format!("http://us:pa55@localhost:{}/feed", server.port());
+        assert_eq!(asked(&url, 5).unwrap(), b"12345");
+        let authorized: Vec<_> =
+            server.requests().iter().map(|request| request.header("authorization").is_some()).collect();
+        assert_eq!(authorized, [true, true]);
+
+        let endless = Server::start(|_, _| answer("302 Found", &[("Location", "/feed")], b""));
+        let error = asked(&endless.url("/feed"), 5).unwrap_err();
+        assert!(error.ends_with("redirects"), "{error}");
+        let elsewhere = Server::start(|_, _| answer("302 Found", &[("Location", "file:///etc/passwd")], b""));
+        let error = asked(&elsewhere.url("/feed"), 5).unwrap_err();
+        assert!(error.ends_with("it redirects to no URL of a document"), "{error}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ const MAX_ATTEMPTS: usize = 100;
 /// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of redirects that one request follows.
-const MAX_REDIRECTS: usize = 10;
+pub(super) const MAX_REDIRECTS: usize = 10;
 /// The number of attempts in a row that receive nothing new.
 const MAX_FUTILE_ATTEMPTS: usize = RETRY_PAUSES.len() + 1;
 /// The number of bytes of a wrong file that are read to tell what it is.
@@ -297,7 +297,7 @@ impl Download<'_> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let response = self.request_once(&url, from, tag)?;
-            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            if !is_redirect(&response) {
                 return Ok(response);
             }
             let target = response.headers().get("location").and_then(|target| target.to_str().ok());
@@ -397,6 +397,11 @@ fn wrong_content(body: &Path) -> Option<String> {
         true => format!("it is {} of HTML, not a tarball: open the URL in a browser", bytes(size)),
         false => "it is empty".to_owned(),
     })
+}
+
+/// Returns true if the answer is a redirect.
+pub(super) fn is_redirect(response: &Response<ureq::Body>) -> bool {
+    matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
 /// Shortens URLs in an error text, because they may contain passwords and signatures.
