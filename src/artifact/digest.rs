@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 
+use base::files::input;
 use base::{Error, Result};
 
 /// A hash algorithm. The variants are ordered from the weakest to the strongest.
@@ -194,10 +195,10 @@ impl Digest {
 
     /// Computes the digest of a file, which is read once.
     pub fn of_file(path: &Path, algorithms: &[Algorithm]) -> Result<Digest> {
-        let reading = || format!("reading '{}'", path.display());
-        let mut file = std::fs::File::open(path).map_err(|error| Error::io(reading(), error))?;
+        let reading = |error| input::unreadable("the file", path, error);
+        let mut file = std::fs::File::open(path).map_err(reading)?;
         let mut hasher = Hasher::new(algorithms);
-        io::copy(&mut file, &mut hasher).map_err(|error| Error::io(reading(), error))?;
+        io::copy(&mut file, &mut hasher).map_err(reading)?;
         Ok(hasher.finish())
     }
 }

@@ -229,7 +229,8 @@ fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
 /// Packs `dir` into the archive `result`. The manifest comes first and has this content, so that readers find
 /// it without reading the rest.
 fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
-    let writing = |error| Error::io(format!("writing '{}'", result.display()), error);
+    let writing =
+        |error| Error::io(format!("writing '{}'", result.display()), error).with_owner_hint(result, "");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(writing)?;
     let mut packer = Packer::create(temporary.path())?;

@@ -11,6 +11,10 @@ use rustix::fs::{Access, access};
 
 use crate::exit_code;
 
+/// The hint for a file system without free space.
+const FULL: &str = "the file system is full: free space (`monopile cache prune`), or choose another one with \
+                    --cache-dir, TMPDIR or XDG_STATE_HOME";
+
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -94,11 +98,13 @@ impl Error {
 
     /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
     ///
-    /// The kind is [`ErrorKind::Failure`] (exit code 1). If the I/O error contains an error of this type,
-    /// kind, notes and hints are taken from there.
+    /// The kind is [`ErrorKind::Failure`] (exit code 1), or that of an error of this type inside the I/O error,
+    /// whose notes and hints are added. A full file system gets a hint.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Failure, Error::kind);
-        Self::new(kind, format!("{what} failed")).with_source(without_temporary_path(source))
+        let is_full = is_full(source.kind());
+        let error = Self::new(kind, format!("{what} failed")).with_source(without_temporary_path(source));
+        if is_full { error.with_hint(FULL) } else { error }
     }
 
     /// Like [`Error::io`] for a file that the operator named. A file that does not exist is invalid input
@@ -178,11 +184,13 @@ impl Error {
         let Some(cause) = cause.map(io::Error::kind) else { return self };
         let other = (!option.is_empty()).then(|| format!("choose another path with {option}"));
         match cause {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            kind if is_full(kind) => {
                 let or_other = other.map(|other| format!(", or {other}")).unwrap_or_default();
                 let existing = unwritable(path).map_or(path, |(path, _)| path);
                 let path = existing.display();
-                return self.with_hint(format!(
+                let mut error = self;
+                error.inner.hints.retain(|hint| hint != FULL);
+                return error.with_hint(format!(
                     "the file system of '{path}' is full: free space (`monopile cache prune`){or_other}"
                 ));
             }
@@ -359,6 +367,11 @@ fn without_temporary_path(error: io::Error) -> io::Error {
         Some((problem, _)) => io::Error::new(error.kind(), problem),
         None => error,
     }
+}
+
+/// Returns true if a write failed because there is no space left.
+fn is_full(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Returns the error of this type inside an I/O error.

@@ -159,7 +159,10 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the transcript at `path`, and replaces an existing file.
     pub fn create(path: &Path, redactor: &Redactor) -> Result<Self> {
-        let failed = |error| Error::io(format!("writing the transcript '{}'", path.display()), error);
+        let failed = |error| {
+            Error::io(format!("writing the transcript '{}'", path.display()), error)
+                .with_owner_hint(path, "--record FILE")
+        };
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.map_err(failed)?;
         // An existing file would otherwise keep its mode. Devices and pipes are left alone.

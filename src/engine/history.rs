@@ -225,6 +225,7 @@ fn directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn unreadable(directory: &Path, error: io::Error) -> Error {
     Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
+        .with_owner_hint(directory, "XDG_STATE_HOME")
 }
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.

@@ -12,8 +12,8 @@ use super::{ArtifactKind, Cache, DIGESTS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::read_ahead::{ReadAhead, WORTH_A_THREAD};
-use base::files::{JsonLayout, read_json, write_json};
-use base::{Error, Result};
+use base::Result;
+use base::files::{JsonLayout, input, read_json, write_json};
 
 /// A stored entry about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl Cache {
         algorithms: &[Algorithm],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Digest> {
-        let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
+        let reading = |error| input::unreadable("the file", path, error);
         let stamp = Stamp::of(path).map_err(reading)?;
         let cached = self.lookup(&stamp);
         if let Some(cached) = &cached

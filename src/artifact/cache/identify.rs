@@ -8,8 +8,9 @@ use super::Cache;
 use super::digests::{DigestEntry, NameAndVersion};
 use crate::digest::{Algorithm, Digest};
 use crate::{ArtifactIdentity, Source, Stamp, Stemcell, release, source_form, stemcell};
+use base::Result;
 use base::events::{Reporter, Unit};
-use base::{Error, Result};
+use base::files::input;
 
 /// The minimum size in bytes of a file whose reading is shown as a stage.
 const WORTH_A_STAGE: u64 = 64 << 20;
@@ -55,7 +56,7 @@ impl Cache {
             };
         }
         let algorithms = algorithms(expected);
-        let reading = |error| Error::io(format!("reading {}", source.describe(kind.name())), error);
+        let reading = |error| input::unreadable(kind.name(), &source.path, error);
         let stamp = Stamp::of(&source.path).map_err(reading)?;
         let cached = self.lookup(&stamp);
         let stage =

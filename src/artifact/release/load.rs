@@ -15,6 +15,7 @@ use crate::{Source, Stamp, source_form};
 use base::error::ResultExt;
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
+use base::files::input;
 use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
@@ -22,7 +23,8 @@ const MANIFEST: &str = "release.MF";
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     let what = source.describe("release");
-    let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
+    let file =
+        fs::File::open(&source.path).map_err(|error| input::unreadable("release", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;

@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 
 use crate::archive::{Input, Packer, is_executable};
 use crate::digest::{Algorithm, Digest, Hasher};
+use base::files::input;
 use base::{Error, Result};
 
 /// The content of an archive: sorted paths relative to its root, and the source of each entry.
@@ -39,7 +40,13 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
     }
     for entry in WalkDir::new(root).min_depth(1) {
         let entry = entry.map_err(|error| {
-            Error::failure(format!("reading the directory '{}' failed", root.display())).with_source(error)
+            let path = error.path().unwrap_or(root).to_owned();
+            let what = format!("reading '{}'", path.display());
+            match error.into_io_error() {
+                Some(error) => Error::io(what, error).with_owner_hint(&path, ""),
+                // Links are not followed, so none leads back.
+                None => Error::failure(format!("{what} failed")),
+            }
         })?;
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();
         let kind = entry.file_type();
@@ -74,7 +81,7 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                 let executable = match executable {
                     Some(executable) => *executable,
                     None => {
-                        let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
+                        let reading = |error| input::unreadable("the file", path, error);
                         is_executable(&fs::metadata(path).map_err(reading)?)
                     }
                 };

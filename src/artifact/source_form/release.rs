@@ -163,7 +163,9 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
 /// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Returns an empty list if there is
 /// no such directory.
 fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let reading = |error| Error::io(format!("reading the directory '{}'", dir.display()), error);
+    let reading = |error| {
+        Error::io(format!("reading the directory '{}'", dir.display()), error).with_owner_hint(dir, "")
+    };
     let mut paths = Vec::new();
     match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(paths),
@@ -189,7 +191,7 @@ fn file(path: PathBuf) -> Input {
 fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
     input::read(path, MAX_DOCUMENT_BYTES).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("{owner} has no file '{}'", path.display())),
-        _ => Error::io(format!("reading '{}'", path.display()), error),
+        _ => input::unreadable("the file", path, error),
     })
 }
 

@@ -18,6 +18,7 @@ use crate::documents::{self, StemcellManifest};
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::{ArtifactIdentity, Source, Stamp};
 use base::events::{Stage, Unit};
+use base::files::input;
 use base::{Error, Result};
 
 pub(super) const MANIFEST: &str = "stemcell.MF";
@@ -77,7 +78,8 @@ pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
 
 fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let what = source.describe("stemcell");
-    let file = fs::File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
+    let file =
+        fs::File::open(&source.path).map_err(|error| input::unreadable("stemcell", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.about(&what))?
         .ok_or_else(|| no_manifest(&what))?;
@@ -199,7 +201,7 @@ pub(super) fn read_manifest(path: &Path, what: &str) -> Result<StemcellManifest>
             file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(reading)?;
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(what)),
-        Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
+        Err(error) => return Err(input::unreadable("stemcell manifest", path, error)),
     }
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!(

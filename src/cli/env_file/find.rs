@@ -62,7 +62,9 @@ pub(super) fn find() -> Result<SearchResult> {
         if !is_ours(&link) {
             return Ok(SearchResult::Foreign(shown));
         }
-        let failed = |error| Error::io(format!("reading env file '{}'", shown.display()), error);
+        let failed = |error| {
+            Error::io(format!("reading env file '{}'", shown.display()), error).with_owner_hint(&shown, "")
+        };
         let file = match input::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,

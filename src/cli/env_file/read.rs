@@ -87,7 +87,7 @@ pub(super) fn read(opened: &OpenedEnvFile) -> Result<EnvFile> {
             path.display(),
             MAX_ENV_FILE_BYTES >> 20
         )),
-        _ => Error::io(format!("reading env file '{}'", path.display()), error),
+        _ => input::unreadable("env file", path, error),
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::invalid(format!("env file '{}' is not UTF-8 text", path.display())))?;

@@ -31,7 +31,9 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
 /// Remembers that the operator trusts this file with its current content.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
     let marker = trust_marker(file)?;
-    let failed = |error| Error::io(format!("writing '{}'", marker.display()), error);
+    let failed = |error| {
+        Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
+    };
     create_private_directory(base::files::durable::parent(&marker)).map_err(failed)?;
     let path = file.real.as_os_str().as_encoded_bytes();
     write_atomically(&marker, &[path, b"\n"].concat()).map_err(failed)

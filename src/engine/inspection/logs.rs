@@ -116,7 +116,10 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<S
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
     archive.check()?;
-    let failed = |error| Error::io(format!("saving the logs as '{}'", to.display()), error);
+    let failed = |error| {
+        Error::io(format!("saving the logs as '{}'", to.display()), error)
+            .with_owner_hint(to, "--out FILE or --dir DIR")
+    };
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut saved = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(failed)?;
     let mut from = File::open(archive.path()).map_err(failed)?;

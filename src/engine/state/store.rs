@@ -45,6 +45,7 @@ impl Store {
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
             Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
+                .with_owner_hint(&storage.location(), "--state FILE")
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let store = Store { storage, state, journal, exists, version_kept: false, lock };
@@ -70,9 +71,10 @@ impl Store {
         let storage = storage.resolved()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
-        let stored_form = storage
-            .stored_form()
-            .map_err(|error| Error::io(format!("reading the state '{storage}'"), error))?;
+        let stored_form = storage.stored_form().map_err(|error| {
+            Error::io(format!("reading the state '{storage}'"), error)
+                .with_owner_hint(&storage.location(), "--state FILE")
+        })?;
         storage.reencrypt(stored_form)?;
         let versions = versions::versions(&storage)?;
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
@@ -162,7 +164,10 @@ impl Store {
         if self.exists {
             self.storage
                 .keep_backup()
-                .map_err(|error| Error::io(format!("keeping a copy of '{}'", self.storage), error))
+                .map_err(|error| {
+                    Error::io(format!("keeping a copy of '{}'", self.storage), error)
+                        .with_owner_hint(&self.storage.location(), "--state FILE")
+                })
                 .context(what)?;
         }
         self.storage.write(STATE, &bytes).map_err(|error| {
