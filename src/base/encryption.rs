@@ -187,19 +187,23 @@ impl Encryption {
         if !is_encrypted(&bytes) {
             return Ok(bytes);
         }
-        let unreadable = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
+        let unreadable = |why: Error| io::Error::new(io::ErrorKind::InvalidInput, why);
         if self.identities.is_empty() {
             return Err(unreadable(
-                "it is encrypted with age: give an identity with --identity FILE or MONOPILE_IDENTITY",
+                Error::invalid("it is encrypted with age, and this run has no identity").with_hint(
+                    "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
+                ),
             ));
         }
         let identities: Vec<Box<dyn Identity>> =
             self.identities.iter().filter_map(|text| identities_in(text).ok()).flatten().collect();
         let damaged = |error: age::DecryptError| match error {
-            age::DecryptError::NoMatchingKeys => {
-                unreadable("it is encrypted with age, but not for the identity given (--identity FILE)")
-            }
-            other => unreadable(&format!("it is encrypted with age, but damaged: {other}")),
+            age::DecryptError::NoMatchingKeys => unreadable(
+                Error::invalid("it is encrypted with age, but not for the identity given").with_hint(
+                    "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
+                ),
+            ),
+            other => unreadable(Error::invalid(format!("it is encrypted with age, but damaged: {other}"))),
         };
         let decryptor = Decryptor::new_buffered(ArmoredReader::new(&bytes[..])).map_err(damaged)?;
         let identities = identities.iter().map(|identity| &**identity);
@@ -269,8 +273,8 @@ mod tests {
         }
         let error = Encryption::new(Vec::new(), vec![third]).unwrap().decrypt(sealed.clone()).unwrap_err();
         assert!(error.to_string().contains("not for the identity"), "{error}");
-        let error = to_both.decrypt(sealed).unwrap_err();
-        assert!(error.to_string().contains("--identity"), "{error}");
+        let error = Error::io("reading", to_both.decrypt(sealed).unwrap_err());
+        assert_eq!(error.hints().len(), 1, "{error:?}");
         assert!(to_both.check_decrypts_own("it").unwrap_err().to_string().contains("no identity"));
         assert_eq!(Encryption::default().encrypt(b"x").unwrap(), b"x");
     }
