@@ -292,6 +292,8 @@ mod tests {
         .unwrap();
         spec.check().unwrap_err();
         Package { name: "a/b".into(), version: "1".into(), ..Package::default() }.check().unwrap_err();
+        // The agent itself uses hidden directories beside those of packages.
+        Package { name: ".links".into(), version: "1".into(), ..Package::default() }.check().unwrap_err();
         Package { name: "a".into(), ..Package::default() }.check().unwrap_err();
     }
 }

@@ -21,6 +21,9 @@ const HTTPS_PORT: u16 = 443;
 #[derive(Clone)]
 pub struct AgentEndpoint {
     pub(super) base: String,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
     pub(super) user: String,
     pub(super) password: Secret,
     pub(super) trust: ServerTrust,
@@ -82,8 +85,11 @@ impl AgentEndpoint {
         let Some(host) = url.host_str() else {
             return Err(Error::invalid("`cloud_provider.mbus` names no host"));
         };
+        let port = url.port().unwrap_or(HTTPS_PORT);
         Ok(AgentEndpoint {
-            base: format!("https://{host}:{}", url.port().unwrap_or(HTTPS_PORT)),
+            base: format!("https://{host}:{port}"),
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port,
             user: percent_decode(url.username()),
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: ServerTrust::AnyServer,
@@ -138,15 +144,12 @@ impl AgentEndpoint {
 
     /// Returns the host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
-        let authority = self.base.trim_start_matches("https://");
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        host.trim_start_matches('[').trim_end_matches(']')
+        &self.host
     }
 
     /// Returns the port.
     pub fn port(&self) -> u16 {
-        let port = self.base.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        port.unwrap_or(HTTPS_PORT)
+        self.port
     }
 
     /// Returns true if a proxy is on the way to the agent.
