@@ -9,7 +9,7 @@ use super::{finish::CommandResult, paths};
 use base::files::input;
 use base::text::json_problem;
 use base::{Error, Result};
-use engine::templates;
+use engine::templates::{self, ContextSource};
 use erb::Renderer;
 
 /// An example of values.
@@ -57,6 +57,7 @@ impl RenderTemplateArgs {
         let renderer = templates::renderer(self.templates.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let rendered = renderer.render(&name, &read(&self.template)?, &context);
-        Ok(CommandResult::Output(rendered.map_err(|error| templates::render_error(error, &context))?))
+        let failed = |error| templates::render_error(error, &context, ContextSource::File);
+        Ok(CommandResult::Output(rendered.map_err(failed)?))
     }
 }

@@ -62,16 +62,31 @@ fn interrupted(signal: u8, text: String) -> Error {
     Error::new(ErrorKind::Interrupted(signal), text)
 }
 
+/// The source of an evaluation context, which decides where a missing property belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContextSource {
+    /// A manifest and the job's spec.
+    Manifest,
+    /// The file of `--context`.
+    File,
+}
+
 /// Returns the error for a template that could not be rendered with `context`.
-pub fn render_error(error: RenderError, context: &Context) -> Error {
+pub fn render_error(error: RenderError, context: &Context, source: ContextSource) -> Error {
     let text = error.to_string();
     match error {
         RenderError::Template(problem) => {
             let invalid = Error::invalid(text);
             match problem.unknown_properties.iter().find_map(|name| nearest_property(context, name)) {
                 Some(name) => invalid.with_hint(format!("did you mean the property '{name}'?")),
-                None if problem.class.ends_with("UnknownProperty") => invalid
-                    .with_hint("set the property in the manifest, or give it a default in the job's spec"),
+                None if problem.class.ends_with("UnknownProperty") => match source {
+                    ContextSource::Manifest => invalid.with_hint(
+                        "set the property in the manifest, or give it a default in the job's spec",
+                    ),
+                    ContextSource::File => {
+                        invalid.with_hint("add it to `job_properties` or `default_properties` of the context")
+                    }
+                },
                 None if problem.class == "SyntaxError" => invalid.with_hint(
                     "correct the Ruby code in that line or before it: mostly, a bracket, a quote or an `end` \
                      is missing",
@@ -121,7 +136,8 @@ mod tests {
             ),
         ] {
             let error = renderer.render("a.erb", template, &context).unwrap_err();
-            assert_eq!(render_error(error, &context).hints(), [hint], "{template}");
+            let error = render_error(error, &context, ContextSource::Manifest);
+            assert_eq!(error.hints(), [hint], "{template}");
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::prepare::find_release;
-use crate::templates;
+use crate::templates::{self, ContextSource};
 use artifact::archive::{Input, Packer};
 use artifact::release::Job;
 use artifact::{Algorithm, Release};
@@ -187,7 +187,7 @@ fn asks_for_link(error: &RenderError) -> bool {
 /// call, the job can get its values in another way.
 fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
-        return templates::render_error(error, context);
+        return templates::render_error(error, context, ContextSource::Manifest);
     }
     let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
     let consumed: Vec<String> = job
@@ -202,7 +202,7 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
         true => String::new(),
         false => format!(" (it consumes {})", consumed.join(", ")),
     };
-    templates::render_error(error, context)
+    templates::render_error(error, context, ContextSource::Manifest)
         .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))
         .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
 }
