@@ -28,8 +28,12 @@ pub(crate) fn read_bytes(path: &Path, what: &str) -> Result<Vec<u8>> {
     .map_err(|error| input::unreadable(what, path, error))
 }
 
-/// Converts the content of a file to text, or returns an error with the line that is not UTF-8.
+/// Converts the content of a file to text, or returns an error with the line that is not UTF-8. A binary file
+/// has no lines.
 pub(crate) fn utf8_text(bytes: Vec<u8>, path: &Path, what: &str) -> Result<String> {
+    if bytes.contains(&0) {
+        return Err(Error::invalid(format!("{what} '{}' is not text", path.display())));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
         Error::invalid(format!("{}:{}: {what} is not UTF-8 text", path.display(), line.count() + 1))

@@ -8,9 +8,10 @@ use time::OffsetDateTime;
 use super::deployment::{Az, CloudProvider, PreviousAgent};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
-use super::ops::{self, ItemIndex, Ops};
+use super::ops::{self, ItemIndex, Ops, PathError};
 use super::secrets::KnownInputs;
 use super::variables::Declared;
+use super::variables::syntax::unclosed_references;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
 use super::vars_store::{VarsStore, expiry, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
@@ -190,7 +191,9 @@ fn load_and_check(
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
     let PartialInputs { values, generated, unused, previous_mbus, .. } = partial;
     if let Some(path) = output_path {
-        root = ops::find(&root, &path)?.into_owned();
+        // The hint is about operations, which may create what does not exist.
+        let value = ops::find(&root, &path).map_err(|error| PathError { hint: None, ..error });
+        root = value?.into_owned();
     }
     let all = sources.iter().chain(store.iter().flat_map(VarsStore::iter));
     let certificate = |value: &Node| Some(value.get("certificate")?.as_str()?.to_owned());
@@ -243,7 +246,7 @@ struct PartialInputs {
     cpi_config: Option<Node>,
     cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
-    /// Warnings about variables on the command line that nothing uses.
+    /// Warnings about variables on the command line that nothing uses, and references that are not closed.
     unused: Vec<String>,
     values: Vec<VariableValue>,
     /// The names of the variables whose values were generated.
@@ -296,6 +299,8 @@ impl PartialInputs {
         let created =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
+        // Values of variables, which interpolation inserts, may have parentheses.
+        let unclosed = unclosed_warnings(&self.root);
         let mbus = MbusOutline::of(&self.root);
         let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
@@ -322,6 +327,7 @@ impl PartialInputs {
         let unused = options.all_used.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.unused = unused_warnings(inputs, &resolver);
+            self.unused.extend(unclosed);
         }
         match (missing, unused) {
             (None, None) => {}
@@ -556,6 +562,17 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
 
 /// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
 /// misspelled. Files, programs and the environment may have variables of other manifests.
+/// Returns a warning for each reference without its closing parentheses, which stays text.
+fn unclosed_warnings(root: &Node) -> Vec<String> {
+    let unclosed = unclosed_references(root).into_iter();
+    unclosed
+        .map(|(text, position)| {
+            let place = position.describe();
+            format!("{place}: '{text}' is not closed, so it is no variable: write '{text}))'")
+        })
+        .collect()
+}
+
 fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
     let with_flag =
         |flag: &'static str| move |pair: &String| Some((flag, pair.split_once('=')?.0.to_owned()));

@@ -1,4 +1,5 @@
-//! Warns of unknown keys. They are ignored as in the bosh CLI, but most of them are misspelt.
+//! Warns of unknown keys, which are ignored as in the bosh CLI, although most of them are misspelt. Also
+//! warns of an instance group without jobs.
 
 use crate::deployment::RESOURCES;
 use crate::load::LoadedManifest;
@@ -88,7 +89,8 @@ const INSTANCE_GROUP: &[&str] = &[
 ];
 
 /// Returns a warning for each unknown key of `cloud_provider`, its `cpi`, the CPIs of the CPI config, types,
-/// extensions and stemcells, and for each misspelt key of pools, networks and the instance group.
+/// extensions and stemcells, for each misspelt key of pools, networks and the instance group, and for an
+/// instance group without jobs.
 pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
     check_spelling(&loaded.root, "", MANIFEST, &mut warnings);
@@ -134,6 +136,10 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let path = format!("instance_groups[{index}]");
         check_spelling(group, &path, INSTANCE_GROUP, &mut warnings);
+        if group.as_map().is_some() && group.get("jobs").or_else(|| group.get("templates")).is_none() {
+            let place = group.position.describe();
+            warnings.push(format!("{place}: `{path}` has no `jobs`, so nothing will run on the VM"));
+        }
         let jobs = group.get("jobs").and_then(Node::as_seq).unwrap_or_default();
         for (number, job) in jobs.iter().enumerate() {
             check_spelling(job, &format!("{path}.jobs[{number}]"), JOB, &mut warnings);

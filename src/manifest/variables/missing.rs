@@ -96,7 +96,7 @@ impl MissingVariables {
             let values =
                 "give a value with --var NAME=VALUE, --var-file, --vars-file, --vars-exec or --vars-env";
             let stored = match self.variables.keys().all(|name| declared(name)) {
-                true => "pass the vars store that has them, or shall have them: --vars-store FILE",
+                true => "pass the vars store, which also keeps generated values: --vars-store FILE",
                 false => {
                     "declare the variable with a type in `variables:` and use --vars-store to have it \
                      generated"

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use yaml::{Data, Node};
+use yaml::{Data, Node, Position};
 
 /// One `((…))` in a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,34 @@ pub fn references(text: &str) -> Vec<Reference<'_>> {
         }
     }
     references
+}
+
+/// Returns the beginnings of references that are not closed, such as `((a` in `((a` and `((a)`, with their
+/// positions.
+pub(crate) fn unclosed_references(root: &Node) -> Vec<(String, Position)> {
+    let mut positions = Vec::new();
+    collect_unclosed(root, &mut positions);
+    positions
+}
+
+fn collect_unclosed(node: &Node, positions: &mut Vec<(String, Position)>) {
+    match &node.data {
+        Data::String(text) => {
+            positions.extend(unclosed(text).map(|name| (format!("(({name}"), node.position.clone())));
+        }
+        Data::Seq(items) => items.iter().for_each(|item| collect_unclosed(item, positions)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| collect_unclosed(value, positions)),
+        _ => {}
+    }
+}
+
+/// Returns the name after a `((` that begins a text and whose parentheses are not closed. Arithmetic in a
+/// script also has `((`, so the text must have nothing else.
+fn unclosed(text: &str) -> Option<&str> {
+    let inner = text.trim_end().strip_prefix("((")?;
+    let name = inner.strip_suffix(')').unwrap_or(inner);
+    let is_name = !name.is_empty() && name.trim_start_matches('!').chars().all(is_name_letter);
+    is_name.then_some(name)
 }
 
 /// Returns the variables that a tree refers to.
@@ -129,6 +157,21 @@ mod tests {
             ("", vec![]),
         ] {
             assert_eq!(names(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn unclosed_references_are_found() {
+        for (text, name) in [
+            ("((a", Some("a")),
+            ("((a.b)", Some("a.b")),
+            ("((!a)", Some("!a")),
+            ("((a))", None),
+            ("((a + 1", None),
+            ("((", None),
+            ("x ((a", None),
+        ] {
+            assert_eq!(unclosed(text), name, "{text}");
         }
     }
 
