@@ -10,7 +10,6 @@ use std::fmt::Write as _;
 
 use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
@@ -479,8 +478,8 @@ pub(super) fn is_asked(words: &[OsString], command: &Command) -> bool {
     has_flag || command.has_subcommands() && words.last().is_some_and(|word| word == command.get_name())
 }
 
-/// Returns the command that a command line names, such as `monopile state show`.
-pub(super) fn named_command(grammar: &Command, words: &[OsString]) -> String {
+/// Returns the command that a command line names, such as `monopile state show`, and its grammar.
+pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (String, &'g Command) {
     let (mut name, mut command) = (grammar.get_name().to_owned(), grammar);
     for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
         if let Some(below) = command.find_subcommand(word) {
@@ -488,7 +487,7 @@ pub(super) fn named_command(grammar: &Command, words: &[OsString]) -> String {
             command = below;
         }
     }
-    name
+    (name, command)
 }
 
 /// Hides the options that have no effect on the command. Returns the sentence that names those of `own`.
@@ -585,31 +584,6 @@ pub(super) fn expand_help_command(mut words: Vec<OsString>) -> (Vec<OsString>, b
         words.push("--help".into());
     }
     (words, is_help)
-}
-
-/// Removes hints that do not help: how to pass a flag as a value, and similar commands except a near one.
-/// Explains a word after `--wait`, which counts as its duration.
-pub(super) fn with_few_hints(mut error: clap::Error) -> clap::Error {
-    if let (ErrorKind::ValueValidation, Some(ContextValue::String(flag)), Some(ContextValue::String(word))) =
-        (error.kind(), error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
-        && flag.starts_with("--wait ")
-    {
-        let word = base::text::shell_word(word);
-        let hint = format!("write `{word} --wait`, or with a duration `--wait=30m {word}`");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
-    }
-    if error.kind() == ErrorKind::UnknownArgument {
-        error.remove(ContextKind::Suggested);
-    }
-    if let (Some(ContextValue::String(wrong)), Some(ContextValue::Strings(similar))) =
-        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
-    {
-        match base::error::nearest(wrong, similar.iter().map(String::as_str)).map(str::to_owned) {
-            Some(near) => error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near])),
-            None => error.remove(ContextKind::SuggestedSubcommand),
-        };
-    }
-    error
 }
 
 #[cfg(test)]
@@ -734,24 +708,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_near_command_is_suggested() {
-        for (wrong, near) in [("creat-env", Some("create-env")), ("nope", None), ("xyzzy", None)] {
-            let error = grammar::whole().try_get_matches_from(["monopile", wrong]).unwrap_err();
-            let text = with_few_hints(error).to_string();
-            assert_eq!(text.contains("similar"), near.is_some(), "{text}");
-            assert!(near.is_none_or(|near| text.contains(&format!("'{near}'"))), "{text}");
-        }
-    }
-
-    #[test]
-    fn node_after_wait_is_explained() {
-        let words = "monopile baremetal node provide --wait node-1".split(' ');
-        let error = grammar::whole().try_get_matches_from(words).unwrap_err();
-        let text = with_few_hints(error).to_string();
-        assert!(text.contains("write `node-1 --wait`, or with a duration `--wait=30m node-1`"), "{text}");
-    }
-
-    #[test]
     fn command_of_a_line_is_named() {
         let grammar = grammar::whole();
         for (line, name) in [
@@ -760,7 +716,7 @@ mod tests {
             ("monopile -n state show --nope", "monopile state show"),
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            assert_eq!(named_command(&grammar, &words), name);
+            assert_eq!(named_command(&grammar, &words).0, name);
         }
     }
 

@@ -68,6 +68,7 @@ mod status;
 mod status_all;
 mod stop_env;
 mod stopping_args;
+mod suggestions;
 mod table;
 mod trust;
 mod vars;
@@ -137,16 +138,17 @@ pub struct Cli {
 
 impl Cli {
     /// Returns the error for `--json=bosh` if the bosh CLI does not have the command.
-    fn json_error(&self, grammar: &mut clap::Command) -> Option<clap::Error> {
+    fn json_error(&self, command: &clap::Command) -> Option<clap::Error> {
         let lacks_bosh_json = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         lacks_bosh_json.then(|| {
+            let mut command = command.clone();
             if self.command.is_dry_run() {
-                return grammar.error(
+                return command.error(
                     clap::error::ErrorKind::ArgumentConflict,
                     "--json=bosh does not work with --dry-run; --json does",
                 );
             }
-            grammar.error(
+            command.error(
                 clap::error::ErrorKind::ArgumentConflict,
                 "--json=bosh works with create-env, delete-env, stop-env, start-env, interpolate, \
                  inspect-local-release and inspect-local-stemcell; other commands have --json",
@@ -599,13 +601,19 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         CommandLine::Refused(error) => {
-            let error = help::with_few_hints(director::explain_director_command(error));
+            let (name, command) = help::named_command(&grammar, &args);
+            let error = suggestions::improve(director::explain_director_command(error), command);
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
-            return finish::print_clap_error(&error, &help::named_command(&grammar, &args), json);
+            return finish::print_clap_error(&error, &name, json);
         }
     };
-    if let Some(error) = cli.json_error(&mut grammar) {
-        return finish::print_clap_error(&error, &help::named_command(&grammar, &args), false);
+    // Only a built grammar has the usage of its commands.
+    if cli.globals.json == Some(JsonForm::Bosh) {
+        grammar.build();
+    }
+    let (name, command) = help::named_command(&grammar, &args);
+    if let Some(error) = cli.json_error(command) {
+        return finish::print_clap_error(&error, &name, false);
     }
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
     let result = remarks.and_then(|remarks| {

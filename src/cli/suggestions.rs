@@ -1,0 +1,138 @@
+//! Hints for a wrong command line, in the place of those of clap.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use base::error::{nearest, question};
+use base::text::shell_word;
+
+/// Words that other programs have for a command.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("apply", "create-env"),
+    ("create", "create-env"),
+    ("delete", "delete-env"),
+    ("destroy", "delete-env"),
+    ("diff", "plan"),
+    ("down", "delete-env"),
+    ("remove", "delete-env"),
+    ("show", "status"),
+    ("up", "create-env"),
+    ("update", "create-env"),
+];
+
+/// Flags that other programs have for a run without questions.
+const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
+
+/// Replaces the suggestions of an error by the one that helps, if any. `command` is the one that the command
+/// line names.
+pub(super) fn improve(mut error: clap::Error, command: &Command) -> clap::Error {
+    let hint = match error.kind() {
+        ErrorKind::InvalidSubcommand => command_hint(&error, command),
+        ErrorKind::UnknownArgument => flag_hint(&error, command),
+        ErrorKind::InvalidValue => text(&error, ContextKind::SuggestedValue).map(question),
+        ErrorKind::ValueValidation => wait_hint(&error),
+        _ => return error,
+    };
+    for kind in [
+        ContextKind::Suggested,
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
+        error.remove(kind);
+    }
+    if let Some(hint) = hint {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Names the command for a word that is none. A group of commands, such as `state`, has no synonyms.
+fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
+    let wrong = text(error, ContextKind::InvalidSubcommand)?;
+    let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
+    let synonym = SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
+    let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
+    synonym.or_else(|| nearest(wrong, names)).map(question)
+}
+
+/// Names the flag for one that the command does not have. Hidden flags have no effect or another name.
+fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
+    let wrong = text(error, ContextKind::InvalidArg)?;
+    let visible = || command.get_arguments().filter(|arg| !arg.is_hide_set());
+    if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
+        return Some("to run without questions: -n (--non-interactive)".to_owned());
+    }
+    let flags: Vec<String> =
+        visible().filter_map(|arg| arg.get_long()).map(|name| format!("--{name}")).collect();
+    let suggested = text(error, ContextKind::SuggestedArg).filter(|flag| {
+        let flag = flag.split([' ', '=']).next().unwrap_or(flag);
+        flags.iter().any(|visible| visible == flag)
+    });
+    let is_long = wrong.starts_with("--");
+    let near = || nearest(wrong, flags.iter().map(String::as_str)).filter(|_| is_long);
+    suggested.or_else(near).map(question)
+}
+
+/// Explains a word after `--wait`, which counts as its duration.
+fn wait_hint(error: &clap::Error) -> Option<String> {
+    let flag = text(error, ContextKind::InvalidArg)?;
+    let word = shell_word(text(error, ContextKind::InvalidValue)?);
+    let hint = format!("write `{word} --wait`, or with a duration `--wait=30m {word}`");
+    flag.starts_with("--wait ").then_some(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::cli::{globals, grammar, help};
+
+    /// Returns the error for a command line, as it is printed.
+    fn refused(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let grammar = grammar::for_words(&words).args(globals::ignored());
+        let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
+        improve(error, help::named_command(&grammar, &words).1).to_string()
+    }
+
+    #[test]
+    fn only_what_helps_is_suggested() {
+        for (line, hint) in [
+            ("monopile creat-env", "did you mean 'create-env'?"),
+            ("monopile delete", "did you mean 'delete-env'?"),
+            ("monopile destroy a.yml", "did you mean 'delete-env'?"),
+            ("monopile nope", ""),
+            ("monopile xyzzy", ""),
+            ("monopile disk", ""),
+            ("monopile state shwo", "did you mean 'show'?"),
+            ("monopile state create", ""),
+            ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),
+            ("monopile create-env a.yml --recreat", "did you mean '--recreate'?"),
+            ("monopile create-env a.yml --yes", "to run without questions: -n (--non-interactive)"),
+            ("monopile delete-env a.yml --force", "to run without questions: -n (--non-interactive)"),
+            // Flags without an effect are hidden.
+            ("monopile create-env a.yml --clien x", ""),
+            ("monopile create-env a.yml --environmen x", ""),
+            ("monopile completion bsh", "did you mean 'bash'?"),
+            (
+                "monopile baremetal node provide --wait node-1",
+                "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
+            ),
+        ] {
+            let text = refused(line);
+            let hints: Vec<&str> =
+                text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+            assert_eq!(hints.concat(), hint, "{line}: {text}");
+            assert!(!text.contains("\n\n\n"), "{line}: {text}");
+        }
+    }
+}
