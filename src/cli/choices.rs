@@ -17,8 +17,8 @@ where
         let number = text.parse().ok().filter(|number| *number >= least);
         let number = number.filter(|number| most.is_none_or(|most| *number <= most));
         number.ok_or_else(|| match most {
-            Some(most) => format!("expected a number from {least} to {most}"),
-            None => format!("expected a number of at least {least}"),
+            Some(most) => format!("expected a whole number from {least} to {most}"),
+            None => format!("expected a whole number of at least {least}"),
         })
     }
 }
@@ -89,8 +89,8 @@ mod tests {
     fn numbers_outside_the_limits_name_the_limits() {
         assert_eq!(number(1, Some(3))("3"), Ok(3));
         for wrong in ["0", "4", "x", ""] {
-            assert_eq!(number(1, Some(3))(wrong), Err("expected a number from 1 to 3".to_owned()));
+            assert_eq!(number(1, Some(3))(wrong), Err("expected a whole number from 1 to 3".to_owned()));
         }
-        assert_eq!(number(1_u16, None)("70000"), Err("expected a number of at least 1".to_owned()));
+        assert_eq!(number(1_u16, None)("70000"), Err("expected a whole number of at least 1".to_owned()));
     }
 }

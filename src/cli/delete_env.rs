@@ -80,7 +80,7 @@ impl DeleteEnvArgs {
                     Err(Error::invalid(other.to_string()).with_note("nothing was deleted").with_hint(
                         "check --state and the manifest: they may be of two environments; if only the \
                          manifest's `name` has changed, run delete-env on a terminal, without -n, and \
-                         confirm",
+                         confirm, or give the manifest the name on record for this command",
                     ))
                 }
             };

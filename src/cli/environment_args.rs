@@ -42,7 +42,7 @@ impl EnvironmentArgs {
 
     /// Returns the name of the deployment, if the manifest has one that needs no variable.
     pub(super) fn deployment_name(&self) -> Option<String> {
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&self.state().ok()?));
+        let inputs = self.configs.beside(self.manifest.inputs_beside(&self.state().ok()?).ok()?);
         let root = manifest::outline(&inputs).ok()?;
         let name = root.get("name")?.as_str()?;
         (!name.contains("((")).then(|| name.to_owned())
@@ -61,7 +61,7 @@ impl EnvironmentArgs {
     /// Returns the inputs of the manifest and a run context. `keep_scratch` keeps the scratch directory.
     pub(super) fn begin(&self, session: &Session, keep_scratch: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        let inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
         let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_scratch)?;
         self.state.apply(&mut prepared_run.run);
         self.cpi.apply(&mut prepared_run.run)?;

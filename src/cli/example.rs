@@ -181,7 +181,10 @@ fn list(session: &Session) -> Result<CommandResult> {
 fn write(example: &Example, folder: &Path) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
-        let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+        let failed = |error| {
+            Error::io(format!("writing '{}'", path.display()), error)
+                .with_owner_hint(&path, "`monopile example NAME DIR`")
+        };
         if fs::read(&path).is_ok_and(|existing| existing == *content) {
             continue;
         }
@@ -190,7 +193,10 @@ fn write(example: &Example, folder: &Path) -> Result<()> {
         if path.exists() {
             return Err(Error::invalid(format!("'{}' exists with other content", path.display()))
                 .with_note("it was not overwritten")
-                .with_hint("write the example into another directory, or move that file away"));
+                .with_hint(format!(
+                    "write the example into another directory: `monopile example {} DIR`",
+                    example.name
+                )));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
         file.and_then(|mut file| file.write_all(content)).map_err(failed)?;

@@ -217,8 +217,8 @@ fn with_help_of(text: &str, command: &str) -> String {
 /// Replaces the standard library's words for an invalid number.
 fn plain_numbers(text: &str) -> String {
     [
-        ("invalid digit found in string", "it is not a whole number"),
-        ("cannot parse integer from empty string", "it is not a whole number"),
+        ("invalid digit found in string", "expected a whole number"),
+        ("cannot parse integer from empty string", "expected a whole number"),
         ("number too large to fit in target type", "it is too large"),
         ("number too small to fit in target type", "it is too small"),
     ]

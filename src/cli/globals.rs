@@ -37,7 +37,8 @@ pub(super) struct Globals {
     pub no_color: bool,
 
     /// Run at most N downloads, uploads or compilations at once
-    #[arg(long, global = true, hide_short_help = true, value_name = "N", default_value_t = 5,
+    #[arg(long, global = true, hide_short_help = true, value_name = "N", allow_negative_numbers = true,
+          default_value_t = 5,
           value_parser = number(1_u16, None))]
     pub parallel: u16,
 

@@ -76,7 +76,7 @@ impl EnvironmentWords {
     }
 
     /// Completes every command in a text that lacks its manifest.
-    fn complete(&self, text: &str) -> String {
+    pub(super) fn complete(&self, text: &str) -> String {
         let is_empty = self.manifest.is_none() && self.flags.is_empty() && self.global_flags.is_empty();
         if is_empty && !self.is_manifest_found || !text.contains(PROGRAM) {
             return text.to_owned();
@@ -156,7 +156,7 @@ fn first_word(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// A sink that completes the commands in warnings and hints.
+/// A sink that completes the commands in notes, warnings and hints.
 pub(super) struct CompletingSink {
     pub(super) words: EnvironmentWords,
     pub(super) next: Arc<dyn Sink>,
@@ -168,6 +168,7 @@ impl Sink for CompletingSink {
             Event::Warning { text } => {
                 self.next.emit(&Event::Warning { text: self.words.complete(text) });
             }
+            Event::Note { text } => self.next.emit(&Event::Note { text: self.words.complete(text) }),
             Event::RunFinished { hints, .. } if hints.iter().any(|hint| hint.contains(PROGRAM)) => {
                 let mut event = event.clone();
                 if let Event::RunFinished { hints, .. } = &mut event {

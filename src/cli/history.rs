@@ -21,7 +21,8 @@ pub(super) struct HistoryArgs {
     location: StateLocationArgs,
 
     /// List at most the newest N runs
-    #[arg(long, value_name = "N", default_value = "20", value_parser = limit)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "20",
+          value_parser = limit)]
     limit: std::num::NonZeroUsize,
 
     /// Show the planned steps of each run, how long its stages took, and its log
@@ -41,6 +42,9 @@ impl HistoryArgs {
         match session.globals.json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
+                if let Some(missing) = self.location.missing_manifest() {
+                    session.reporter.note(missing.to_string());
+                }
                 Ok(CommandResult::Output(no_runs_text(state.as_deref()).into_bytes()))
             }
             false => {
@@ -59,7 +63,7 @@ impl HistoryArgs {
 
 /// Parses `--limit`.
 fn limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a number from 1".to_owned())
+    text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
 }
 
 fn no_runs_text(state: Option<&Path>) -> String {

@@ -33,7 +33,7 @@ impl InterpolateArgs {
             path: self.op_path.filter(|path| !path.is_empty()),
             warns_of_unused: false,
         };
-        let inputs = self.manifest.inputs();
+        let inputs = self.manifest.inputs()?;
         let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);
         let (text, loaded) = match inputs.has_programs() {
             true => signals::count_during(interpolate)?,

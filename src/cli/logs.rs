@@ -51,7 +51,7 @@ pub(super) struct LogsArgs {
     follow: bool,
 
     /// Print only the last N lines of each file
-    #[arg(long, value_name = "N", conflicts_with_all = ["dir", "out"])]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with_all = ["dir", "out"])]
     num: Option<usize>,
 
     /// Do not print the names of files
@@ -158,7 +158,7 @@ impl LogsArgs {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
         if let Some(path) = &self.out {
-            check_directory(parent(path))?;
+            check_directory(parent(path), "--out")?;
             let path = absolute(path)?;
             if path.symlink_metadata().is_ok() {
                 return Err(Error::invalid(format!("'{}' (--out) exists already", path.display()))
@@ -167,7 +167,7 @@ impl LogsArgs {
             return Ok(Some(path));
         }
         let Some(directory) = &self.dir else { return Ok(None) };
-        check_directory(directory)?;
+        check_directory(directory, "--dir")?;
         let now = OffsetDateTime::now_utc()
             .format(format_description!("[year][month][day]-[hour][minute][second]-[subsecond digits:9]"))
             .unwrap_or_default();

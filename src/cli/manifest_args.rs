@@ -7,7 +7,24 @@ use clap::{Args, ValueHint};
 use super::env_file::EnvFileArgs;
 use super::vars_exec_args::VarsExecArgs;
 use super::{encryption_args, paths};
+use base::Result;
 use manifest::Inputs;
+use manifest::variables::Sources;
+
+/// The flags that describe a manifest, with those of its configs, by the ids of their arguments.
+pub(super) const MANIFEST_FLAGS: [&str; 11] = [
+    "vars",
+    "var_files",
+    "vars_files",
+    "vars_exec",
+    "vars_env",
+    "vars_store",
+    "ops_files",
+    "env_file",
+    "no_env_file",
+    "cpi_config",
+    "cloud_config",
+];
 
 /// A manifest, its ops files and its variables.
 #[derive(Debug, Clone, Args)]
@@ -63,19 +80,19 @@ pub(super) struct ManifestFlags {
 
 impl ManifestArgs {
     /// Returns the inputs of these arguments, with `~` expanded like in the bosh CLI.
-    pub fn inputs(&self) -> Inputs {
+    pub fn inputs(&self) -> Result<Inputs> {
         self.flags.inputs(&self.manifest)
     }
 
     /// Returns the inputs with a default vars store next to `state`.
-    pub fn inputs_beside(&self, state: &Path) -> Inputs {
+    pub fn inputs_beside(&self, state: &Path) -> Result<Inputs> {
         self.flags.inputs_beside(&self.manifest, state)
     }
 }
 
 impl ManifestFlags {
-    /// Returns the inputs for this manifest.
-    pub(super) fn inputs(&self, manifest: &PathBuf) -> Inputs {
+    /// Returns the inputs for this manifest. Fails if an argument cannot be a variable.
+    pub(super) fn inputs(&self, manifest: &PathBuf) -> Result<Inputs> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         let mut inputs = Inputs {
@@ -96,7 +113,8 @@ impl ManifestFlags {
         if let Some(file) = self.env_file.file() {
             file.add_below(&mut inputs);
         }
-        inputs
+        Sources::check_arguments(&inputs)?;
+        Ok(inputs)
     }
 
     /// Returns the manifest that the env file names.
@@ -105,13 +123,13 @@ impl ManifestFlags {
     }
 
     /// Returns the inputs with a default vars store next to `state`.
-    pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Inputs {
-        let mut inputs = self.inputs(manifest);
+    pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
+        let mut inputs = self.inputs(manifest)?;
         let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
         inputs.shared_state = paths::is_url(state);
         let beside = name.file_name().filter(|_| !inputs.shared_state);
         inputs.default_vars_store = beside.map(|name| state.with_file_name(name));
-        inputs
+        Ok(inputs)
     }
 }
 

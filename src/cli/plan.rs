@@ -35,6 +35,9 @@ pub(super) struct PlanArgs {
 
 impl PlanArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        if let Some(path) = &self.out {
+            check_directory(parent(path), "--out")?;
+        }
         let (plan_report, inputs) = make_plan(self.deploy, session)?;
         if let (Some(path), false) = (&self.out, plan_report.generated.is_empty()) {
             return Ok(show(&plan_report, session)?.with_problem(unsaved(&plan_report, &inputs, path)));
@@ -42,13 +45,16 @@ impl PlanArgs {
         if let Some(path) = &self.out {
             let text = serde_json::to_string_pretty(&plan_report)
                 .map_err(|error| Error::failure("encoding the plan as JSON failed").with_source(error))?;
-            check_directory(parent(path))?;
-            write_atomically(path, format!("{text}\n").as_bytes())
-                .map_err(|error| Error::io(format!("writing the plan '{}'", path.display()), error))?;
+            write_atomically(path, format!("{text}\n").as_bytes()).map_err(|error| {
+                Error::io(format!("writing the plan '{}'", path.display()), error)
+                    .with_owner_hint(path, "--out FILE")
+            })?;
         }
         let mut finished = show(&plan_report, session)?;
         if let Some(path) = &self.out {
-            let saved = format!("saved the plan to '{}'", path.display());
+            let words = shell_word(&path.to_string_lossy()).into_owned();
+            let apply = session.completed(&format!("`monopile create-env MANIFEST --plan {words}`"));
+            let saved = format!("saved the plan to '{}'; apply it: {apply}", path.display());
             match &mut finished {
                 CommandResult::Output(text) if !session.globals.json() => {
                     text.extend_from_slice(base::text::clean(&format!("{saved}\n")).as_bytes());

@@ -48,7 +48,7 @@ pub(super) struct RenderArgs {
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
-        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state));
+        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
         inputs.discard_generated = true;
         let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
         let prepared_run = session.prepare_run(state, None, false)?;
@@ -97,7 +97,8 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
 /// Writes a file that only its owner can read, because it may hold credentials.
 fn write(out: &Path, file: &JobFile) -> Result<()> {
     let path = out.join(&file.target);
-    let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
+    let failed =
+        |error| Error::io(format!("writing '{}'", path.display()), error).with_owner_hint(&path, "--out DIR");
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }

@@ -58,6 +58,7 @@ pub(super) struct Session {
     signals: OnceLock<SignalCounter>,
     ends_by_signal: bool,
     stdout_reserved: bool,
+    words: EnvironmentWords,
 }
 
 /// A [`RunContext`] with its scratch directory, which is removed on drop.
@@ -110,7 +111,7 @@ impl Session {
         };
         let record = RunRecord::new(redactor.clone());
         let recording = Arc::new(RecordingSink { record: record.clone(), next: shown });
-        let sink = Arc::new(CompletingSink { words, next: recording });
+        let sink = Arc::new(CompletingSink { words: words.clone(), next: recording });
         let reporter = Reporter::new(sink);
         logging::unknown_level().into_iter().for_each(|warning| reporter.warn(warning));
         Session {
@@ -125,7 +126,13 @@ impl Session {
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
             stdout_reserved: output_mode.stdout_reserved,
+            words,
         }
+    }
+
+    /// Completes the commands in a text of standard output with the manifest and the flags of this run.
+    pub(super) fn completed(&self, text: &str) -> String {
+        self.words.complete(text)
     }
 
     /// Returns the document of `--json=bosh`.
@@ -238,7 +245,7 @@ impl Session {
         let mut scratch = Scratch::new(&cache)?;
         if keep_scratch {
             scratch.keep();
-            self.reporter.note(format!("Scratch directory kept: '{}'", scratch.path().display()));
+            self.reporter.note(format!("the scratch directory is kept: '{}'", scratch.path().display()));
         }
         let home = paths::home();
         let package_dir =

@@ -8,6 +8,7 @@ use super::env_file::EnvFileArgs;
 use super::session::{PreparedRun, Session};
 use super::status::is_state;
 use super::{StateArgs, paths};
+use base::files::input;
 use base::{Error, Result};
 
 /// The state of an environment.
@@ -40,11 +41,19 @@ impl StateLocationArgs {
         self.state.location(&self.manifest.clone().unwrap_or_default()).map(Some)
     }
 
+    /// Returns the error for a named manifest that does not exist, for commands that need only its state.
+    pub(super) fn missing_manifest(&self) -> Option<Error> {
+        let named =
+            self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
+        let path = paths::expand(named, paths::home().as_deref());
+        (!paths::exists(&path)).then(|| input::missing("manifest", &path))
+    }
+
     /// Returns the path or URL of the state.
     pub(super) fn path(&self) -> Result<PathBuf> {
         self.named()?.ok_or_else(|| {
             Error::usage("no environment is named")
-                .with_hint("name its manifest, or its state with --state PATH")
+                .with_hint("name its manifest, or its state with --state FILE|URL")
         })
     }
 

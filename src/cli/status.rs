@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::choices::RendererArgs;
 use super::cpi::describe_versions;
 use super::finish::CommandResult;
-use super::manifest_args::ManifestFlags;
+use super::manifest_args::{MANIFEST_FLAGS, ManifestFlags};
 use super::session::{PreparedRun, Session};
 use super::status_all::{self, StatusAllRequest};
 use super::table::Table;
@@ -25,24 +25,8 @@ use engine::inspection::{
 };
 use engine::state::{State, Storage};
 
-/// The arguments that are about one environment, by id.
-const OF_ONE: [&str; 15] = [
-    "vars",
-    "var_files",
-    "vars_files",
-    "vars_exec",
-    "vars_env",
-    "vars_store",
-    "ops_files",
-    "env_file",
-    "no_env_file",
-    "cpi_config",
-    "cloud_config",
-    "state",
-    "insecure_agent",
-    "cpi_api_version",
-    "watch",
-];
+/// The arguments that are about one environment, by id, in addition to [`MANIFEST_FLAGS`].
+const OF_ONE: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
 
 /// The number of remaining days at which a certificate is marked.
 const EXPIRES_SOON: i64 = 30;
@@ -63,7 +47,8 @@ pub(super) struct StatusArgs {
     ///
     /// An environment is a directory with an env file .monopile.yml, which must be trusted. The exit code is
     /// the highest of all.
-    #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath, conflicts_with_all = OF_ONE)]
+    #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath, 
+          conflicts_with_all = OF_ONE.into_iter().chain(MANIFEST_FLAGS))]
     all: Option<PathBuf>,
 
     #[command(flatten)]
@@ -119,7 +104,7 @@ impl StatusArgs {
             true => (paths::state(Some(&path), Path::new(""))?, None),
             false => {
                 let state = self.state.path(&path)?;
-                let mut inputs = self.configs.beside(self.flags.inputs_beside(&path, &state));
+                let mut inputs = self.configs.beside(self.flags.inputs_beside(&path, &state)?);
                 inputs.discard_generated = true;
                 (state, Some(inputs))
             }
@@ -346,8 +331,8 @@ fn processes(status: &Status) -> Option<Table> {
             format!("{}{share}", base::text::bytes(kb.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
-        let state = mark_problem(process.state == "running", &process.state);
         let or_none = Option::unwrap_or_default;
+        let state = process.state.clone();
         table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
     }
     (!status.processes.is_empty()).then_some(table)
@@ -413,9 +398,4 @@ fn certificates(status: &Status, below: i64) -> Option<Table> {
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);
     }
     shown().next().is_some().then_some(table)
-}
-
-/// Formats problems in capital letters, which stand out without colours.
-fn mark_problem(good: bool, text: &str) -> String {
-    if good { text.to_owned() } else { text.to_uppercase() }
 }

@@ -14,6 +14,7 @@ use super::{encryption_args, paths, session::Session, signals};
 use crate::ui;
 use base::Result;
 use manifest::Inputs;
+use manifest::variables::Sources;
 use manifest::vars::command::{self, VarsRequest};
 use manifest::vars::report::VariableRow;
 
@@ -110,7 +111,7 @@ struct DeclaredArgs {
 }
 
 impl DeclaredArgs {
-    fn inputs(self, env_file: Option<&EnvFile>) -> Vec<Inputs> {
+    fn inputs(self, env_file: Option<&EnvFile>) -> Result<Vec<Inputs>> {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         let one = |manifest: &PathBuf| {
@@ -127,7 +128,8 @@ impl DeclaredArgs {
             if let Some(file) = env_file {
                 file.add_below(&mut inputs);
             }
-            inputs
+            Sources::check_arguments(&inputs)?;
+            Ok(inputs)
         };
         self.manifests.iter().map(one).collect()
     }
@@ -148,11 +150,11 @@ impl VarsArgs {
             }
             VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
             VarsCommand::Check { store, declared, within } => {
-                let declared = declared.inputs(store.env_file.file());
+                let declared = declared.inputs(store.env_file.file())?;
                 (store, VarsRequest::Check { declared, within })
             }
             VarsCommand::Rotate { store, name, declared, finish: false } => {
-                let declared = declared.inputs(store.env_file.file());
+                let declared = declared.inputs(store.env_file.file())?;
                 (store, VarsRequest::Rotate { declared, name })
             }
             VarsCommand::Rotate { store, name, .. } => (store, VarsRequest::Finish { name }),

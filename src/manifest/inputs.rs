@@ -20,7 +20,7 @@ pub struct Inputs {
     pub cloud_config: Option<PathBuf>,
     /// `--var NAME=VALUE` as written; VALUE is YAML.
     pub vars: Vec<String>,
-    /// `--var-file NAME=PATH` as written; the file's text is the variable's value.
+    /// `--var-file NAME=FILE` as written; the file's text is the variable's value.
     pub var_files: Vec<String>,
     /// `--vars-file PATH`.
     pub vars_files: Vec<PathBuf>,

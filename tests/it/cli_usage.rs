@@ -184,7 +184,7 @@ fn director_commands_are_not_taken_for_typos() {
     {
         let run = World::new().run(&words).exits_with(2);
         assert!(run.stderr.contains("needs a BOSH director: use `bosh -e "), "{}", run.stderr);
-        assert!(!run.stderr.contains("similar"), "{}", run.stderr);
+        assert!(!run.stderr.contains("did you mean"), "{}", run.stderr);
     }
     let run = World::new().run(["cloudcheck", "absent.yml"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
@@ -248,10 +248,10 @@ fn usage_errors_are_json_with_json_flag() {
 #[test]
 fn errors_of_arguments_have_hints() {
     let text = World::new().run(["create-env", "--vars-stor", "x"]).exits_with(2).stderr;
-    assert!(text.contains("\n  hint: a similar argument exists: '--vars-store'\n"), "{text}");
+    assert!(text.contains("\n  hint: did you mean '--vars-store'?\n"), "{text}");
     let line = World::new().run(["--json", "creat-env"]).exits_with(2).json().remove(0);
     let hint = line["hints"][0].as_str().unwrap();
-    assert!(hint.starts_with("a similar subcommand exists: 'create-env'"), "{hint}");
+    assert!(hint.starts_with("did you mean 'create-env'?"), "{hint}");
 }
 
 #[test]
@@ -284,7 +284,17 @@ fn errors_have_no_words_of_libraries() {
         (
             &["logs", "bosh.yml", "--num", "x"][..],
             2,
-            "invalid value 'x' for '--num <N>': it is not a whole number",
+            "invalid value 'x' for '--num <N>': expected a whole number",
+        ),
+        (
+            &["logs", "bosh.yml", "--num", "-1"],
+            2,
+            "invalid value '-1' for '--num <N>': expected a whole number",
+        ),
+        (
+            &["history", "--limit", "-1"],
+            2,
+            "invalid value '-1' for '--limit <N>': expected a whole number of at least 1",
         ),
         (
             &["cpi", "call", "--path", "/bin/true", "--context", "{a: 1}", "info"],
@@ -294,7 +304,7 @@ fn errors_have_no_words_of_libraries() {
         (
             &["create-env", "bosh.yml", "--plan", "bosh.yml"],
             3,
-            "'bosh.yml' is not a plan of this version of monopile\n  cause: line 1, column 2: a word other",
+            "'bosh.yml' is not a plan of this version of monopile\n  cause: it is YAML, not a saved plan",
         ),
         (
             &["interpolate", "bosh.yml", "--vars-store", "absent/creds.yml"],
@@ -305,6 +315,56 @@ fn errors_have_no_words_of_libraries() {
         let run = world.run(words.iter()).exits_with(code);
         assert!(run.stderr.contains(said), "{words:?}: {}", run.stderr);
     }
+}
+
+/// Variables are checked before the run begins, which shows no stage then.
+#[test]
+fn malformed_variables_are_refused_before_the_run() {
+    let world = World::new();
+    world.write("bosh.yml", "name: ((a))\n");
+    for command in ["create-env", "plan", "status", "interpolate"] {
+        for (flag, value, code, said) in [
+            ("-v", "foo", 2, "error: --var expects NAME=VALUE: there is no '='\n"),
+            ("--var-file", "foo", 2, "error: --var-file expects NAME=FILE: there is no '='\n"),
+            ("-v", "foo=[1", 3, "hint: VALUE is YAML: quote text that begins with '[': --var 'foo=\"…\"'\n"),
+        ] {
+            let run = world.run([command, "bosh.yml", flag, value]).exits_with(code);
+            assert!(run.stderr.contains(said) && run.stderr.starts_with("error: "), "{}", run.stderr);
+            assert_eq!(run.stdout, "", "{command} {flag} {value}");
+        }
+    }
+}
+
+#[test]
+fn bosh_json_names_the_usage_of_the_command() {
+    let run = World::new().run(["status", "a.yml", "--json=bosh"]).exits_with(2);
+    assert!(run.stderr.contains("\nUsage: monopile status [OPTIONS] "), "{}", run.stderr);
+}
+
+#[test]
+fn directory_of_out_is_checked_before_the_manifest() {
+    let run = World::new().run(["plan", "absent.yml", "--out", "absent/p.plan"]).exits_with(3);
+    assert!(
+        run.stderr.starts_with("error: the directory 'absent' for --out does not exist\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn history_of_an_absent_manifest_says_so() {
+    let run = World::new().run(["history", "absent.yml"]).success();
+    assert!(run.stdout.starts_with("No runs of "), "{}", run.stdout);
+    assert!(run.stderr.contains("note: manifest 'absent.yml' does not exist\n"), "{}", run.stderr);
+}
+
+#[test]
+fn manifest_in_place_of_a_cpi_is_named() {
+    let world = World::new();
+    world.write("bosh.yml", "name: a\ncloud_provider: {}\n");
+    let run = world.run(["cpi", "info", "--path", "bosh.yml"]).exits_with(3);
+    assert!(run.stderr.contains("bosh.yml' is a manifest, not a CPI\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: leave out --path: `monopile cpi info "), "{}", run.stderr);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn legacy_state_is_converted() {
     assert!(plan.stdout.contains("Delete VM"), "{}", plan.stdout);
     assert!(hello.world.exists(OLD) && !hello.world.exists("state.json"), "plan wrote something");
     let run = hello.create(&["--plan", "plan.json"]).success();
-    assert!(run.stdout.contains("Converted the old state"), "{}", run.stdout);
+    assert!(run.stdout.contains("converted the old state"), "{}", run.stdout);
     assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
     let requests = hello.requests();
     let methods = Hello::methods(&requests);

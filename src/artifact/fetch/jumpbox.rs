@@ -32,7 +32,8 @@ impl JumpboxSession {
         // This kind of error is permanent, whatever the reason.
         let unusable = |why: String| {
             let path = private_key.display();
-            let text = format!("the private key '{path}' cannot be used: {why}");
+            let text =
+                format!("the private key '{path}' (`private-key` in BOSH_ALL_PROXY) cannot be used: {why}");
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
         let text =

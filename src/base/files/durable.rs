@@ -202,12 +202,14 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Fails if a directory that a command shall write to does not exist.
-pub fn check_directory(directory: &Path) -> Result<()> {
+/// Fails if a directory that a command shall write to does not exist. `option` is the flag that names it, or
+/// empty.
+pub fn check_directory(directory: &Path, option: &str) -> Result<()> {
     match fs::metadata(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let shown = directory.display().to_string();
-            Err(Error::invalid(format!("the directory '{shown}' does not exist"))
+            let of_option = if option.is_empty() { String::new() } else { format!(" for {option}") };
+            Err(Error::invalid(format!("the directory '{shown}'{of_option} does not exist"))
                 .with_hint(format!("create it: `mkdir -p {}`", shell_word(&shown))))
         }
         _ => Ok(()),

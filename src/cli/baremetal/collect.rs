@@ -70,7 +70,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
                 let fields = [("node_uuid", node.as_str()), ("type", kind), ("connector_id", &id)];
                 let fields = fields.map(|(key, value)| (key.to_owned(), Value::from(value)));
                 let created = ironic.create(Collection::Connectors, fields.into_iter().collect())?;
-                call.session.reporter.note(format!("Created the connector {kind} {id}"));
+                call.session.reporter.note(format!("created the connector {kind} {id}"));
                 created
             }
         });

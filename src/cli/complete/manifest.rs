@@ -12,7 +12,7 @@ use yaml::{self, Data, Node};
 impl TypedCommandLine {
     fn inputs(&self) -> Option<Inputs> {
         let flags = ManifestFlags::from_arg_matches(self.matches()?).ok()?;
-        Some(flags.inputs(&self.manifest()?))
+        flags.inputs(&self.manifest()?).ok()
     }
 
     /// Returns the manifest with its ops files applied.

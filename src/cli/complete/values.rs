@@ -159,7 +159,7 @@ fn with_equals(typed: &TypedCommandLine) -> Vec<String> {
     typed.variables().into_iter().map(|name| format!("{name}=")).collect()
 }
 
-/// Completes `NAME=PATH`: a variable, then a file.
+/// Completes `NAME=FILE`: a variable, then a file.
 fn variable_file(word: &OsStr, typed: &TypedCommandLine) -> Vec<CompletionCandidate> {
     match word.to_str().and_then(|word| word.split_once('=')) {
         None => matching_candidates(word, with_equals(typed)),

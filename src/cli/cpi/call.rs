@@ -32,7 +32,7 @@ pub(super) struct CallArgs {
     words: Vec<String>,
 
     /// Send this `api_version` of the stemcell [default: that in the state]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     stemcell_api_version: Option<u32>,
 
     #[command(flatten)]

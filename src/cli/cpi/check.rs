@@ -64,7 +64,7 @@ pub(super) struct CheckArgs {
     env: Option<String>,
 
     /// Create disks of this size in MiB [default: that of the manifest, or 1024]
-    #[arg(long, value_name = "MIB", conflicts_with = "replay",
+    #[arg(long, value_name = "MIB", allow_negative_numbers = true, conflicts_with = "replay",
           value_parser = number(1_u64, None))]
     disk_size: Option<u64>,
 
@@ -114,9 +114,11 @@ struct JunitFile {
 
 impl JunitFile {
     fn open(path: &Path) -> Result<Self> {
-        check_directory(parent(path))?;
+        check_directory(parent(path), "--junit")?;
         let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| Error::input(format!("writing '{}'", path.display()), error))?;
+        let file = file.map_err(|error| {
+            Error::input(format!("writing '{}'", path.display()), error).with_owner_hint(path, "--junit FILE")
+        })?;
         Ok(JunitFile { path: path.to_owned(), file })
     }
 

@@ -1,6 +1,7 @@
 //! The CPI of a `cpi` command: that of a manifest, an executable, or a transcript.
 
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::cli::{ConfigArgs, CpiUserlandArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
 use base::files::durable::{check_directory, parent};
 use base::files::input;
-use base::text::json_problem;
+use base::text::{json_problem, shell_word};
 use base::{Error, Result};
 use engine::cpi::Executable;
 use engine::protocol::HIGHEST_API_VERSION;
@@ -126,7 +127,7 @@ impl SourceArgs {
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 check_no_program(manifest)?;
-                let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state));
+                let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
                 inputs.discard_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
@@ -178,7 +179,7 @@ impl SourceArgs {
         }
         let record = self.record.as_ref().map(|path| {
             let path = expand(path)?;
-            check_directory(parent(&path))?;
+            check_directory(parent(&path), "--record")?;
             Recorder::create(&path, &session.redactor)
         });
         let recorder = record.transpose()?;
@@ -251,8 +252,19 @@ fn check_executable(path: &Path) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(input::missing("the CPI", path).with_hint("name an executable: --path EXE"))
         }
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && is_manifest(path) => {
+            Err(Error::invalid(format!("'{shown}' is a manifest, not a CPI")).with_hint(format!(
+                "leave out --path: `monopile cpi info {}`",
+                shell_word(&shown.to_string())
+            )))
+        }
         _ => Ok(()),
     }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    let root = manifest::read_text(path, "manifest").ok().and_then(|text| yaml::load(&text, path).ok());
+    root.is_some_and(|root| root.get("cloud_provider").is_some())
 }
 
 /// Fails if the file in place of the manifest is a program, because `--path` was left out.

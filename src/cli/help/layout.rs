@@ -12,6 +12,7 @@ use clap::builder::PossibleValue;
 use clap::builder::styling::Styles;
 use clap::{Arg, ArgAction, Command};
 
+use crate::cli::manifest_args::MANIFEST_FLAGS;
 use crate::ui;
 
 /// The heading of the options of all commands.
@@ -20,26 +21,13 @@ pub const GLOBAL: &str = "Global options";
 /// The headings of arguments and options without a heading of their own.
 const UNTITLED: [&str; 2] = ["Arguments", "Options"];
 
+/// The heading of [`MANIFEST_FLAGS`].
+const MANIFEST: &str = "Manifest and variables";
+
 /// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED`].
-pub(super) const HEADINGS: [(&str, &[&str]); 8] = [
-    (
-        "Manifest and variables",
-        &[
-            "manifests",
-            "vars",
-            "var_files",
-            "vars_files",
-            "vars_exec",
-            "vars_env",
-            "vars_store",
-            "ops_files",
-            "env_file",
-            "no_env_file",
-            "cpi_config",
-            "cloud_config",
-            "templates",
-        ],
-    ),
+pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
+    (MANIFEST, &MANIFEST_FLAGS),
+    (MANIFEST, &["manifests", "templates"]),
     ("State", &["state", "wait_for_lock", "forget_open_calls"]),
     ("CPI", &["package_dir", "cpi_userland", "cpi_api_version", "cpi_timeout"]),
     ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),

@@ -46,7 +46,8 @@ pub(super) struct ImportArgs {
     stemcells: Vec<ImportedStemcell>,
 
     /// `api_version` of the stemcells
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(1_u32, None))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 2,
+          value_parser = number(1_u32, None))]
     stemcell_api_version: u32,
 
     #[command(flatten)]

@@ -84,9 +84,9 @@ pub fn create_env(
 
     let connecting = run.reporter.stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
-    check_formats(run, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     let contract = connection.contract();
     connecting.finish();
+    check_formats(run, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unreachable.is_some() {
         deploy_run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, run)?;
@@ -142,8 +142,12 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
     if confirm(&question)? {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed")
-        .with_hint("to run without questions, pass -n (--non-interactive)"))
+    Err(match draft.prepared.generated.is_empty() {
+        true => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"),
+        // The vars store keeps them for the next run.
+        false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the cloud")
+            .with_note("the generated variables stay in the vars store"),
+    })
 }
 
 /// Returns the contract that decides whether a registry is needed. It is that of the new VM, or v1 if another

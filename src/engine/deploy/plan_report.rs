@@ -1,5 +1,6 @@
 //! `plan`: reports the steps of a `create-env` to operators and programs, and saves them for a later run.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -329,8 +330,11 @@ impl PlanReport {
 
     /// Describes the expected duration, and the time without running jobs, in a sentence.
     fn expectation(&self) -> Option<String> {
+        /// A shorter time is not worth a line.
+        const MIN_SHOWN_MS: u64 = 1000;
         let about = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
-        match (self.duration_ms, self.downtime_ms) {
+        let shown = |milliseconds: Option<u64>| milliseconds.filter(|time| *time >= MIN_SHOWN_MS);
+        match (shown(self.duration_ms), shown(self.downtime_ms)) {
             // The two durations may come from different runs.
             (Some(takes), Some(downtime)) if downtime >= takes => {
                 Some(format!("Usually takes {0}, with {0} of downtime", about(takes)))
@@ -350,8 +354,13 @@ impl PlanReport {
             Error::invalid(format!("'{name}' is not a plan of this version of monopile"))
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
-        let plan_report: PlanReport =
-            serde_json::from_str(text).map_err(|error| unreadable().with_source(json_problem(&error)))?;
+        let plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
+            let is_yaml = || yaml::load(text, Path::new(name)).is_ok_and(|root| root.as_map().is_some());
+            unreadable().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
+                true => "it is YAML, not a saved plan".to_owned(),
+                false => json_problem(&error),
+            })
+        })?;
         match plan_report.format {
             FORMAT_VERSION => Ok(plan_report),
             other => Err(unreadable().with_source(format!(

@@ -124,6 +124,13 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
         .configure(request, run, &scratch)
         .and_then(|()| run_program(run, program, &scratch.config(), &arguments));
     session.end(run);
+    // Such is the exit code of ssh and scp themselves.
+    if matches!(outcome, Ok(NOT_CONNECTED)) {
+        run.reporter.note(format!(
+            "if no sshd answers at {}: `monopile logs MANIFEST` needs none",
+            session.sshd_address()
+        ));
+    }
     outcome
 }
 
@@ -255,6 +262,14 @@ impl VmSession {
         scratch.write("config", &configured.text()?).map(drop)
     }
 
+    /// Returns the address of the sshd, with its port.
+    fn sshd_address(&self) -> String {
+        match self.address.contains(':') {
+            true => format!("[{}]:22", self.address),
+            false => format!("{}:22", self.address),
+        }
+    }
+
     /// Deletes the user, even after an interrupted session.
     fn end(&self, run: &RunContext) {
         let Some(agent) = &self.admitted else { return };
@@ -283,12 +298,7 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
             child.try_wait().map_err(|error| Error::io(format!("waiting for '{program}'"), error))?;
         match (waited, run.signal()) {
             (Some(status), None) => {
-                let code = exit_code(status);
-                // Such is the exit code of ssh and scp themselves.
-                if code == NOT_CONNECTED {
-                    run.reporter.note("if no sshd answers on the VM: `monopile logs` needs none");
-                }
-                return Ok(code);
+                return Ok(exit_code(status));
             }
             (Some(_), Some(signal)) => return Err(interrupted_error(signal)),
             (None, Some(signal)) => {

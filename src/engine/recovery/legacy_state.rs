@@ -50,7 +50,7 @@ pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) ->
     std::fs::rename(&path, &done).map_err(|error| {
         Error::io(format!("renaming '{}' to '{}'", path.display(), done.display()), error)
     })?;
-    run.reporter.note(format!("Converted the old state '{}', and renamed it to '{DONE}'", path.display()));
+    run.reporter.note(format!("converted the old state '{}', and renamed it to '{DONE}'", path.display()));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::records;
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, OwnedCpiInputs, Presence};
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
+use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -84,9 +85,9 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             put_on_record(&mut executor, vm)?;
         }
         if let Some(error) = deletion::delete(&mut executor, resource, REASON, &deleting)? {
-            return Err(error.with_hint(format!(
-                "{resource} stays on record; run the same command again, or drop the record with `monopile \
-                 state forget`"
+            return Err(error.with_note(format!("{resource} stays on record")).with_hint(format!(
+                "run the same command again, or drop the record: `monopile state forget MANIFEST {}`",
+                forget_flags(resource)
             )));
         }
         let mark = executor.state().undeleted(resource);
@@ -110,6 +111,18 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             left.join(" and ")
         ),
     })
+}
+
+/// Returns the flags of `state forget` for a resource.
+fn forget_flags(resource: &Resource) -> String {
+    let flag = match resource.kind() {
+        ResourceKind::Vm => "--vm",
+        ResourceKind::Disk => "--disk",
+        ResourceKind::Stemcell => "--stemcell",
+        ResourceKind::Snapshot => "--snapshot",
+    };
+    let cpi = resource.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
+    format!("{flag} {}{}", shell_word(resource.cid()), cpi.unwrap_or_default())
 }
 
 fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {

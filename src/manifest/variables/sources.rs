@@ -46,6 +46,18 @@ impl Sources {
         outcome.and(set)
     }
 
+    /// Checks the variables on the command line before a run begins, without reading files or running
+    /// programs.
+    pub fn check_arguments(inputs: &Inputs) -> Result<()> {
+        for (index, pair) in inputs.var_files.iter().enumerate() {
+            var_file_of(pair, index, inputs)?;
+        }
+        for (index, pair) in inputs.vars.iter().enumerate() {
+            from_var(pair, &numbered_flag("--var", index, inputs.vars.len()))?;
+        }
+        Ok(())
+    }
+
     /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.values.get(name)
@@ -124,8 +136,7 @@ fn read_all(inputs: &Inputs, env_file_variables: &mut Given, own: &mut Given) ->
     env_file_variables.other.extend(defaults.vars.iter().cloned());
     read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, own)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
-        let flag = numbered_flag("--var-file", index, inputs.var_files.len());
-        let (name, path) = split(pair, &flag, "PATH")?;
+        let (name, path) = var_file_of(pair, index, inputs)?;
         own.other.push(from_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
@@ -169,7 +180,12 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
 fn from_var(pair: &str, flag: &str) -> Result<(String, Node)> {
     let (name, text) = split(pair, flag, "VALUE")?;
     let source = PathBuf::from(format!("--var {name}"));
-    let value = yaml::load(text, &source)?;
+    let value = yaml::load(text, &source).map_err(|error| match text.chars().next() {
+        // Only these characters are shown, because the text may be a secret.
+        Some(first) if "[]{}&*!|>%@`,'\"".contains(first) => Error::from(error)
+            .with_hint(format!("VALUE is YAML: quote text that begins with '{first}': --var '{name}=\"…\"'")),
+        _ => Error::from(error).with_hint(format!("VALUE is YAML: quote text: --var '{name}=\"…\"'")),
+    })?;
     let value = match value.data {
         // YAML would fold line breaks and drop what looks like a comment.
         Data::String(_) => Node::string(without_quotes(text)),
@@ -193,6 +209,11 @@ fn read_prefixes_and_files(
         from_environment(prefix, &inputs.env_vars, &mut given.env_vars)?;
     }
     files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given.other))
+}
+
+/// Splits the pair of `--var-file` with this index.
+fn var_file_of<'p>(pair: &'p str, index: usize, inputs: &Inputs) -> Result<(&'p str, &'p str)> {
+    split(pair, &numbered_flag("--var-file", index, inputs.var_files.len()), "FILE")
 }
 
 /// Reads a file whose text is the variable's value.

@@ -177,7 +177,7 @@ impl VarsStore {
         };
         let absent = !self.path.exists();
         if absent {
-            check_directory(parent(&self.path))
+            check_directory(parent(&self.path), "")
                 .context(|| format!("vars store '{}' cannot be created", self.path.display()))?;
         }
         loop {

@@ -50,7 +50,7 @@ fn node_is_enrolled_made_available_and_retired() {
     let columns = ["-f", "value", "-c", "type", "-c", "connector_id"];
     let run = collect(&[&["root@machine", "--type", "iqn"][..], &columns].concat()).success();
     assert_eq!(run.stdout, "iqn iqn.2026-11.test:by-hand\n");
-    assert!(run.stderr.contains("Created the connector iqn"), "{}", run.stderr);
+    assert!(run.stderr.contains("created the connector iqn"), "{}", run.stderr);
     let run = collect(&[&["root@machine"][..], &columns].concat()).success();
     let expected = "iqn iqn.2026-11.test:by-hand\nwwnn 20:00:00:c0:ff:ee:00:01\n\
         wwpn 10:00:00:c0:ff:ee:00:01\nmac 52:54:00:ff:00:01\n";

@@ -106,7 +106,7 @@ fn rejects_a_hard_linked_state() {
     std::fs::hard_link(&state, &other).unwrap();
     for run in [hello.create(&[]), hello.delete(&[])] {
         let run = run.exits_with(3);
-        assert!(run.stderr.contains("has 1 other hard links"), "{}", run.stderr);
+        assert!(run.stderr.contains("has 1 other hard link\n"), "{}", run.stderr);
     }
     std::fs::remove_file(&other).unwrap();
     // The backup may be a link to the state if a run was killed between two steps of a write.

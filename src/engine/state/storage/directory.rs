@@ -73,7 +73,8 @@ impl Directory {
             return Ok(());
         }
         let path = self.state.display();
-        Err(Error::invalid(format!("the state '{path}' has {others} other hard links"))
+        let links = if others == 1 { "link" } else { "links" };
+        Err(Error::invalid(format!("the state '{path}' has {others} other hard {links}"))
             .with_note("nothing was changed")
             .with_note("a run that uses another link would not see the changes of this run")
             .with_hint(format!(
