@@ -98,8 +98,8 @@ impl Error {
 
     /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
     ///
-    /// The kind is [`ErrorKind::Failure`] (exit code 1), or that of an error of this type inside the I/O error,
-    /// whose notes and hints are added. A full file system gets a hint.
+    /// The kind is [`ErrorKind::Failure`] (exit code 1), or that of an error of this type inside the I/O
+    /// error, whose notes and hints are added. A full file system gets a hint.
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Failure, Error::kind);
         let is_full = is_full(source.kind());
