@@ -429,7 +429,9 @@ impl Drop for Hello {
     fn drop(&mut self) {
         // A failed test must not leave a VM behind.
         if std::thread::panicking() && (self.bucket.is_some() || self.world.exists("state.json")) {
-            let _ = self.delete(&["--skip-drain", "--forget-open-calls"]);
+            // A second panic outside of this would end all tests of the process.
+            let delete = || self.delete(&["--skip-drain", "--forget-open-calls"]);
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(delete));
         }
     }
 }
