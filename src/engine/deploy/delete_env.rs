@@ -133,7 +133,7 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
     let mut store = lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
-    if !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+    if !store.exists() && store.open_calls::<Effect>()?.is_empty() {
         if let Some(lost) = lock::lost_state(store.storage()) {
             return Err(lost);
         }

@@ -23,7 +23,7 @@ pub enum Forgettable {
 /// Drops a record and returns a summary in one sentence.
 pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = lock::open(run, "state forget")?;
-    let open = store.journal().open_calls::<Effect>()?;
+    let open = store.open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
         return Err(no_state(store.storage()));
     }

@@ -29,7 +29,7 @@ pub(crate) fn settle_open_calls(
     for disk in &store.state().disks {
         disk.hint.iter().for_each(|hint| prepare::redact_hint(run, hint));
     }
-    let calls = store.journal().open_calls::<Effect>()?;
+    let calls = store.open_calls::<Effect>()?;
     if !calls.is_empty() {
         // The manifest is not loaded yet, but errors of the CPI may quote its secrets.
         manifest::register_secrets(inputs, &run.redactor);

@@ -44,7 +44,7 @@ impl TargetEnvironment {
 
     fn begin(&self, run: &RunContext, command: &str, new: bool) -> Result<OpenedEnvironment> {
         let mut store = lock::open(run, command)?;
-        if !new && !store.exists() && store.journal().open_calls::<Effect>()?.is_empty() {
+        if !new && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
         }
         run.reporter.state(store.storage());

@@ -1,13 +1,14 @@
 //! The store: the locked state, and the only way to write it.
 
 use super::change::Change;
-use super::journal::Journal;
+use super::journal::{Intent, Journal, OpenCall};
 use super::lock::{Holder, LockConflictHandler, StateLock};
 use super::records::State;
 use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
 use base::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 
 /// The locked state, which only this run may change.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Store {
     storage: Storage,
     state: State,
     journal: Journal,
+    /// False if no call of an earlier run was open when the state was locked.
+    may_have_open_calls: bool,
     exists: bool,
     /// True if this run need not keep a version before it writes, because it already kept one or created the
     /// state.
@@ -48,7 +51,8 @@ impl Store {
                 .with_owner_hint(&storage.location(), "--state FILE")
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
-        let store = Store { storage, state, journal, exists, version_kept: false, lock };
+        let may_have_open_calls = !no_call_is_open;
+        let store = Store { storage, state, journal, may_have_open_calls, exists, version_kept: false, lock };
         // An open `create_vm` may have created a VM that needs the registry.
         if no_call_is_open && store.state.vm_cid().is_none() {
             store.forget_registry()?;
@@ -92,7 +96,8 @@ impl Store {
         agree(present.as_ref(), &requested)?;
         let journal = Journal::held_by(&storage, holder);
         let state = present.unwrap_or_default();
-        let mut store = Store { storage, state, journal, exists, version_kept: false, lock };
+        let mut store =
+            Store { storage, state, journal, may_have_open_calls: true, exists, version_kept: false, lock };
         store.commit(Change::Replaced(Box::new(requested)))
     }
 
@@ -120,6 +125,12 @@ impl Store {
     /// Returns the journal of the state.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// Returns the calls of earlier runs that were never settled, oldest first. Makes no request if there were
+    /// none when the state was locked, because no other run can add any.
+    pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
+        if self.may_have_open_calls { self.journal.open_calls() } else { Ok(Vec::new()) }
     }
 
     /// Returns true if the state has been written.

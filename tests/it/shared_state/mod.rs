@@ -1,6 +1,7 @@
 //! A state in a bucket: commands that use it, its lease, and failures of access. `crash::shared` tests that
 //! another machine completes a killed run.
 
+mod contention;
 mod keeper;
 mod lease;
 mod server_errors;

@@ -15,7 +15,7 @@ use crate::support::process::{WaitForEnd, until};
 
 /// Starts a server in front of the bucket's own. `answer` returns the answer to each request. It gets the
 /// number of earlier requests and the bucket's answer.
-fn front(
+pub(super) fn front(
     bucket: &Bucket,
     answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
 ) -> (Server, Bucket) {

@@ -342,7 +342,7 @@ impl CloudCheckResult {
 /// state.
 pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CheckResult> {
     let store = repair::open(run)?;
-    let open = store.journal().open_calls::<Effect>()?;
+    let open = store.open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.

@@ -1,0 +1,73 @@
+//! The cost of a shared state: the requests of a run that changes nothing, and many runs that want the lease
+//! at the same time.
+
+use std::process::{Child, Stdio};
+
+use super::server_errors::front;
+use crate::support::bucket::Bucket;
+use crate::support::hello::Hello;
+use crate::support::long_form;
+use crate::support::process::WaitForEnd;
+
+/// The maximum number of requests of a run that changes nothing: take the lease, read the state, return the
+/// lease. `docs/shared-state.md` states it.
+const MAX_REQUESTS_UNCHANGED: usize = 4;
+/// The maximum number of requests of a run for each second that it waits for the lease.
+const MAX_REQUESTS_PER_SECOND: f64 = 2.0;
+/// The maximum number of requests of a run that uploads a stemcell, without waiting.
+const MAX_REQUESTS_OF_UPLOAD: usize = 24;
+
+#[test]
+fn unchanged_run_makes_few_requests() {
+    let mut hello = Hello::new();
+    let direct = hello.share();
+    hello.create(&[]).success();
+    let (server, bucket) = front(&direct, |_, forward| forward());
+    hello.share_in(bucket);
+    hello.create(&[]).success();
+    let requests: Vec<String> = server.requests().into_iter().map(|request| request.line).collect();
+    assert!(requests.len() <= MAX_REQUESTS_UNCHANGED, "{requests:#?}");
+    hello.delete(&[]).success();
+}
+
+#[test]
+fn runs_that_compete_for_the_lease_lose_no_update() {
+    let workers = if long_form() { 50 } else { 10 };
+    let mut hello = Hello::new();
+    // Runs take turns, and the last one waits for all others.
+    let (server, bucket) = front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
+    hello.share_in(bucket);
+    let stemcell = hello.world.read("hello/stemcell/stemcell.MF");
+    let started = std::time::Instant::now();
+    let children: Vec<Child> = (0..workers)
+        .map(|number| {
+            let directory = format!("stemcell-{number}");
+            hello.world.write(
+                &format!("{directory}/stemcell.MF"),
+                stemcell.replace("version: \"1.0\"", &format!("version: \"1.{number}\"")),
+            );
+            hello.world.write(&format!("{directory}/image/etc/number"), number.to_string());
+            let mut command = hello.command("upload-stemcell", &[&directory, "--wait-for-lock", "10m"]);
+            let log = std::fs::File::create(hello.world.path(&format!("log-{number}"))).unwrap();
+            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+        })
+        .collect();
+    for (number, mut child) in children.into_iter().enumerate() {
+        let status = child.end();
+        assert!(status.success(), "{number}: {}", hello.world.read(&format!("log-{number}")));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let requests = server.requests().len();
+    println!("{workers} runs, {seconds:.1} s, {requests} requests");
+    let waiting = workers as f64 * seconds * MAX_REQUESTS_PER_SECOND;
+    assert!(
+        requests as f64 <= waiting + (workers * MAX_REQUESTS_OF_UPLOAD) as f64,
+        "{requests} requests of {workers} runs in {seconds} s"
+    );
+
+    hello.look();
+    let state = hello.state();
+    assert_eq!(state["stemcells"].as_array().unwrap().len(), workers, "{state:#}");
+    assert_eq!(hello.cloud(), hello.recorded());
+    hello.delete(&[]).success();
+}
