@@ -146,8 +146,10 @@ fn reorders(character: char) -> bool {
 /// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a
 /// CPI's log, so that it cannot control the terminal or pretend to be other text. Line breaks and tabs stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    // Most texts, and almost all lines of logs. Checking bytes is many times faster.
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+    // Most texts, and almost all lines of logs. Checking bytes is many times faster, also because a block
+    // without branches becomes vector instructions.
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.as_bytes().chunks(64).all(|block| block.iter().fold(true, |all, byte| all & is_plain(byte))) {
         return Cow::Borrowed(text);
     }
     let harmless =

@@ -223,13 +223,9 @@ impl Forms {
         let length = plain.bytes.len();
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
-                let run = plain.run_at_end(end);
-                run.len() >= SHORTEST_BASE64_FRAGMENT
-                    && (0..4).any(|skipped| {
-                        let (mut views, _) = plain.decoded(&run, skipped, SHORTEST_DECODED_FRAGMENT);
-                        let last = views.pop();
-                        last.is_some_and(|(_, view)| self.starts_in(&view, edge, depth - 1, found))
-                    })
+                plain.text_at_end(end, SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
+                    self.starts_in(text, edge, depth - 1, found)
+                })
             })
     }
 
@@ -261,14 +257,9 @@ impl Forms {
                 return true;
             }
         }
-        let run = plain.run_at_start();
         depth > 0
-            && run.len() >= SHORTEST_BASE64_FRAGMENT
-            && (0..4).any(|skipped| {
-                let (views, _) = plain.decoded(&run, skipped, SHORTEST_DECODED_FRAGMENT);
-                // The first character may have been cut off.
-                let first = views.into_iter().next().filter(|(start, _)| *start < 4);
-                first.is_some_and(|(_, view)| self.ends_in(&view, edge, depth - 1, found))
+            && plain.text_at_start(SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
+                self.ends_in(text, edge, depth - 1, found)
             })
     }
 }

@@ -71,6 +71,9 @@ impl<'t> DecodedView<'t> {
     }
 
     fn unescaped_once(&self) -> Option<DecodedView<'static>> {
+        if !contains_any(&self.bytes, is_escape) {
+            return None;
+        }
         let mut bytes = Vec::new();
         let mut spans = Vec::new();
         let mut at = self.bytes.iter().position(|byte| is_escape(*byte))?;
@@ -148,15 +151,63 @@ impl<'t> DecodedView<'t> {
         is_text
     }
 
-    /// Returns the run at the start of the view.
-    pub(super) fn run_at_start(&self) -> Base64Run {
-        let end = self.run_from(0).0.min(LONGEST_AT_EDGE);
-        self.run(0..end)
+    /// Decodes the run at the start of the view, and calls `found` with each text of at least `shortest`
+    /// bytes at its start, until `found` returns true. Returns true if it did. Runs of less than
+    /// `shortest_run` characters are ignored.
+    pub(super) fn text_at_start(
+        &self,
+        shortest_run: usize,
+        shortest: usize,
+        mut found: impl FnMut(&DecodedView<'_>) -> bool,
+    ) -> bool {
+        let (end, count) = self.run_from(0);
+        if count < shortest_run {
+            return false;
+        }
+        let range = 0..end.min(LONGEST_AT_EDGE);
+        self.decoded_edges(&range, shortest, |texts| {
+            // The first character may have been cut off.
+            texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| found(&text))
+        })
     }
 
-    /// Returns the run that ends at `end`.
-    pub(super) fn run_at_end(&self, end: usize) -> Base64Run {
-        let mut start = end;
+    /// Like [`Self::text_at_start`], for the run that ends at `end` and the text at its end.
+    pub(super) fn text_at_end(
+        &self,
+        end: usize,
+        shortest_run: usize,
+        shortest: usize,
+        mut found: impl FnMut(&DecodedView<'_>) -> bool,
+    ) -> bool {
+        let (start, count) = self.run_before(end);
+        count >= shortest_run
+            && self.decoded_edges(&(start..end), shortest, |mut texts| {
+                texts.pop().is_some_and(|(_, text)| found(&text))
+            })
+    }
+
+    /// Decodes a run, with each alignment at which it may be text, and passes the texts to `found` until that
+    /// returns true.
+    fn decoded_edges(
+        &self,
+        range: &Range<usize>,
+        shortest: usize,
+        mut found: impl FnMut(Vec<(usize, DecodedView<'static>)>) -> bool,
+    ) -> bool {
+        let is_text = self.alignments(range, shortest);
+        if !is_text.contains(&true) {
+            return false;
+        }
+        let run = self.run(range.clone());
+        is_text
+            .into_iter()
+            .enumerate()
+            .any(|(skipped, is_text)| is_text && found(self.decoded(&run, skipped, shortest).0))
+    }
+
+    /// Returns the start of the run that ends at `end`, and its number of base64 characters.
+    fn run_before(&self, end: usize) -> (usize, usize) {
+        let (mut start, mut count) = (end, 0);
         while start > 0 && end - start < LONGEST_AT_EDGE {
             let before = self.bytes.get(..start).unwrap_or_default();
             let between = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
@@ -164,11 +215,14 @@ impl<'t> DecodedView<'t> {
             let is_break =
                 between == 0 || before.get(length..).is_some_and(|between| between.contains(&b'\n'));
             match before.get(length.wrapping_sub(1)) {
-                Some(byte) if is_break && sextet(*byte) != NOT_BASE64 => start = length - 1,
+                Some(byte) if is_break && sextet(*byte) != NOT_BASE64 => {
+                    start = length - 1;
+                    count += 1;
+                }
                 _ => break,
             }
         }
-        self.run(start..end)
+        (start, count)
     }
 
     /// Returns the end of the run that begins at `start`, and its number of base64 characters.
@@ -255,13 +309,6 @@ impl TextLength {
     }
 }
 
-impl Base64Run {
-    /// Returns the number of characters.
-    pub(super) fn len(&self) -> usize {
-        self.values.len()
-    }
-}
-
 /// Returns true for characters that quoting and wrapping add to a text.
 fn is_noise(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b'+' | 0x7f)
@@ -269,7 +316,13 @@ fn is_noise(byte: u8) -> bool {
 
 /// Returns true if a text without escapes contains characters that [`compact`] drops, apart from spaces.
 pub(super) fn is_quoted(bytes: &[u8]) -> bool {
-    bytes.iter().any(|byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
+    contains_any(bytes, |byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
+}
+
+/// Returns true if a byte has the property. Checks blocks of bytes without a branch for each, so that the
+/// compiler uses vector instructions.
+fn contains_any(bytes: &[u8], has: impl Fn(u8) -> bool) -> bool {
+    bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has(*byte)))
 }
 
 /// Returns a text without quotes, backslashes, whitespace and control characters. `+` is also dropped,
