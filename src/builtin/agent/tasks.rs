@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::process::TaskControl;
@@ -15,11 +16,16 @@ use base::{Error, Result};
 const MAX_KEPT_TASKS: usize = 500;
 /// The number of tasks that may run at the same time.
 const MAX_RUNNING: usize = 64;
+/// The maximum time that `get_task` waits for the end of a task, so that clients learn of it at once. It is
+/// short, because an interrupted client waits for the answer.
+const MAX_WAIT: Duration = Duration::from_millis(200);
 
 /// All tasks of this agent process.
 #[derive(Clone, Default)]
 pub(super) struct Tasks {
     table: Arc<Mutex<Table>>,
+    /// Wakes the requests that wait for the end of a task.
+    task_ended: Arc<Condvar>,
 }
 
 #[derive(Default)]
@@ -63,11 +69,15 @@ impl Tasks {
         Ok(running(&id))
     }
 
-    /// Returns the id and state of a task while it runs, and then its value or its error.
+    /// Returns the value or the error of a task. If the task still runs after [`MAX_WAIT`], returns its id
+    /// and state.
     pub(super) fn get(&self, id: &str) -> Result<Value> {
-        let table = self.lock();
-        if table.running.contains_key(id) {
-            return Ok(running(id));
+        let mut table = self.lock();
+        let deadline = Instant::now() + MAX_WAIT;
+        while table.running.contains_key(id) {
+            if self.task_ended.wait_until(&mut table, deadline).timed_out() {
+                return Ok(running(id));
+            }
         }
         match table.finished.get(id) {
             Some(Ok(value)) => Ok(value.clone()),
@@ -108,6 +118,8 @@ impl Tasks {
         {
             table.finished.remove(&oldest);
         }
+        drop(table);
+        self.task_ended.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -130,9 +142,7 @@ mod tests {
     fn result(tasks: &Tasks, id: &str) -> Result<Value> {
         loop {
             match tasks.get(id) {
-                Ok(value) if value["state"] == "running" => {
-                    std::thread::sleep(std::time::Duration::from_millis(2))
-                }
+                Ok(value) if value["state"] == "running" => {}
                 other => return other,
             }
         }
@@ -155,6 +165,18 @@ mod tests {
         );
         result(&tasks, &panic).unwrap_err();
         assert_eq!(tasks.get("x").unwrap_err().to_string(), "Task with id x could not be found");
+    }
+
+    #[test]
+    fn request_waits_for_the_end_of_a_task_for_a_limited_time() {
+        let tasks = Tasks::default();
+        let (release, released) = std::sync::mpsc::channel();
+        let task = id(tasks.start("t", move |_| Ok(json!(released.recv().is_ok()))).unwrap());
+        let begun = Instant::now();
+        assert_eq!(tasks.get(&task).unwrap(), running(&task));
+        assert!(begun.elapsed() >= MAX_WAIT);
+        release.send(()).unwrap();
+        assert_eq!(result(&tasks, &task).unwrap(), true);
     }
 
     #[test]

@@ -89,9 +89,9 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates pauses that start at 10 ms and grow by half each time, up to `longest`.
+    /// Creates pauses that start at 1 ms and grow by half each time, up to `longest`.
     pub fn up_to(longest: Duration) -> Self {
-        Backoff { next: Duration::from_millis(10), longest }
+        Backoff { next: Duration::from_millis(1), longest }
     }
 
     /// Waits, and makes the next pause longer.
