@@ -158,7 +158,7 @@ impl TerminalSpace {
                     false => vec![(percent, Styled::default())],
                 }
             }
-            None => vec![(first.clone(), in_full), (first, amount)],
+            None => vec![(first, in_full)],
         };
         let room = self.columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
         let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;
