@@ -55,7 +55,7 @@ fn node_is_enrolled_made_available_and_retired() {
     let expected = "iqn iqn.2026-11.test:by-hand\nwwnn 20:00:00:c0:ff:ee:00:01\n\
         wwpn 10:00:00:c0:ff:ee:00:01\nmac 52:54:00:ff:00:01\n";
     assert_eq!(run.stdout, expected);
-    assert_eq!(run.stderr.matches("Created").count(), 3, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("created").count(), 3, "{}", run.stderr);
     let refused = collect(&["root@other"]).exits_with(1);
     assert!(refused.stderr.contains("ssh HOST true"), "{}", refused.stderr);
     let nothing = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
