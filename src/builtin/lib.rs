@@ -11,21 +11,16 @@
 pub mod agent;
 #[cfg(target_os = "linux")]
 mod cpi;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
 pub mod ironic;
+#[cfg(target_os = "linux")]
 pub mod local;
+#[cfg(target_os = "linux")]
 pub mod qemu;
 #[cfg(target_os = "linux")]
 mod registry;
 
-/// A replacement for the agent on other systems, which lack its private mounts and `/proc`.
 #[cfg(not(target_os = "linux"))]
-pub mod agent {
-    use std::path::Path;
-
-    use base::{Error, Result};
-
-    /// Always fails, because the agent needs Linux.
-    pub fn run(_settings: &Path, _base: &Path) -> Result<()> {
-        Err(Error::failure("the agent of the built-in 'local' CPI runs only on Linux"))
-    }
-}
+pub use elsewhere::{agent, ironic, local, qemu};

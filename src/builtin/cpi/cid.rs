@@ -39,6 +39,16 @@ impl ObjectKind {
         }
     }
 
+    /// Returns the word for the type, for messages.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            ObjectKind::Stemcell => "stemcell",
+            ObjectKind::Vm => "VM",
+            ObjectKind::Disk => "disk",
+            ObjectKind::Snapshot => "snapshot",
+        }
+    }
+
     /// Creates an unused CID.
     pub(crate) fn new_cid(self) -> Cid {
         Cid { kind: self, text: format!("{}{}", self.prefix(), Uuid::new_v4().hyphenated()) }
@@ -54,15 +64,14 @@ impl ObjectKind {
 
     /// Returns the error for a CID that does not exist.
     pub(crate) fn not_found(self, cid: &str) -> CpiFailure {
-        match self {
-            ObjectKind::Stemcell => {
-                CpiFailure::new(FailureKind::StemcellNotFound, format!("stemcell '{cid}' not found"))
-            }
-            ObjectKind::Vm => CpiFailure::new(FailureKind::VmNotFound, format!("VM '{cid}' not found")),
-            ObjectKind::Disk => CpiFailure::new(FailureKind::DiskNotFound, format!("disk '{cid}' not found")),
+        let kind = match self {
+            ObjectKind::Stemcell => FailureKind::StemcellNotFound,
+            ObjectKind::Vm => FailureKind::VmNotFound,
+            ObjectKind::Disk => FailureKind::DiskNotFound,
             // The contract has no error type for snapshots.
-            ObjectKind::Snapshot => CpiFailure::cloud(format!("snapshot '{cid}' not found")),
-        }
+            ObjectKind::Snapshot => FailureKind::Cloud,
+        };
+        CpiFailure::new(kind, format!("{} '{cid}' not found", self.noun()))
     }
 }
 

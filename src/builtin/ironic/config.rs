@@ -1,4 +1,4 @@
-//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
+//! The CPI's configuration:
 //!
 //! ```json
 //! {"ironic": {"endpoint": "http://host:6385", "username": "…", "password": "…", "cacert": "PEM"},
@@ -20,10 +20,14 @@ use serde_json::Value;
 
 use super::storage;
 use crate::cpi::agent::AgentConfig;
+use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::read_json;
 use base::JsonObject;
 use ironic::AccessSettings;
+
+/// The keys of the configuration.
+const KEYS: [&str; 7] =
+    ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"];
 
 /// The configuration of one call.
 #[derive(Deserialize)]
@@ -60,15 +64,7 @@ fn outage_timeout() -> u64 {
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
     pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
-        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
-            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
-        })?;
-        for key in ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"]
-        {
-            if let Some(value) = context.get(key) {
-                properties.insert(key.to_owned(), value.clone());
-            }
-        }
+        let properties = config::read(file, context, &KEYS)?;
         // serde's message may quote a value, and some values are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(

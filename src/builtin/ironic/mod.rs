@@ -17,27 +17,16 @@
 //! All parts of a VM can be found from its CID alone, so `delete_vm` cleans up after a call that was killed
 //! at any point. A killed `create_vm` did not return its CID; `leftovers` finds its VM.
 
-#[cfg(target_os = "linux")]
 mod claim;
-#[cfg(target_os = "linux")]
 mod config;
-#[cfg(target_os = "linux")]
 mod config_drive;
-#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(target_os = "linux")]
 mod leftovers;
 mod node;
-#[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 mod rpc;
-#[cfg(target_os = "linux")]
 mod stemcell;
-#[cfg(target_os = "linux")]
 mod storage;
-#[cfg(target_os = "linux")]
 mod vm;
-#[cfg(target_os = "linux")]
 mod volume;
 
 use std::io::{Read, Write};
@@ -48,15 +37,6 @@ use base::Result;
 /// Answers one CPI request. `config` is the JSON file described in `config.rs`.
 ///
 /// The answer contains the error of a method that fails. An `Err` means that writing the answer failed.
-#[cfg(target_os = "linux")]
 pub fn run(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
     rpc::serve(config, request, response, log)
-}
-
-/// Always fails, because the storage tools exist only on Linux.
-#[cfg(not(target_os = "linux"))]
-pub fn run(_config: &Path, _request: impl Read, _response: impl Write, _log: impl Write) -> Result<()> {
-    Err(base::Error::failure(
-        "the built-in 'ironic' CPI runs only on Linux: its storage tools are Linux programs",
-    ))
 }

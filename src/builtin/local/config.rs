@@ -1,5 +1,4 @@
-//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
-//! With several CPIs, the director puts the properties of the CPI config into the context.
+//! The CPI's configuration:
 //!
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@host:port",
@@ -14,13 +13,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cpi::agent::AgentConfig;
+use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::read_json;
 use crate::registry::Client;
 use base::JsonObject;
-
-/// The stemcell formats that the CPI can use.
-const FORMATS: [&str; 2] = ["local-directory", "local"];
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
@@ -66,14 +62,7 @@ impl RegistrySettings {
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote secrets.
     pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
-        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
-            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
-        })?;
-        for key in ["root", "agent", "ntp", "registry"] {
-            if let Some(value) = context.get(key) {
-                properties.insert(key.to_owned(), value.clone());
-            }
-        }
+        let properties = config::read(file, context, &["root", "agent", "ntp", "registry"])?;
         // serde's message may quote a value, and some values are secrets.
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
@@ -83,23 +72,8 @@ impl Config {
                 file.display()
             ))
         })?;
-        if !config.root.is_absolute() || config.root.parent().is_none() {
-            let root = config.root.display();
-            return Err(CpiFailure::cloud(format!(
-                "the CPI's root must be an absolute path below '/', not '{root}'"
-            )));
-        }
+        config::check_path("root", &config.root)?;
         Ok(config)
-    }
-}
-
-/// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
-pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<Vec<String>> {
-    let properties = read_json::<JsonObject>(file)?.unwrap_or_default();
-    match context.get("stemcell_formats").or(properties.get("stemcell_formats")) {
-        None => Ok(FORMATS.map(str::to_owned).to_vec()),
-        Some(formats) => serde_json::from_value(formats.clone())
-            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
     }
 }
 
@@ -113,25 +87,6 @@ mod tests {
         let path = dir.path().join("config.json");
         std::fs::write(&path, file.to_string()).unwrap();
         Config::load(&path, context.as_object().unwrap())
-    }
-
-    #[test]
-    fn context_overrides_the_file() {
-        let config =
-            load(json!({"root": "/a", "ntp": ["x"]}), json!({"root": "/b", "director_uuid": "d"})).unwrap();
-        assert_eq!((config.root.as_path(), config.ntp.as_slice()), (Path::new("/b"), &["x".to_owned()][..]));
-    }
-
-    #[test]
-    fn configuration_can_limit_the_stemcell_formats() {
-        let dir = tempfile::tempdir().unwrap();
-        let absent = dir.path().join("config.json");
-        let formats = |context: Value| {
-            stemcell_formats(&absent, context.as_object().unwrap()).map_err(|error| error.message)
-        };
-        assert_eq!(formats(json!({})).unwrap(), FORMATS);
-        assert_eq!(formats(json!({"stemcell_formats": ["a"]})).unwrap(), ["a"]);
-        assert!(formats(json!({"stemcell_formats": "a"})).is_err());
     }
 
     #[test]

@@ -15,16 +15,17 @@ use serde_json::{Value, json};
 
 use super::rpc::LocalCall;
 use super::{settings, vm};
+use crate::cpi::attachment;
 use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{Cloud, ObjectLock};
-use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
-use crate::cpi::files::{read_json, write_json};
+use crate::cpi::cloud_rpc::DiskAndVm;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::records;
 use base::JsonObject;
 use base::files::durable::sync_parent;
 
 /// The directory of the data, below the disk's directory, while the disk is detached.
 pub(super) const DATA: &str = "data";
-const DOCUMENT_NAME: &str = "disk.json";
 
 /// The record of a disk, stored beside its data.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,15 +54,15 @@ pub(super) fn create(
         // The mode of the top directory of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
-    let document = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
-    write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
+    let record = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
 }
 
-/// `has_disk`: a disk whose data was removed by hand does not exist.
-pub(super) fn exists(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
+/// Returns true if the disk has its data, which an operator may have removed.
+pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     if cloud.hold(cid)?.is_none() {
         return Ok(false);
     }
@@ -73,77 +74,43 @@ pub(super) fn exists(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     Ok(cloud.staged()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
 }
 
-/// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let Some(held) = cloud.hold(cid)? else {
-        call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
-        return Ok(());
-    };
-    match find_data(cloud, cid)? {
-        Some(DiskData::Attached(vm)) => {
-            Err(CpiFailure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first")))
-        }
-        Some(DiskData::Detached) | None => cloud.discard(cid, held),
-    }
+/// Returns the VM that has the data of the disk, which may be lost. The caller must hold the disk.
+pub(super) fn blocks_deletion(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+    Ok(match find_data(cloud, cid)? {
+        Some(DiskData::Attached(vm)) => Some(vm),
+        Some(DiskData::Detached) | None => None,
+    })
 }
 
 /// `resize_disk` and `update_disk`: grows a detached disk, and replaces its cloud properties if they are
-/// given. Rejects other requests with `NotSupported`, so that the caller copies the data to a new disk.
+/// given.
 pub(super) fn update(
     cloud: &Cloud,
     cid: &Cid,
     size: u64,
     cloud_properties: Option<JsonObject>,
-) -> CpiResult<Value> {
+) -> CpiResult<()> {
     let held = cloud.require(cid)?;
-    let mut document = document(&held, cid)?;
-    let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
-    if let Some(vm) = attached_to(cloud, cid)? {
-        return refuse(format!("is attached to VM '{vm}': detach it to change it"));
-    }
-    if size < document.size {
-        return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
-    }
-    document.size = size;
+    let mut record: DiskRecord = records::read(&held, cid)?;
+    attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
+    record.size = size;
     if let Some(cloud_properties) = cloud_properties {
-        document.cloud_properties = cloud_properties;
+        record.cloud_properties = cloud_properties;
     }
-    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
-    Ok(Value::Null)
+    records::write(&held, cid.kind(), &record)
 }
 
-/// `set_disk_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
-    let held = cloud.require(cid)?;
-    let document = DiskRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
-    Ok(Value::Null)
-}
-
-/// `attach_disk`: returns the disk hint under contract v2. Under contract v1, returns null and adds the disk
-/// to the agent's settings. Succeeds if the disk is already attached to this VM.
-pub(super) fn attach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
-    let holder = cloud.require(vm)?;
-    let held = cloud.require(cid)?;
-    match attached_to(cloud, cid)? {
-        Some(other) if other == *vm => {
-            call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
-        }
-        Some(other) => {
-            return Err(CpiFailure::cloud(format!(
-                "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it \
-                    first"
-            )));
-        }
-        None => {
-            move_data(&held.path.join(DATA), &vm::device(&holder.path, cid))?;
-            call.log(format_args!("disk '{cid}' attached to VM '{vm}'"));
-        }
+/// `attach_disk`: returns the disk hint under contract v2. Under contract v1, adds the disk to the agent's
+/// settings.
+pub(super) fn attach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<Value> {
+    let (disk, vm) = (&pair.disk, &pair.vm);
+    if !pair.is_attached {
+        move_data(&pair.held_disk.path.join(DATA), &vm::device(&pair.held_vm.path, disk))?;
     }
     if call.is_v2 {
-        return Ok(hint(cid));
+        return Ok(hint(disk));
     }
-    settings::add_disk(call, &holder, vm, cid)?;
+    settings::add_disk(call, &pair.held_vm, vm, disk)?;
     Ok(Value::Null)
 }
 
@@ -152,31 +119,21 @@ pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
-/// `detach_disk`: succeeds if the disk is already detached.
-pub(super) fn detach(call: &mut LocalCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
-    let holder = cloud.require(vm)?;
-    let held = cloud.require(cid)?;
-    match attached_to(cloud, cid)? {
-        Some(other) if other == *vm => {
-            if vm::mounts(&holder, cid)? {
-                return Err(CpiFailure::cloud(format!(
-                    "disk '{cid}' is still mounted in VM '{vm}': the agent must unmount it first"
-                )));
-            }
-            move_data(&vm::device(&holder.path, cid), &held.path.join(DATA))?;
-            call.log(format_args!("disk '{cid}' detached from VM '{vm}'"));
-        }
-        Some(other) => {
+/// `detach_disk`.
+pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
+    let (disk, vm) = (&pair.disk, &pair.vm);
+    if pair.is_attached {
+        if vm::mounts(&pair.held_vm, disk)? {
             return Err(CpiFailure::cloud(format!(
-                "disk '{cid}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
+                "disk '{disk}' is still mounted in VM '{vm}': the agent must unmount it first"
             )));
         }
-        None => call.log(format_args!("disk '{cid}' is detached already")),
+        move_data(&vm::device(&pair.held_vm.path, disk), &pair.held_disk.path.join(DATA))?;
     }
-    if !call.is_v2 {
-        settings::remove_disk(call, &holder, vm, cid)?;
+    match call.is_v2 {
+        true => Ok(()),
+        false => settings::remove_disk(call, &pair.held_vm, vm, disk),
     }
-    Ok(Value::Null)
 }
 
 /// Moves the data of a disk back from the devices of a VM that has ended.
@@ -207,7 +164,7 @@ enum DiskData {
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
-fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     match find_data(cloud, cid)? {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),
@@ -246,12 +203,5 @@ fn move_data(from: &Path, to: &Path) -> CpiResult<()> {
     };
     rename().map_err(|error| {
         CpiFailure::io(format_args!("moving '{}' to '{}'", from.display(), to.display()), error)
-    })
-}
-
-fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<DiskRecord> {
-    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT_NAME);
-        CpiFailure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
     })
 }

@@ -17,27 +17,16 @@
 //! A killed call leaves complete objects, or leftovers in `staging/`, which the next call removes.
 
 pub mod boot;
-#[cfg(target_os = "linux")]
 mod config;
-#[cfg(target_os = "linux")]
 mod copy;
-#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(target_os = "linux")]
 mod launch;
-#[cfg(target_os = "linux")]
 mod needs;
-#[cfg(target_os = "linux")]
 mod network;
-#[cfg(target_os = "linux")]
 mod rpc;
-#[cfg(target_os = "linux")]
 mod settings;
-#[cfg(target_os = "linux")]
 mod snapshot;
-#[cfg(target_os = "linux")]
 mod stemcell;
-#[cfg(target_os = "linux")]
 mod vm;
 
 use std::io::{Read, Write};
@@ -50,7 +39,6 @@ use base::Result;
 ///
 /// `config` is the JSON file described in `config.rs`. `executable` is the absolute path of this program,
 /// which also runs as the VM's init and agent.
-#[cfg(target_os = "linux")]
 pub fn run(
     config: &Path,
     executable: &Path,
@@ -59,17 +47,4 @@ pub fn run(
     log: impl Write,
 ) -> Result<()> {
     rpc::serve(config, executable, request, response, log)
-}
-
-/// Always fails, because VMs need the namespaces of Linux.
-#[cfg(not(target_os = "linux"))]
-pub fn run(
-    _config: &Path,
-    _executable: &Path,
-    _request: impl Read,
-    _response: impl Write,
-    _log: impl Write,
-) -> Result<()> {
-    Err(base::Error::failure("the built-in 'local' CPI runs only on Linux: its VMs use Linux namespaces")
-        .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
 }

@@ -8,7 +8,7 @@ use super::rpc::LocalCall;
 use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::write_json;
+use crate::cpi::records;
 use base::JsonObject;
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
@@ -24,20 +24,9 @@ pub(super) fn create(
     let cid = ObjectKind::Snapshot.new_cid();
     let staged = cloud.stage(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;
-    let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
-    write_json(&staged.path.join("snapshot.json"), &document)?;
+    let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
-}
-
-/// `delete_snapshot`.
-pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    match cloud.hold(cid)? {
-        Some(held) => cloud.discard(cid, held),
-        None => {
-            call.log(format_args!("snapshot '{cid}' does not exist: nothing to delete"));
-            Ok(())
-        }
-    }
 }

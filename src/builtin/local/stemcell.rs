@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::copy::copy_tree;
 use super::rpc::LocalCall;
-use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::write_json;
+use crate::cpi::records;
 use artifact::archive::{Links, Options, unpack_file};
 use base::JsonObject;
 
@@ -39,22 +39,9 @@ pub(super) fn create(
         unpack_file(image, "the stemcell's image", &target, None, &options, &mut |_, _| {})
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?;
     }
-    write_json(
-        &staged.path.join("stemcell.json"),
-        &json!({"cid": cid.as_str(), "cloud_properties": cloud_properties}),
-    )?;
+    let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("stemcell '{cid}' created from '{}'", image.display()));
     Ok(json!(cid.as_str()))
-}
-
-/// `delete_stemcell`. VMs of the stemcell are independent of it.
-pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    match cloud.hold(cid)? {
-        Some(held) => cloud.discard(cid, held),
-        None => {
-            call.log(format_args!("stemcell '{cid}' does not exist: nothing to delete"));
-            Ok(())
-        }
-    }
 }

@@ -28,6 +28,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::listen;
 use crate::cpi::process::ProcessIdentity;
+use crate::cpi::records::{self, VmRecord, VmRequest};
 use base::JsonObject;
 use base::files;
 
@@ -35,47 +36,24 @@ use base::files;
 pub(super) const DEVICES: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS: &str = "process.json";
-const DOCUMENT_NAME: &str = "vm.json";
 /// The time that init and the agent have to end before they are killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// The arguments of `create_vm`.
-pub(super) struct VmRequest {
-    pub agent_id: String,
-    pub stemcell: Cid,
-    pub cloud_properties: JsonObject,
-    pub networks: JsonObject,
-    pub disk_cids: Vec<String>,
-    pub env: JsonObject,
-}
-
-/// The record of a VM. It does not include `env`, which contains secrets that only the agent needs.
+/// The fields of a VM's record that only this CPI has.
 #[derive(Debug, Serialize, Deserialize)]
-struct VmRecord {
-    cid: String,
-    agent_id: String,
-    stemcell_cid: String,
-    /// The contract under which the VM was created: 1 or 2.
-    #[serde(rename = "api_version")]
-    contract: u8,
+struct LocalFields {
     /// True if the agent's settings are in the registry instead of this directory.
     #[serde(default)]
     settings_in_registry: bool,
-    cloud_properties: JsonObject,
-    networks: JsonObject,
-    disk_cids: Vec<String>,
-    created_at: String,
-    #[serde(default)]
-    metadata: JsonObject,
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut wanted: VmRequest) -> CpiResult<Value> {
     let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
         let namespace = network::namespace(&wanted.cloud_properties)?;
         let listener = call.config.agent.listener()?;
         let networks = network::inside(namespace.as_deref(), || {
-            let networks = assign_addresses(wanted.networks)?;
+            let networks = assign_addresses(wanted.networks.clone())?;
             listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
@@ -84,6 +62,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> 
     .map_err(CpiFailure::before_any_effect)?;
 
     let cid = ObjectKind::Vm.new_cid();
+    let env = std::mem::take(&mut wanted.env);
     let staged = cloud.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -93,27 +72,17 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, wanted: VmRequest) -> 
             .mode(0o755)
             .create(staged.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
-        let mut document = VmRecord {
-            cid: cid.to_string(),
-            agent_id: wanted.agent_id.clone(),
-            stemcell_cid: wanted.stemcell.to_string(),
-            contract: if call.is_v2 { 2 } else { 1 },
-            settings_in_registry: false,
-            cloud_properties: wanted.cloud_properties,
-            networks: networks.clone(),
-            disk_cids: wanted.disk_cids,
-            created_at: base::encoding::now(),
-            metadata: JsonObject::new(),
-        };
+        let own = LocalFields { settings_in_registry: false };
+        let mut record = VmRecord::new(&cid, &wanted, call.is_v2, &networks, own);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &wanted.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
-            env: wanted.env,
+            env,
             ntp: &call.config.ntp,
         })?;
-        document.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
-        write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
+        record.own.settings_in_registry = settings::deliver(call, &staged.path, &cid, settings)?;
+        records::write(&staged, cid.kind(), &record)?;
         boot(call, &staged, namespace.as_deref())
     })();
     if let Err(failure) = created {
@@ -149,7 +118,7 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 }
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
-pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
+pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let held = cloud.require(cid)?;
     halt(&held)?;
     // On a real machine these directories are in memory.
@@ -160,38 +129,24 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
                 .map_err(|error| CpiFailure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
     }
-    let namespace = network::namespace(&document(&held, cid)?.cloud_properties)?;
+    let record: VmRecord<LocalFields> = records::read(&held, cid)?;
+    let namespace = network::namespace(&record.cloud_properties)?;
     boot(call, &held, namespace.as_deref())?;
     call.log(format_args!("VM '{cid}' rebooted"));
-    Ok(Value::Null)
-}
-
-/// `set_vm_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
-    let held = cloud.require(cid)?;
-    let document = VmRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
-    Ok(Value::Null)
-}
-
-fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<VmRecord> {
-    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT_NAME);
-        CpiFailure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
-    })
+    Ok(())
 }
 
 /// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
-    Ok(read_json::<VmRecord>(&held.path.join(DOCUMENT_NAME))?
-        .is_some_and(|record| record.settings_in_registry))
+    let record: Option<VmRecord<LocalFields>> = records::read_if_any(held, ObjectKind::Vm)?;
+    Ok(record.is_some_and(|record| record.own.settings_in_registry))
 }
 
-/// `get_disks`: returns the CIDs of the attached disks.
-pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
+/// `get_disks`.
+pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
     let held = cloud.require(cid)?;
     let names = cloud::names(&held.path.join(DEVICES))?;
-    Ok(json!(names.into_iter().filter(|name| ObjectKind::Disk.parse(name).is_some()).collect::<Vec<_>>()))
+    Ok(names.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
 
 /// Returns the path of the data of an attached disk.

@@ -1,4 +1,4 @@
-//! The CPI's configuration: the `--config` file, with its keys overridden by those of the request's context.
+//! The CPI's configuration:
 //!
 //! ```json
 //! {"root": "/abs/dir", "agent": {"mbus": "https://user:password@127.0.10.2:6868",
@@ -16,13 +16,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cpi::agent::AgentConfig;
+use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::read_json;
 use base::JsonObject;
 use base::error::{nearest, question};
 
-/// The stemcell formats that the CPI can use.
-const FORMATS: [&str; 4] = ["openstack-qcow2", "openstack-raw", "qemu-qcow2", "qemu-raw"];
 /// The keys that this module reads.
 const KEYS: [&str; 7] =
     ["root", "agent", "ntp", "accelerator", "restrict", "guest_timeout", "program_directory"];
@@ -68,14 +66,7 @@ fn guest_timeout() -> u64 {
 impl Config {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
     pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
-        let mut properties = read_json::<JsonObject>(file)?.ok_or_else(|| {
-            CpiFailure::cloud(format!("the CPI's configuration file '{}' does not exist", file.display()))
-        })?;
-        for key in KEYS {
-            if let Some(value) = context.get(key) {
-                properties.insert(key.to_owned(), value.clone());
-            }
-        }
+        let properties = config::read(file, context, &KEYS)?;
         check_spelling(&properties)?;
         // serde's message may quote a value, and some values are secrets.
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
@@ -86,15 +77,9 @@ impl Config {
                 file.display()
             ))
         })?;
-        for (key, path) in
-            [("root", Some(&config.root)), ("program_directory", config.program_directory.as_ref())]
-        {
-            if let Some(path) = path.filter(|path| !path.is_absolute() || path.parent().is_none()) {
-                let path = path.display();
-                return Err(CpiFailure::cloud(format!(
-                    "the CPI's {key} must be an absolute path below '/', not '{path}'"
-                )));
-            }
+        config::check_path("root", &config.root)?;
+        if let Some(directory) = &config.program_directory {
+            config::check_path("program_directory", directory)?;
         }
         Ok(config)
     }
@@ -119,16 +104,6 @@ fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
         }
     }
     Ok(())
-}
-
-/// Returns the stemcell formats that `info` reports: those of the configuration, or all that the CPI can use.
-pub(super) fn stemcell_formats(file: &Path, context: &JsonObject) -> CpiResult<Vec<String>> {
-    let recorded = read_json::<JsonObject>(file)?.unwrap_or_default();
-    match context.get("stemcell_formats").or(recorded.get("stemcell_formats")) {
-        None => Ok(FORMATS.map(str::to_owned).to_vec()),
-        Some(formats) => serde_json::from_value(formats.clone())
-            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
-    }
 }
 
 #[cfg(test)]

@@ -16,10 +16,13 @@ use super::process;
 use super::properties::{self, MAX_DISK_MIB};
 use super::qmp::Qmp;
 use super::rpc::QemuCall;
+use crate::cpi::attachment;
 use crate::cpi::cid::{Cid, ObjectKind};
-use crate::cpi::cloud::{Cloud, ObjectLock, names};
-use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
-use crate::cpi::files::{private_dir, read_json, write_json};
+use crate::cpi::cloud::{Cloud, names};
+use crate::cpi::cloud_rpc::DiskAndVm;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::files::private_dir;
+use crate::cpi::records;
 use base::JsonObject;
 use base::files::durable::sync_parent;
 
@@ -27,7 +30,6 @@ use base::files::durable::sync_parent;
 pub(super) const IMAGE: &str = "disk.qcow2";
 /// The directory of attached disks, in the directory of a VM.
 const DEVICES: &str = "devices";
-const DOCUMENT_NAME: &str = "disk.json";
 /// The length of a serial number of a virtio disk. The agent compares that many characters.
 const SERIAL_CHARS: usize = 20;
 
@@ -60,8 +62,8 @@ pub(super) fn create(
         cloud.sweep_one(staged)?;
         return Err(failure);
     }
-    let document = DiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };
-    write_json(&staged.path.join(DOCUMENT_NAME), &document)?;
+    let record = DiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
     Ok(json!(cid.as_str()))
@@ -76,119 +78,67 @@ fn check_size(method: &str, size: u64) -> CpiResult<()> {
     }
 }
 
-/// `has_disk`: a disk whose image was removed by hand does not exist.
-pub(super) fn exists(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
-    Ok(cloud.has(cid)? && cloud.path(cid).join(IMAGE).is_file())
+/// Returns true if the disk in this directory has its image, which an operator may have removed.
+pub(super) fn has_image(directory: &Path) -> bool {
+    directory.join(IMAGE).is_file()
 }
 
-/// `delete_disk`: fails while the disk is attached.
-pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let Some(held) = cloud.hold(cid)? else {
-        call.log(format_args!("disk '{cid}' does not exist: nothing to delete"));
-        return Ok(());
-    };
-    match attached_to(cloud, cid)? {
-        Some(vm) => Err(CpiFailure::cloud(format!("disk '{cid}' is attached to VM '{vm}': detach it first"))),
-        None => cloud.discard(cid, held),
-    }
-}
-
-/// `resize_disk` and `update_disk`: grows a detached disk. Rejects other requests with `NotSupported`, so
-/// that the caller copies the data to a new disk.
+/// `resize_disk` and `update_disk`: grows a detached disk.
 pub(super) fn update(
     call: &QemuCall,
     cloud: &Cloud,
     cid: &Cid,
     size: u64,
     cloud_properties: Option<&JsonObject>,
-) -> CpiResult<Value> {
+) -> CpiResult<()> {
     let held = cloud.require(cid)?;
-    let mut document = document(&held, cid)?;
+    let mut record: DiskRecord = records::read(&held, cid)?;
     if let Some(cloud_properties) = cloud_properties {
         properties::check_disk("update_disk", cloud_properties)?;
     }
     check_size("resize_disk", size)?;
-    let refuse = |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{cid}' {why}")));
-    if let Some(vm) = attached_to(cloud, cid)? {
-        return refuse(format!("is attached to VM '{vm}': detach it to change it"));
-    }
-    if size < document.size {
-        return refuse(format!("has {} MiB and cannot shrink to {size} MiB", document.size));
-    }
-    if size > document.size {
+    attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
+    if size > record.size {
         Images::new(&call.programs())?.resize(&held.path.join(IMAGE), size)?;
-        document.size = size;
-        write_json(&held.path.join(DOCUMENT_NAME), &document)?;
+        record.size = size;
+        records::write(&held, cid.kind(), &record)?;
     }
-    Ok(Value::Null)
+    Ok(())
 }
 
-/// `set_disk_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
-    let held = cloud.require(cid)?;
-    let document = DiskRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
-    Ok(Value::Null)
-}
-
-/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. Succeeds if the disk
-/// is already attached to this VM.
-pub(super) fn attach(call: &mut QemuCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
-    let holder = cloud.require(vm)?;
-    let held = cloud.require(cid)?;
-    match attached_to(cloud, cid)? {
-        Some(other) if other == *vm => {
-            call.log(format_args!("disk '{cid}' is attached to VM '{vm}' already"))
-        }
-        Some(other) => {
-            return Err(CpiFailure::cloud(format!(
-                "disk '{cid}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach \
-                 it first"
-            )));
-        }
-        None => {}
+/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated call plugs
+/// the disk in if an earlier one was interrupted.
+pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
+    let (vm, disk) = (&pair.held_vm.path, &pair.disk);
+    if !has_image(&pair.held_disk.path) {
+        let path = pair.held_disk.path.join(IMAGE);
+        return Err(CpiFailure::cloud(format!("the image of disk '{disk}' is lost: '{}'", path.display())));
     }
-    if !held.path.join(IMAGE).is_file() {
-        return Err(CpiFailure::cloud(format!(
-            "the image of disk '{cid}' is lost: '{}'",
-            held.path.join(IMAGE).display()
-        )));
-    }
-    record_device(&holder.path, cid)
-        .map_err(|error| CpiFailure::io(format_args!("recording disk '{cid}' at VM '{vm}'"), error))?;
-    if process::is_running(&holder.path)? {
-        plug_in(&holder.path, cid).inspect_err(|_| {
+    record_device(vm, disk).map_err(|error| {
+        CpiFailure::io(format_args!("recording disk '{disk}' at VM '{}'", pair.vm), error)
+    })?;
+    if process::is_running(vm)? {
+        plug_in(vm, disk).inspect_err(|_| {
             // The disk stays attached on record if this fails, and a repeated call plugs it in.
-            let _ = fs::remove_file(device_path(&holder.path, cid));
+            let _ = fs::remove_file(device_path(vm, disk));
         })?;
     }
-    call.log(format_args!("disk '{cid}' attached to VM '{vm}'"));
-    Ok(if call.is_v2 { hint(cid) } else { Value::Null })
+    Ok(if call.is_v2 { hint(disk) } else { Value::Null })
 }
 
-/// `detach_disk`: succeeds if the disk is already detached.
-pub(super) fn detach(call: &mut QemuCall, cloud: &Cloud, vm: &Cid, cid: &Cid) -> CpiResult<Value> {
-    let holder = cloud.require(vm)?;
-    let _held = cloud.require(cid)?;
-    match attached_to(cloud, cid)? {
-        Some(other) if other == *vm => {
-            if process::is_running(&holder.path)? {
-                unplug(&holder.path, cid, call.config.guest_timeout())?;
-            }
-            let path = device_path(&holder.path, cid);
-            fs::remove_file(&path)
-                .and_then(|()| sync_parent(&path))
-                .map_err(|error| CpiFailure::io(format_args!("removing '{}'", path.display()), error))?;
-            call.log(format_args!("disk '{cid}' detached from VM '{vm}'"));
-        }
-        Some(other) => {
-            return Err(CpiFailure::cloud(format!(
-                "disk '{cid}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
-            )));
-        }
-        None => call.log(format_args!("disk '{cid}' is detached already")),
+/// `detach_disk`.
+pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
+    let (vm, disk) = (&pair.held_vm.path, &pair.disk);
+    if !pair.is_attached {
+        return Ok(());
     }
-    Ok(Value::Null)
+    if process::is_running(vm)? {
+        unplug(vm, disk, call.config.guest_timeout())?;
+    }
+    let path = device_path(vm, disk);
+    fs::remove_file(&path)
+        .and_then(|()| sync_parent(&path))
+        .map_err(|error| CpiFailure::io(format_args!("removing '{}'", path.display()), error))
 }
 
 /// Returns the disks attached to the VM in this directory.
@@ -324,13 +274,6 @@ fn has_node(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
     let nodes = qmp.run("query-named-block-nodes", &json!({"flat": true}))?;
     let name = node_name(disk);
     Ok(nodes.as_array().is_some_and(|nodes| nodes.iter().any(|node| node["node-name"] == name.as_str())))
-}
-
-fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<DiskRecord> {
-    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT_NAME);
-        CpiFailure::cloud(format!("the record of disk '{cid}' is missing: '{}'", path.display()))
-    })
 }
 
 #[cfg(test)]

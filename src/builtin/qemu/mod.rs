@@ -18,35 +18,20 @@
 //! QEMU runs in the directory of its VM and gets relative paths, so that the directory can be moved.
 //! `base.qcow2` is a hard link to the image of the stemcell, so that a VM outlives its stemcell.
 
-#[cfg(target_os = "linux")]
 mod accelerator;
-#[cfg(target_os = "linux")]
 mod command_line;
-#[cfg(target_os = "linux")]
 mod config;
-#[cfg(target_os = "linux")]
 mod console;
-#[cfg(target_os = "linux")]
 mod disk;
-#[cfg(target_os = "linux")]
 mod image;
-#[cfg(target_os = "linux")]
 mod network;
-#[cfg(target_os = "linux")]
 mod process;
-#[cfg(target_os = "linux")]
 mod programs;
-#[cfg(target_os = "linux")]
 mod properties;
-#[cfg(target_os = "linux")]
 mod qmp;
-#[cfg(target_os = "linux")]
 mod rpc;
-#[cfg(target_os = "linux")]
 mod snapshot;
-#[cfg(target_os = "linux")]
 mod stemcell;
-#[cfg(target_os = "linux")]
 mod vm;
 
 use std::io::{Read, Write};
@@ -59,7 +44,6 @@ use base::Result;
 ///
 /// `config` is the JSON file described in `config.rs`. `executable` is the absolute path of this program,
 /// which also keeps the console of a VM.
-#[cfg(target_os = "linux")]
 pub fn run(
     config: &Path,
     executable: &Path,
@@ -71,27 +55,7 @@ pub fn run(
 }
 
 /// Keeps the console of a VM: copies `input` to the file `console.log` in `directory`, with a bounded size.
-#[cfg(target_os = "linux")]
 pub fn keep_console(input: impl Read, directory: &Path) -> Result<()> {
     console::keep(input, directory)
         .map_err(|error| base::Error::io(format!("writing the console in '{}'", directory.display()), error))
-}
-
-/// Always fails, because the CPI identifies processes as only Linux can.
-#[cfg(not(target_os = "linux"))]
-pub fn run(
-    _config: &Path,
-    _executable: &Path,
-    _request: impl Read,
-    _response: impl Write,
-    _log: impl Write,
-) -> Result<()> {
-    Err(base::Error::failure("the built-in 'qemu' CPI runs only on Linux")
-        .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
-}
-
-/// Always fails, because no VM has a console here.
-#[cfg(not(target_os = "linux"))]
-pub fn keep_console(_input: impl Read, _directory: &Path) -> Result<()> {
-    Err(base::Error::failure("the built-in 'qemu' CPI runs only on Linux"))
 }

@@ -13,7 +13,7 @@ use super::rpc::QemuCall;
 use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::write_json;
+use crate::cpi::records;
 use base::JsonObject;
 
 /// The name of the copy in QEMU, and of the job that writes it.
@@ -53,8 +53,8 @@ pub(super) fn create(
         cloud.sweep_one(staged)?;
         return Err(failure);
     }
-    let document = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
-    write_json(&staged.path.join("snapshot.json"), &document)?;
+    let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("snapshot '{cid}' of disk '{disk}' created"));
     Ok(json!(cid.as_str()))
@@ -86,15 +86,4 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
     })();
     let removed = qmp.run("blockdev-del", &json!({"node-name": JOB}));
     copied.and(removed.map(drop))
-}
-
-/// `delete_snapshot`.
-pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    match cloud.hold(cid)? {
-        Some(held) => cloud.discard(cid, held),
-        None => {
-            call.log(format_args!("snapshot '{cid}' does not exist: nothing to delete"));
-            Ok(())
-        }
-    }
 }

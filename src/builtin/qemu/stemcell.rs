@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::image::Images;
 use super::programs::ARCHITECTURE;
 use super::rpc::QemuCall;
-use crate::cpi::cid::{Cid, ObjectKind};
+use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
-use crate::cpi::files::write_json;
+use crate::cpi::records;
 use crate::cpi::stemcell_image::StemcellImage;
 use base::JsonObject;
 
@@ -40,24 +40,11 @@ pub(super) fn create(
         cloud.sweep_one(staged)?;
         return Err(failure);
     }
-    write_json(
-        &staged.path.join("stemcell.json"),
-        &json!({"cid": cid.as_str(), "cloud_properties": cloud_properties}),
-    )?;
+    let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});
+    records::write(&staged, cid.kind(), &record)?;
     cloud.publish(&cid, staged)?;
     call.log(format_args!("stemcell '{cid}' created from '{}' ({format})", image.display()));
     Ok(json!(cid.as_str()))
-}
-
-/// `delete_stemcell`. VMs of the stemcell are independent of it, because they have links to its image.
-pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    match cloud.hold(cid)? {
-        Some(held) => cloud.discard(cid, held),
-        None => {
-            call.log(format_args!("stemcell '{cid}' does not exist: nothing to delete"));
-            Ok(())
-        }
-    }
 }
 
 /// Fails if the stemcell is for another processor.

@@ -24,42 +24,21 @@ use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{Cloud, ObjectLock};
 use crate::cpi::config_drive;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::{read_json, write_json};
+use crate::cpi::records::{self, VmRecord, VmRequest};
 use base::JsonObject;
 
-const DOCUMENT_NAME: &str = "vm.json";
 const MIB: u64 = 1 << 20;
 
-/// The arguments of `create_vm`.
-pub(super) struct VmRequest {
-    pub agent_id: String,
-    pub stemcell: Cid,
-    pub cloud_properties: JsonObject,
-    pub networks: JsonObject,
-    pub disk_cids: Vec<String>,
-    pub env: JsonObject,
+/// The fields of a VM's record that only this CPI has.
+#[derive(Debug, Serialize, Deserialize)]
+struct QemuFields {
+    user_network: UserNetwork,
 }
 
-/// The record of a VM. It does not include `env`, which contains secrets that only the agent needs.
-#[derive(Debug, Serialize, Deserialize)]
-struct VmRecord {
-    cid: String,
-    agent_id: String,
-    stemcell_cid: String,
-    /// The contract under which the VM was created: 1 or 2.
-    #[serde(rename = "api_version")]
-    contract: u8,
-    cloud_properties: JsonObject,
-    networks: JsonObject,
-    user_network: UserNetwork,
-    disk_cids: Vec<String>,
-    created_at: String,
-    #[serde(default)]
-    metadata: JsonObject,
-}
+type QemuRecord = VmRecord<QemuFields>;
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, wanted: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut wanted: VmRequest) -> CpiResult<Value> {
     let cid = ObjectKind::Vm.new_cid();
     let (properties, system, images, planned, stemcell) = (|| {
         let properties = VmProperties::parse(&wanted.cloud_properties)?;
@@ -72,6 +51,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, wanted: VmRequest) -> C
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
+    let env = std::mem::take(&mut wanted.env);
     let staged = cloud.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -79,28 +59,18 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, wanted: VmRequest) -> C
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
         drop(stemcell);
         make_disks(&images, &staged.path, &properties)?;
+        let own = QemuFields { user_network: planned.user };
+        let record = VmRecord::new(&cid, &wanted, call.is_v2, &planned.answered, own);
+        records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
             agent_id: &wanted.agent_id,
             vm_cid: cid.as_str(),
             networks: &planned.guest,
-            env: wanted.env,
+            env,
             ntp: &call.config.ntp,
         })?;
         let settings = with_disks(settings, &properties);
         config_drive::create_image(&staged.path.join(CONFIG), cid.as_str(), &settings)?;
-        let record = VmRecord {
-            cid: cid.to_string(),
-            agent_id: wanted.agent_id.clone(),
-            stemcell_cid: wanted.stemcell.to_string(),
-            contract: if call.is_v2 { 2 } else { 1 },
-            cloud_properties: wanted.cloud_properties,
-            networks: planned.answered.clone(),
-            user_network: planned.user,
-            disk_cids: wanted.disk_cids,
-            created_at: base::encoding::now(),
-            metadata: JsonObject::new(),
-        };
-        write_json(&staged.path.join(DOCUMENT_NAME), &record)?;
         boot(call, &staged, &cid, &record, &properties, &system)
     })();
     if let Err(failure) = created {
@@ -158,37 +128,16 @@ pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
 }
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
-pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
+pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let held = cloud.require(cid)?;
-    let record = document(&held, cid)?;
+    let record: QemuRecord = records::read(&held, cid)?;
     let properties = VmProperties::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;
     process::shut_down(&held.path, call.config.guest_timeout())?;
-    record.user_network.check_ports_are_free()?;
+    record.own.user_network.check_ports_are_free()?;
     boot(call, &held, cid, &record, &properties, &system)?;
     call.log(format_args!("VM '{cid}' rebooted"));
-    Ok(Value::Null)
-}
-
-/// `set_vm_metadata`.
-pub(super) fn set_metadata(cloud: &Cloud, cid: &Cid, metadata: JsonObject) -> CpiResult<Value> {
-    let held = cloud.require(cid)?;
-    let document = VmRecord { metadata, ..document(&held, cid)? };
-    write_json(&held.path.join(DOCUMENT_NAME), &document)?;
-    Ok(Value::Null)
-}
-
-/// `get_disks`: returns the CIDs of the attached disks.
-pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Value> {
-    let held = cloud.require(cid)?;
-    Ok(json!(disk::of_vm(&held.path)?.iter().map(Cid::as_str).collect::<Vec<_>>()))
-}
-
-fn document(held: &ObjectLock, cid: &Cid) -> CpiResult<VmRecord> {
-    read_json(&held.path.join(DOCUMENT_NAME))?.ok_or_else(|| {
-        let path = held.path.join(DOCUMENT_NAME);
-        CpiFailure::cloud(format!("the record of VM '{cid}' is missing: '{}'", path.display()))
-    })
+    Ok(())
 }
 
 /// Starts the QEMU of the VM in this directory.
@@ -196,14 +145,14 @@ fn boot(
     call: &mut QemuCall,
     held: &ObjectLock,
     cid: &Cid,
-    record: &VmRecord,
+    record: &QemuRecord,
     properties: &VmProperties,
     system: &System,
 ) -> CpiResult<()> {
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
     let disks = disk::of_vm(&held.path)?;
-    let machine = Machine { cid, accelerator, properties, network: &record.user_network, disks: &disks };
+    let machine = Machine { cid, accelerator, properties, network: &record.own.user_network, disks: &disks };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
     process::start(&start, &held.path)

@@ -11,11 +11,8 @@
 //! Both stages report on standard output, one JSON document per line ([`Report`]). Init waits for one byte on
 //! standard input before it continues (see `local::launch`).
 
-#[cfg(target_os = "linux")]
 mod init;
-#[cfg(target_os = "linux")]
 mod namespaces;
-#[cfg(target_os = "linux")]
 mod rootfs;
 
 use std::ffi::OsString;
@@ -23,14 +20,11 @@ use std::ffi::OsString;
 use base::{Error, Result};
 
 /// The agent's settings, in the VM's directory. Each boot copies them into the VM's file system.
-#[cfg(target_os = "linux")]
 pub(super) const SETTINGS: &str = "settings.json";
 /// The user data with the address of the registry, if the registry has the settings.
-#[cfg(target_os = "linux")]
 pub(super) const USER_DATA: &str = "user_data.json";
 
 /// A report of a stage.
-#[cfg(target_os = "linux")]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
@@ -44,7 +38,6 @@ pub(super) enum Report {
     Failed(String),
 }
 
-#[cfg(target_os = "linux")]
 impl Report {
     fn send(&self) -> std::io::Result<()> {
         use std::io::Write;
@@ -80,7 +73,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     dispatch(&stage, vm_dir.as_ref(), executable.as_ref(), network.as_deref().map(std::path::Path::new))
 }
 
-#[cfg(target_os = "linux")]
 fn dispatch(
     stage: &std::ffi::OsStr,
     vm_dir: &std::path::Path,
@@ -100,14 +92,4 @@ fn dispatch(
         let _ = Report::Failed(why.clone()).send();
         Error::failure(why)
     })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn dispatch(
-    _stage: &std::ffi::OsStr,
-    _vm_dir: &std::path::Path,
-    _executable: &std::path::Path,
-    _network: Option<&std::path::Path>,
-) -> Result<()> {
-    Err(Error::failure("VMs of the built-in 'local' CPI run only on Linux"))
 }

@@ -1,0 +1,76 @@
+//! Rules for attached disks that all clouds in directories share.
+
+use super::cid::Cid;
+use super::failure::{CpiFailure, CpiResult, FailureKind};
+
+/// Returns true if the disk is attached to this VM already. Fails if it is attached to another one.
+pub(crate) fn check_before_attach(disk: &Cid, vm: &Cid, attached_to: Option<&Cid>) -> CpiResult<bool> {
+    match attached_to {
+        Some(other) if other != vm => Err(CpiFailure::cloud(format!(
+            "disk '{disk}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it first"
+        ))),
+        other => Ok(other.is_some()),
+    }
+}
+
+/// Returns true if the disk is still attached to this VM. Fails if it is attached to another one.
+pub(crate) fn check_before_detach(disk: &Cid, vm: &Cid, attached_to: Option<&Cid>) -> CpiResult<bool> {
+    match attached_to {
+        Some(other) if other != vm => Err(CpiFailure::cloud(format!(
+            "disk '{disk}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
+        ))),
+        other => Ok(other.is_some()),
+    }
+}
+
+/// Fails if the disk is attached.
+pub(crate) fn check_before_delete(disk: &Cid, attached_to: Option<&Cid>) -> CpiResult<()> {
+    match attached_to {
+        Some(vm) => {
+            Err(CpiFailure::cloud(format!("disk '{disk}' is attached to VM '{vm}': detach it first")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Fails with `NotSupported`, so that the caller copies the data to a new disk, if the disk cannot change its
+/// size from `now` to `wanted` MiB in place.
+pub(crate) fn check_before_resize(
+    disk: &Cid,
+    attached_to: Option<&Cid>,
+    now: u64,
+    wanted: u64,
+) -> CpiResult<()> {
+    let refuse =
+        |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {why}")));
+    match attached_to {
+        Some(vm) => refuse(format!("is attached to VM '{vm}': detach it to change it")),
+        None if wanted < now => refuse(format!("has {now} MiB and cannot shrink to {wanted} MiB")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cid::ObjectKind;
+    use super::*;
+
+    #[test]
+    fn attached_disk_is_neither_moved_nor_deleted_nor_resized() {
+        let (disk, vm, other) =
+            (ObjectKind::Disk.new_cid(), ObjectKind::Vm.new_cid(), ObjectKind::Vm.new_cid());
+        assert!(check_before_attach(&disk, &vm, Some(&vm)).unwrap());
+        assert!(!check_before_attach(&disk, &vm, None).unwrap());
+        check_before_attach(&disk, &vm, Some(&other)).unwrap_err();
+        assert!(check_before_detach(&disk, &vm, Some(&vm)).unwrap());
+        assert!(!check_before_detach(&disk, &vm, None).unwrap());
+        check_before_detach(&disk, &vm, Some(&other)).unwrap_err();
+        check_before_delete(&disk, Some(&vm)).unwrap_err();
+        check_before_delete(&disk, None).unwrap();
+        check_before_resize(&disk, None, 4, 4).unwrap();
+        for (attached_to, wanted) in [(Some(&vm), 5), (None, 3)] {
+            let failure = check_before_resize(&disk, attached_to, 4, wanted).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::NotSupported);
+        }
+    }
+}

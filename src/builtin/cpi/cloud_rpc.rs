@@ -1,0 +1,261 @@
+//! The methods of a CPI whose cloud is a directory: checks the arguments of a request, opens the cloud, and
+//! calls the function of the method.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::args::Arguments;
+use super::attachment;
+use super::cid::{Cid, ObjectKind};
+use super::cloud::{Cloud, ObjectLock};
+use super::cloud_call::{CloudCall, creating, deleting, existing};
+use super::config::stemcell_formats;
+use super::failure::{CpiFailure, CpiResult, FailureKind};
+use super::machine;
+use super::records::{self, VmRequest};
+use super::rpc::{Request, VERSION, api_version};
+use base::JsonObject;
+
+/// A disk that is attached to a VM or detached from it. Both are locked.
+pub(crate) struct DiskAndVm {
+    pub disk: Cid,
+    pub held_disk: ObjectLock,
+    pub vm: Cid,
+    pub held_vm: ObjectLock,
+    /// True if the disk is attached to this VM.
+    pub is_attached: bool,
+}
+
+/// The methods of one CPI. Each has the name of the method in the protocol, or of its part that differs
+/// between CPIs.
+pub(crate) trait CloudMethods: CloudCall + Sized {
+    /// The name in `cpi: {builtin: NAME}`.
+    const NAME: &'static str;
+    /// The stemcell formats that the CPI can use.
+    const FORMATS: &'static [&'static str];
+
+    fn create_stemcell(
+        &mut self,
+        cloud: &Cloud,
+        image: &Path,
+        cloud_properties: JsonObject,
+    ) -> CpiResult<Value>;
+    fn create_vm(&mut self, cloud: &Cloud, request: VmRequest) -> CpiResult<Value>;
+    fn delete_vm(&mut self, cloud: &Cloud, cid: &Cid) -> CpiResult<()>;
+    fn reboot_vm(&mut self, cloud: &Cloud, cid: &Cid) -> CpiResult<()>;
+    fn get_disks(&mut self, cloud: &Cloud, vm: &Cid) -> CpiResult<Vec<Cid>>;
+    fn create_disk(&mut self, cloud: &Cloud, size: u64, cloud_properties: JsonObject) -> CpiResult<Value>;
+    /// Returns true if a disk on record has its data.
+    fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
+    /// Returns the VM that a disk is attached to. The caller holds the disk.
+    fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
+    /// Returns the VM without which a disk can be deleted. Unlike [`CloudMethods::attached_to`], succeeds if
+    /// the data of the disk is lost.
+    fn blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
+        Self::attached_to(cloud, disk)
+    }
+    /// `resize_disk`, and `update_disk` with cloud properties.
+    fn update_disk(
+        &mut self,
+        cloud: &Cloud,
+        disk: &Cid,
+        size: u64,
+        cloud_properties: Option<JsonObject>,
+    ) -> CpiResult<()>;
+    /// Returns the disk hint under contract v2, and null under contract v1.
+    fn attach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<Value>;
+    fn detach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<()>;
+    fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value>;
+}
+
+/// Answers a request. `open` reads the configuration with the context of the request, and gets true if
+/// contract v2 applies.
+pub(crate) fn answer<C: CloudMethods>(
+    request: Request,
+    config: &Path,
+    open: impl FnOnce(&JsonObject, bool) -> CpiResult<C>,
+) -> CpiResult<Value> {
+    let method = request.method.clone();
+    let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
+    let method = method.as_str();
+    let take = |least, most| Arguments::new(method, arguments, least, most);
+    // These two methods must work without a complete configuration.
+    match method {
+        "info" => {
+            take(0, 0)?;
+            let formats = stemcell_formats(config, &context, C::FORMATS)?;
+            let api_version = api_version(config, &context)?;
+            return Ok(json!({"stemcell_formats": formats, "api_version": api_version, "version": VERSION}));
+        }
+        "calculate_vm_cloud_properties" => {
+            return machine::calculate_cloud_properties(take(1, 1)?.hash("desired_instance_size")?);
+        }
+        _ => {}
+    }
+
+    let mut call = open(&context, is_v2).map_err(CpiFailure::before_any_effect)?;
+    let call = &mut call;
+    match method {
+        "create_stemcell" => {
+            let mut arguments = take(2, 2)?;
+            let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
+            creating(call, |call, cloud| call.create_stemcell(cloud, Path::new(&image), properties))
+        }
+        "delete_stemcell" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Stemcell)?),
+        "create_vm" => {
+            let mut arguments = take(5, 6)?;
+            let vm_request = VmRequest {
+                agent_id: arguments.string("agent_id")?,
+                stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
+                cloud_properties: arguments.hash("cloud_properties")?,
+                networks: arguments.hash("networks")?,
+                disk_cids: arguments.strings("disk_cids")?,
+                env: arguments.hash("environment")?,
+            };
+            creating(call, |call, cloud| call.create_vm(cloud, vm_request))
+        }
+        "delete_vm" => {
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            deleting(call, |call, cloud| call.delete_vm(cloud, &cid))
+        }
+        "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
+        "reboot_vm" => {
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            let cloud = cloud_of(call, &cid)?;
+            call.reboot_vm(&cloud, &cid).map(|()| Value::Null)
+        }
+        "set_vm_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Vm),
+        "create_disk" => {
+            let mut arguments = take(2, 3)?;
+            let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
+            creating(call, |call, cloud| call.create_disk(cloud, size, properties))
+        }
+        "delete_disk" => {
+            let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
+            deleting(call, |call, cloud| delete_disk(call, cloud, &cid))
+        }
+        "resize_disk" | "update_disk" => {
+            let count = if method == "update_disk" { 3 } else { 2 };
+            let mut arguments = take(count, count)?;
+            let (cid, size) = (arguments.own_cid(ObjectKind::Disk)?, arguments.size("new_size")?);
+            let cloud_properties = match method {
+                "update_disk" => Some(arguments.hash("cloud_properties")?),
+                _ => None,
+            };
+            let cloud = cloud_of(call, &cid)?;
+            call.update_disk(&cloud, &cid, size, cloud_properties).map(|()| Value::Null)
+        }
+        "has_disk" => has(call, take(1, 1)?, ObjectKind::Disk),
+        "attach_disk" | "detach_disk" => {
+            let mut arguments = take(2, 2)?;
+            let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
+            let cloud = cloud_of(call, &vm)?;
+            match method {
+                "attach_disk" => attach(call, &cloud, vm, disk),
+                _ => detach(call, &cloud, vm, disk),
+            }
+        }
+        "set_disk_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Disk),
+        "get_disks" => {
+            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            let cloud = cloud_of(call, &cid)?;
+            let disks = call.get_disks(&cloud, &cid)?;
+            Ok(json!(disks.iter().map(Cid::as_str).collect::<Vec<_>>()))
+        }
+        "snapshot_disk" => {
+            let mut arguments = take(1, 2)?;
+            let cid = arguments.own_cid(ObjectKind::Disk)?;
+            let metadata = arguments.hash("metadata")?;
+            let cloud = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
+            call.snapshot_disk(&cloud, &cid, metadata)
+        }
+        "delete_snapshot" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Snapshot)?),
+        // Contract v1 requires this error; the caller then creates a new VM.
+        "configure_networks" => Err(CpiFailure::new(
+            FailureKind::NotSupported,
+            format!("the networks of a VM of the '{}' CPI cannot be changed", C::NAME),
+        )
+        .before_any_effect()),
+        _ => Err(CpiFailure::new(
+            FailureKind::NotImplemented,
+            format!("the '{}' CPI has no method '{}'", C::NAME, method.escape_debug()),
+        )
+        .before_any_effect()),
+    }
+}
+
+/// Opens the cloud, or fails because the object cannot exist.
+fn cloud_of(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
+    existing(call)?.ok_or_else(|| cid.not_found())
+}
+
+fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
+    let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
+    let (root, vacate) = call.cloud();
+    let Some(cloud) = Cloud::open(root, vacate)? else { return Ok(json!(false)) };
+    Ok(json!(match kind {
+        ObjectKind::Disk => cloud.has(&cid)? && C::has_data(&cloud, &cid)?,
+        _ => cloud.has(&cid)?,
+    }))
+}
+
+fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
+    let (cid, metadata) = (arguments.own_cid(kind)?, arguments.hash("metadata")?);
+    let cloud = cloud_of(call, &cid)?;
+    records::set_metadata(&cloud.require(&cid)?, &cid, metadata)?;
+    Ok(Value::Null)
+}
+
+/// Deletes an object that no other object uses: a stemcell, of which each VM has its own copy, or a snapshot.
+fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
+    deleting(call, |call, cloud| match cloud.hold(cid)? {
+        Some(held) => cloud.discard(cid, held),
+        None => {
+            log_missing(call, cid);
+            Ok(())
+        }
+    })
+}
+
+fn delete_disk<C: CloudMethods>(call: &mut C, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
+    let Some(held) = cloud.hold(cid)? else {
+        log_missing(call, cid);
+        return Ok(());
+    };
+    attachment::check_before_delete(cid, C::blocks_deletion(cloud, cid)?.as_ref())?;
+    cloud.discard(cid, held)
+}
+
+fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
+    call.log_line(format_args!("{} '{cid}' does not exist: nothing to delete", cid.kind().noun()));
+}
+
+/// `attach_disk`: succeeds if the disk is already attached to this VM.
+fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
+    // Locks are taken in the order VM, disk.
+    let (held_vm, held_disk) = (cloud.require(&vm)?, cloud.require(&disk)?);
+    let is_attached = attachment::check_before_attach(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
+    let pair = DiskAndVm { disk, held_disk, vm, held_vm, is_attached };
+    let hint = call.attach_disk(&pair)?;
+    let (disk, vm) = (&pair.disk, &pair.vm);
+    match is_attached {
+        true => call.log_line(format_args!("disk '{disk}' is attached to VM '{vm}' already")),
+        false => call.log_line(format_args!("disk '{disk}' attached to VM '{vm}'")),
+    }
+    Ok(hint)
+}
+
+/// `detach_disk`: succeeds if the disk is already detached.
+fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
+    let (held_vm, held_disk) = (cloud.require(&vm)?, cloud.require(&disk)?);
+    let is_attached = attachment::check_before_detach(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
+    let pair = DiskAndVm { disk, held_disk, vm, held_vm, is_attached };
+    call.detach_disk(&pair)?;
+    let (disk, vm) = (&pair.disk, &pair.vm);
+    match is_attached {
+        true => call.log_line(format_args!("disk '{disk}' detached from VM '{vm}'")),
+        false => call.log_line(format_args!("disk '{disk}' is detached already")),
+    }
+    Ok(Value::Null)
+}
