@@ -13,8 +13,17 @@ pub mod agent {
 
     use base::Result;
 
+    /// The machine that the agent runs on.
+    #[derive(Debug, Clone, Copy)]
+    pub enum Platform {
+        /// The namespaces of a `local` VM.
+        Namespaces,
+        /// A VM with a kernel of its own.
+        Guest,
+    }
+
     /// Always fails.
-    pub fn run(_: &Path, _: &Path) -> Result<()> {
+    pub fn run(_: Platform, _: &Path, _: &Path) -> Result<()> {
         super::unavailable("the built-in agent", "it needs the mounts and processes of Linux")
     }
 }

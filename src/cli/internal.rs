@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 use super::{logging, paths};
 use base::{Error, Result, exit_code};
+use builtin::agent::Platform;
 use engine::cpi::userland;
 use engine::protocol::BuiltinCpi;
 use engine::state;
@@ -67,8 +68,11 @@ enum InternalCommand {
         #[arg(last = true)]
         program: Vec<OsString>,
     },
-    /// Run the agent of a `local` VM
+    /// Run the agent of a VM
     Agent {
+        /// Set up network and disks, in a VM with a kernel of its own
+        #[arg(long)]
+        guest: bool,
         /// Settings of the agent
         #[arg(long, value_name = "FILE")]
         settings: PathBuf,
@@ -142,7 +146,10 @@ fn run(command: InternalCommand) -> Result<u8> {
         InternalCommand::VmConsole { vm_dir } => {
             builtin::qemu::keep_console(std::io::stdin().lock(), &vm_dir)
         }
-        InternalCommand::Agent { settings, base } => builtin::agent::run(&settings, &base),
+        InternalCommand::Agent { guest, settings, base } => {
+            let platform = if guest { Platform::Guest } else { Platform::Namespaces };
+            builtin::agent::run(platform, &settings, &base)
+        }
     }
     .map(|()| exit_code::SUCCESS)
 }

@@ -26,6 +26,7 @@ impl Agent {
         }
         self.spec.set(spec.clone()).context(|| "Persisting apply spec".to_owned())?;
         self.write_instance(&spec)?;
+        self.platform.sync();
         Ok(json!("applied"))
     }
 

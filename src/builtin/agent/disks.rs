@@ -1,12 +1,10 @@
-//! Persistent disks. Disks of the `local` CPI are directories: mounting a disk binds it to `store`, or to
-//! `store_migration_target` during a migration.
+//! Persistent disks. A disk is mounted at `store`, or at `store_migration_target` during a migration.
 //!
-//! The file system shows which disk is mounted (by device and inode). The agent records only the disk that
-//! belongs to `store`, to mount it again after a restart.
+//! The file system shows which disk is mounted. The agent records only the disk that belongs to `store`, to
+//! mount it again after a restart. `platform` finds and mounts disks.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +15,7 @@ use serde_json::Value;
 
 use super::dirs::{self, Dirs};
 use super::migrate;
+use super::platform::Platform;
 use super::process::TaskControl;
 use super::settings::AgentSettings;
 use base::error::ResultExt;
@@ -30,6 +29,7 @@ const BUSY_WAIT: Duration = Duration::from_millis(20);
 
 /// The disks of the VM.
 pub(super) struct Disks {
+    platform: Platform,
     dirs: Dirs,
     /// Guards the file of hints.
     hints: Mutex<()>,
@@ -37,8 +37,8 @@ pub(super) struct Disks {
 
 impl Disks {
     /// Creates the disks of the VM with these directories.
-    pub(super) fn new(dirs: Dirs) -> Self {
-        Disks { dirs, hints: Mutex::new(()) }
+    pub(super) fn new(platform: Platform, dirs: Dirs) -> Self {
+        Disks { platform, dirs, hints: Mutex::new(()) }
     }
 
     /// Stores the hint of a disk.
@@ -70,7 +70,9 @@ impl Disks {
         let hints = self.all_hints(settings)?;
         Ok(hints
             .into_iter()
-            .filter(|(_, hint)| disk_directory(hint).is_ok_and(|dir| self.mount_point_of(&dir).is_some()))
+            .filter(|(_, hint)| {
+                self.platform.find_disk(hint).is_ok_and(|disk| self.mount_point_of(&disk).is_some())
+            })
             .map(|(cid, _)| cid)
             .collect())
     }
@@ -78,9 +80,11 @@ impl Disks {
     /// Mounts a disk on `store`, or on the migration target if another disk is mounted on `store`.
     pub(super) fn mount(&self, settings: &AgentSettings, cid: &str) -> Result<()> {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
-        let source = disk_directory(&hint)
+        let disk = self
+            .platform
+            .find_disk_soon(&hint)
             .context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
-        if let Some(mount_point) = self.mount_point_of(&source) {
+        if let Some(mount_point) = self.mount_point_of(&disk) {
             tracing::info!(cid, mount_point = %mount_point.display(), "already mounted");
             return Ok(());
         }
@@ -92,9 +96,9 @@ impl Disks {
                     "Mounting persistent disk: two other disks are mounted: unmount one first",
                 ));
             }
-            return bind(&source, &target);
+            return self.platform.mount(&disk, &target, &self.dirs);
         }
-        bind(&source, &store)?;
+        self.platform.mount(&disk, &store, &self.dirs)?;
         self.set_disk_on_store(cid)
     }
 
@@ -107,8 +111,8 @@ impl Disks {
     ) -> Result<(bool, String)> {
         let hint = self.hint(settings, cid).context(|| "Getting persistent disk settings".to_owned())?;
         let disk = format!("disk '{cid}'");
-        let mount_point = match disk_directory(&hint) {
-            Ok(source) => self.mount_point_of(&source),
+        let mount_point = match self.platform.find_disk(&hint) {
+            Ok(disk) => self.mount_point_of(&disk),
             Err(error) => {
                 // The disk was detached while it was mounted. Its mount on `store` must still be removed.
                 tracing::warn!(cid, error = %super::error_text(&error), "the device of a disk is missing");
@@ -133,11 +137,11 @@ impl Disks {
                 )));
             }
         }
-        let (cid, source) = self
+        let (cid, disk) = self
             .all_hints(settings)?
             .into_iter()
-            .filter_map(|(cid, hint)| Some((cid, disk_directory(&hint).ok()?)))
-            .find(|(_, dir)| same(dir, &target))
+            .filter_map(|(cid, hint)| Some((cid, self.platform.find_disk(&hint).ok()?)))
+            .find(|(_, disk)| self.platform.is_mounted_at(disk, &target))
             .ok_or_else(|| {
                 Error::failure(format!("no disk hint names the disk on '{}'", target.display()))
             })?;
@@ -156,23 +160,25 @@ impl Disks {
         self.set_disk_on_store(&cid)?;
         unmount(&store, task).context(|| "Unmounting old persistent disk".to_owned())?;
         unmount(&target, task).context(|| "Remounting new disk on original mountpoint".to_owned())?;
-        bind(&source, &store).context(|| "Remounting new disk on original mountpoint".to_owned())
+        self.platform
+            .mount(&disk, &store, &self.dirs)
+            .context(|| "Remounting new disk on original mountpoint".to_owned())
     }
 
     /// Mounts the disk that was on `store` before a restart of the VM or the agent.
     pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
         let Some(cid) = self.disk_on_store() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
-        let source = disk_directory(&hint)?;
+        let disk = self.platform.find_disk_soon(&hint)?;
         let store = self.dirs.store();
         if is_mount_point(&store)? {
             return Ok(());
         }
         // If the agent was killed at the end of a migration, the disk is still on the migration target.
-        if self.mount_point_of(&source).is_some() {
+        if self.mount_point_of(&disk).is_some() {
             unmount(&self.dirs.store_migration(), &TaskControl::default())?;
         }
-        bind(&source, &store)
+        self.platform.mount(&disk, &store, &self.dirs)
     }
 
     fn hint(&self, settings: &AgentSettings, cid: &str) -> Result<Value> {
@@ -213,47 +219,10 @@ impl Disks {
             .context(|| "Writing managed_disk_settings.json".to_owned())
     }
 
-    /// Returns the path at which the disk with the directory `source` is mounted.
-    fn mount_point_of(&self, source: &Path) -> Option<PathBuf> {
-        [self.dirs.store(), self.dirs.store_migration()].into_iter().find(|path| same(source, path))
-    }
-}
-
-/// Returns the directory in a hint. Fails for hints of block devices (volume id, LUN, iSCSI).
-fn disk_directory(hint: &Value) -> Result<PathBuf> {
-    let path = match hint {
-        Value::String(path) => path.as_str(),
-        Value::Object(map) => map.get("path").and_then(Value::as_str).unwrap_or_default(),
-        _ => "",
-    };
-    if path.is_empty() {
-        // The error names only the keys, because values may be credentials.
-        let keys = match hint {
-            Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
-            _ => "none".to_owned(),
-        };
-        return Err(Error::invalid(format!(
-            "the disk hint has no 'path', which this agent needs (keys: {keys})"
-        )));
-    }
-    let path = PathBuf::from(path);
-    if !path.is_absolute() {
-        return Err(Error::invalid(format!("the disk's path '{}' is not absolute", path.display())));
-    }
-    match fs::metadata(&path) {
-        Ok(meta) if meta.is_dir() => Ok(path),
-        Ok(_) => Err(Error::failure(format!("the disk's path '{}' is not a directory", path.display()))),
-        Err(e) => {
-            Err(Error::failure(format!("the disk's device '{}' is missing", path.display())).with_source(e))
-        }
-    }
-}
-
-/// Returns true if both paths lead to the same directory.
-fn same(a: &Path, b: &Path) -> bool {
-    match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
+    /// Returns the path at which the disk is mounted.
+    fn mount_point_of(&self, disk: &Path) -> Option<PathBuf> {
+        let mount_points = [self.dirs.store(), self.dirs.store_migration()];
+        mount_points.into_iter().find(|path| self.platform.is_mounted_at(disk, path))
     }
 }
 
@@ -278,18 +247,6 @@ fn escape(path: &[u8]) -> Vec<u8> {
         }
     }
     escaped
-}
-
-fn bind(source: &Path, target: &Path) -> Result<()> {
-    if !target.is_dir() {
-        dirs::make_dir(target, 0o755)?;
-    }
-    rustix::mount::mount_bind(source, target).map_err(|e| {
-        Error::io(
-            format!("Mounting persistent disk: binding '{}' to '{}'", source.display(), target.display()),
-            e.into(),
-        )
-    })
 }
 
 /// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
@@ -368,22 +325,6 @@ fn set_read_only(mount_point: &Path, read_only: bool) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn hint_needs_the_path_of_an_existing_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        disk_directory(&json!(dir.path())).unwrap();
-        disk_directory(&json!({"path": dir.path()})).unwrap();
-        for hint in
-            [json!({"volume_id": "v", "iscsi_settings": {"password": "secret"}}), json!(null), json!(3)]
-        {
-            let error = disk_directory(&hint).unwrap_err().to_string();
-            assert!(error.contains("no 'path'") && !error.contains("secret"), "{error}");
-        }
-        assert!(disk_directory(&json!("/nowhere/disk")).unwrap_err().to_string().contains("missing"));
-        disk_directory(&json!("relative")).unwrap_err();
-    }
 
     #[test]
     fn mount_points_are_found_in_the_mount_table() {

@@ -307,13 +307,12 @@ impl Agent {
         Ok(state)
     }
 
-    /// Stores the update. Rejects disk associations, because disks of this VM are directories without device
-    /// names.
+    /// Stores the update. Rejects disk associations, because this agent gives disks no names.
     fn update_settings(&self, update: &Value) -> Result<Value> {
         let associations = update.get("disk_associations").and_then(Value::as_array);
         if associations.is_some_and(|list| !list.is_empty()) {
             return Err(Error::invalid(
-                "disk_associations are not supported: disks of this VM are not devices",
+                "disk_associations are not supported: this agent gives disks no names",
             ));
         }
         write_json(&self.dirs.bosh().join("update_settings.json"), update, JsonLayout::Compact)?;

@@ -1,10 +1,10 @@
-//! The BOSH agent of a `local` VM: the mbus over HTTPS, jobs and packages, a job supervisor, persistent
-//! disks.
+//! The BOSH agent of a `local` VM, and of a VM with a kernel of its own: the mbus over HTTPS, jobs and
+//! packages, a job supervisor, persistent disks. `platform` has all that differs between these VMs.
 //!
-//! [`run`] is the whole program. The VM's init (part of the `local` CPI) starts it, restarts it when it ends,
-//! and keeps its standard error as the agent's log. `server` receives messages, `dispatch` turns them into
-//! actions, and `tasks` runs long actions. Actions are blocking code on threads. All files are below one base
-//! directory, `/var/vcap` in a VM.
+//! [`run`] is the whole program. The VM's init (part of the `local` CPI, or systemd) starts it, restarts it
+//! when it ends, and keeps its standard error as the agent's log. `server` receives messages, `dispatch`
+//! turns them into actions, and `tasks` runs long actions. Actions are blocking code on threads. All files
+//! are below one base directory, `/var/vcap` in a VM.
 
 mod apply;
 mod archive;
@@ -17,6 +17,7 @@ mod dispatch;
 mod logs;
 mod migrate;
 mod packages;
+mod platform;
 mod process;
 mod script;
 mod server;
@@ -27,6 +28,7 @@ mod ssh;
 mod supervisor;
 mod tasks;
 mod tls;
+mod tools;
 mod vitals;
 
 use std::path::Path;
@@ -40,6 +42,7 @@ use self::blobs::Blobs;
 use self::dirs::Dirs;
 use self::disks::Disks;
 use self::packages::Links;
+pub use self::platform::Platform;
 pub(crate) use self::process::SCRIPT_PATH;
 use self::settings::{AgentSettings, Endpoint};
 use self::source::SettingsSource;
@@ -51,6 +54,7 @@ use base::{Error, Result};
 
 /// The state that all actions share.
 struct Agent {
+    platform: Platform,
     source: SettingsSource,
     endpoint: Endpoint,
     dirs: Dirs,
@@ -81,9 +85,11 @@ impl Agent {
 /// directory.
 ///
 /// Jobs keep running after the agent has ended. The next agent process finds them.
-pub fn run(settings: &Path, base: &Path) -> Result<()> {
+pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
+    platform.fetch_settings(settings)?;
     let source = SettingsSource::beside(settings)?;
     let settings = source.load_at_start()?;
+    platform.set_up_network(&settings)?;
     let endpoint = settings.endpoint()?;
     let tls = tls::server_config(&settings.env.bosh.mbus.cert, &endpoint)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -99,7 +105,7 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
             .map_err(|e| Error::io(format!("listening on {address}"), e))?;
         let mut terminate = signal(SignalKind::terminate()).map_err(|e| Error::io("handling SIGTERM", e))?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| Error::io("handling SIGINT", e))?;
-        let agent = Arc::new(set_up(source, base, &settings, endpoint)?);
+        let agent = Arc::new(set_up(platform, source, base, &settings, endpoint)?);
         if let Ok(bound) = listener.local_addr() {
             tracing::info!(agent_id = settings.agent_id, address = %bound, "the agent listens");
         }
@@ -117,12 +123,14 @@ pub fn run(settings: &Path, base: &Path) -> Result<()> {
 }
 
 fn set_up(
+    platform: Platform,
     source: SettingsSource,
     base: &Path,
     settings: &AgentSettings,
     endpoint: Endpoint,
 ) -> Result<Agent> {
     let dirs = Dirs::new(base);
+    platform.set_up_data(settings, &dirs)?;
     dirs.set_up()?;
     let boot = dirs.bosh().join("boot");
     let now = supervisor::boot_identity();
@@ -132,7 +140,7 @@ fn set_up(
     }
     let blobs = Blobs::new(dirs.blobs());
     blobs.clean_up();
-    let disks = Disks::new(dirs.clone());
+    let disks = Disks::new(platform, dirs.clone());
     let restored = disks.restore(settings);
     if let Err(error) = &restored {
         // The jobs must not start on an empty `store`. The client sees the missing disk in `list_disk`, and
@@ -141,6 +149,7 @@ fn set_up(
             started");
     }
     Ok(Agent {
+        platform,
         source,
         endpoint,
         blobs,

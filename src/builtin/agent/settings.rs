@@ -42,6 +42,8 @@ pub(super) struct Vm {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Disks {
+    /// The hint of the ephemeral disk, if the VM has one.
+    pub ephemeral: Value,
     /// Disk hints by CID, from CPIs of contract v1, which do not return a hint from `attach_disk`.
     pub persistent: Map<String, Value>,
 }

@@ -14,7 +14,7 @@ use crate::registry::Client;
 use base::{Error, Result};
 
 /// The file of user data, in the directory of the settings.
-const USER_DATA: &str = "user_data.json";
+pub(super) const USER_DATA: &str = "user_data.json";
 /// The first pause between requests while the agent has no settings. It doubles each time.
 const FIRST_REQUEST_PAUSE: Duration = Duration::from_millis(100);
 /// The limit of this pause.

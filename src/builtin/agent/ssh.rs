@@ -4,12 +4,11 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::process::SCRIPT_PATH;
+use super::tools::run;
 use super::{Agent, dirs};
 use base::error::ResultExt;
 use base::{Error, Result};
@@ -164,24 +163,6 @@ fn is_user_name(name: &str) -> bool {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
-}
-
-/// Runs a command of the operating system. Fails if its exit status is not 0.
-fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let output = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", SCRIPT_PATH)
-        .env("LANG", "C.UTF-8")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| Error::io(format!("Shelling out to {program}"), error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::failure(format!("Shelling out to {program}: {}", super::process::ending(output.status)))
-        .with_source(stderr))
 }
 
 #[cfg(test)]

@@ -1,0 +1,179 @@
+//! Disks of a guest: block devices. A disk has one ext4 file system and no partitions. Only an empty disk
+//! gets a file system; a disk with other content is refused.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::mount::MountFlags;
+use serde_json::Value;
+
+use super::hint_part;
+use crate::agent::dirs::{Dirs, write_atomically};
+use crate::agent::tools;
+use base::error::ResultExt;
+use base::{Error, Result};
+
+/// The kernel's list of block devices.
+const DEVICES: &str = "/sys/block";
+/// The number of characters of a serial number that a virtio disk reports.
+const SERIAL_CHARS: usize = 20;
+const POLL_PAUSE: Duration = Duration::from_millis(100);
+/// The size of the beginning of a disk that is searched for content. All usual file systems, partition tables
+/// and volume managers have their headers there.
+const SEARCHED_BYTES: u64 = 1 << 20;
+/// The place of ext4's magic number, and the number.
+const EXT4_MAGIC: (usize, [u8; 2]) = (1080, [0x53, 0xef]);
+
+/// The content of a disk.
+#[derive(Debug, PartialEq, Eq)]
+enum Content {
+    Empty,
+    Ext4,
+    Other,
+}
+
+/// Returns the device in a hint: `id` is the serial number of the disk, `path` that of its device. Waits at
+/// most `limit` for it.
+pub(super) fn find(hint: &Value, limit: Duration) -> Result<PathBuf> {
+    let (key, value) = hint_part(hint, &["id", "path"])?;
+    let deadline = Instant::now() + limit;
+    loop {
+        let device = match key {
+            "id" => with_serial(Path::new(DEVICES), value),
+            _ => Some(PathBuf::from(value)),
+        };
+        if let Some(device) = device.filter(|device| is_block_device(device)) {
+            return Ok(device);
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::failure(format!("the disk's device is missing ({key} '{value}')")));
+        }
+        thread::sleep(POLL_PAUSE);
+    }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
+}
+
+/// Returns the device with this serial number, from the kernel's list `devices`.
+fn with_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
+    let shown = serial.get(..SERIAL_CHARS).unwrap_or(serial);
+    let entries = fs::read_dir(devices).ok()?;
+    entries.flatten().find_map(|entry| {
+        let given = fs::read_to_string(entry.path().join("serial")).ok()?;
+        (given.trim() == shown).then(|| Path::new("/dev").join(entry.file_name()))
+    })
+}
+
+/// Returns true if the file system at `target` is that of the device.
+pub(super) fn is_mounted_at(device: &Path, target: &Path) -> bool {
+    match (fs::metadata(device), fs::metadata(target)) {
+        (Ok(device), Ok(target)) => device.rdev() == target.dev(),
+        _ => false,
+    }
+}
+
+/// Mounts the file system of the device. Creates one on an empty device, and lets it use the whole device.
+pub(super) fn mount(device: &Path, target: &Path, dirs: &Dirs) -> Result<()> {
+    let name = device.display().to_string();
+    let file_name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let serial = fs::read_to_string(Path::new(DEVICES).join(&file_name).join("serial")).unwrap_or_default();
+    let serial = Some(serial.trim().to_owned()).filter(|text| crate::agent::dirs::is_safe_name(text));
+    // It shows, after a crash, that the content of the device is an incomplete file system. mkfs.ext4 writes
+    // the magic number last.
+    let marker = dirs.bosh().join(format!("formatting-{}", serial.unwrap_or(file_name)));
+    let is_begun = marker.exists();
+    match content(device).map_err(|error| Error::io(format!("reading '{name}'"), error))? {
+        Content::Ext4 => {}
+        Content::Other if !is_begun => {
+            return Err(Error::failure(format!(
+                "the disk '{name}' has neither an ext4 file system nor is it empty, and this agent does not \
+                 overwrite it: it supports one file system for each disk, without partitions"
+            )));
+        }
+        Content::Empty | Content::Other => {
+            crate::agent::dirs::make_dir(&dirs.bosh(), 0o755)?;
+            write_atomically(&marker, b"", 0o600)?;
+            // 1 % is reserved for root, as the bosh-agent has it.
+            tools::run("mkfs.ext4", &["-q", "-F", "-m", "1", &name])
+                .context(|| format!("Formatting '{name}'"))?;
+        }
+    }
+    crate::agent::dirs::remove_tree(&marker)?;
+    rustix::mount::mount(device, target, "ext4", MountFlags::empty(), None)
+        .map_err(|errno| Error::io(format!("mounting '{name}' at '{}'", target.display()), errno.into()))?;
+    // It does nothing if the device has not grown.
+    tools::run("resize2fs", &[&name]).context(|| format!("Growing the file system of '{name}'")).map(drop)
+}
+
+fn content(device: &Path) -> std::io::Result<Content> {
+    let mut head = Vec::new();
+    File::open(device)?.take(SEARCHED_BYTES).read_to_end(&mut head)?;
+    let (place, magic) = EXT4_MAGIC;
+    Ok(if head.get(place..place + magic.len()) == Some(&magic[..]) {
+        Content::Ext4
+    } else if head.iter().all(|byte| *byte == 0) {
+        Content::Empty
+    } else {
+        Content::Other
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn device_is_found_by_its_serial_number() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, serial) in [("vda", "root\n"), ("vdc", "0123456789abcdef0123"), ("loop0", "")] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+            if !serial.is_empty() {
+                fs::write(dir.path().join(name).join("serial"), serial).unwrap();
+            }
+        }
+        let find = |serial: &str| with_serial(dir.path(), serial);
+        assert_eq!(find("root"), Some(PathBuf::from("/dev/vda")));
+        assert_eq!(find("0123456789abcdef0123-4567"), Some(PathBuf::from("/dev/vdc")));
+        assert_eq!(find("0123"), None);
+    }
+
+    #[test]
+    fn missing_devices_and_other_hints_are_errors() {
+        let find = |hint: Value| super::find(&hint, Duration::ZERO).unwrap_err().to_string();
+        assert!(find(json!({"id": "no-such-serial"})).contains("(id 'no-such-serial')"));
+        assert!(find(json!("/dev/null")).contains("missing"), "it is no block device");
+        let error = find(json!({"iscsi_settings": {"password": "secret"}}));
+        assert!(error.contains("no 'id' or 'path'") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn only_zeros_are_an_empty_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk");
+        let of = |place: usize, bytes: &[u8]| {
+            let mut text = vec![0; 2 << 20];
+            text[place..place + bytes.len()].copy_from_slice(bytes);
+            fs::write(&disk, text).unwrap();
+            content(&disk).unwrap()
+        };
+        assert_eq!(of(0, b""), Content::Empty);
+        assert_eq!(of(1080, &[0x53, 0xef]), Content::Ext4);
+        assert_eq!(of(510, &[0x55, 0xaa]), Content::Other);
+        assert_eq!(of(65_600, b"x"), Content::Other);
+        // A file system without partitions that mkfs.ext4 has made.
+        let made = std::process::Command::new("/usr/sbin/mke2fs")
+            .args(["-q", "-F", "-t", "ext4"])
+            .arg(&disk)
+            .status()
+            .unwrap();
+        assert!(made.success());
+        assert_eq!(content(&disk).unwrap(), Content::Ext4);
+    }
+}

@@ -1,0 +1,63 @@
+//! Disks of a `local` VM: directories, which are mounted by binding them.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::hint_part;
+use base::{Error, Result};
+
+/// Returns the directory in a hint. Fails for hints of block devices (volume id, LUN, iSCSI).
+pub(super) fn find(hint: &Value) -> Result<PathBuf> {
+    let path = PathBuf::from(hint_part(hint, &["path"])?.1);
+    if !path.is_absolute() {
+        return Err(Error::invalid(format!("the disk's path '{}' is not absolute", path.display())));
+    }
+    match fs::metadata(&path) {
+        Ok(meta) if meta.is_dir() => Ok(path),
+        Ok(_) => Err(Error::failure(format!("the disk's path '{}' is not a directory", path.display()))),
+        Err(e) => {
+            Err(Error::failure(format!("the disk's device '{}' is missing", path.display())).with_source(e))
+        }
+    }
+}
+
+/// Returns true if both paths lead to the same directory.
+pub(super) fn is_mounted_at(disk: &Path, target: &Path) -> bool {
+    match (fs::metadata(disk), fs::metadata(target)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+pub(super) fn mount(disk: &Path, target: &Path) -> Result<()> {
+    rustix::mount::mount_bind(disk, target).map_err(|e| {
+        Error::io(
+            format!("Mounting persistent disk: binding '{}' to '{}'", disk.display(), target.display()),
+            e.into(),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn hint_needs_the_path_of_an_existing_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        find(&json!(dir.path())).unwrap();
+        find(&json!({"path": dir.path()})).unwrap();
+        for hint in
+            [json!({"volume_id": "v", "iscsi_settings": {"password": "secret"}}), json!(null), json!(3)]
+        {
+            let error = find(&hint).unwrap_err().to_string();
+            assert!(error.contains("no 'path'") && !error.contains("secret"), "{error}");
+        }
+        assert!(find(&json!("/nowhere/disk")).unwrap_err().to_string().contains("missing"));
+        find(&json!("relative")).unwrap_err();
+    }
+}

@@ -1,0 +1,24 @@
+//! Runs tools of the VM's operating system, with a time limit.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::{SCRIPT_PATH, ending};
+use crate::cpi::programs;
+use base::{Error, Result};
+
+/// The time limit of a tool. The slowest one creates a file system.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Runs a tool, and returns its output. Fails if its exit status is not 0.
+pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().env("PATH", SCRIPT_PATH).env("LANG", "C.UTF-8");
+    let finished = programs::run(&mut command, TIMEOUT)
+        .map_err(|error| Error::io(format!("Shelling out to {program}"), error))?;
+    if finished.status.success() {
+        return Ok(String::from_utf8_lossy(&finished.stdout).into_owned());
+    }
+    let stderr = finished.stderr.trim().to_owned();
+    Err(Error::failure(format!("Shelling out to {program}: {}", ending(finished.status))).with_source(stderr))
+}
