@@ -21,6 +21,7 @@ pub mod signals;
 pub mod task_graph;
 pub mod text;
 pub mod timing;
+pub mod vm_directory;
 
 pub use error::{Error, ErrorKind, LogExcerpt, Result, ResultExt};
 

@@ -19,7 +19,7 @@ use crate::cpi::process::{ProcessIdentity, timespec};
 
 /// The log of init and the agent, in the VM's directory. Both stages of a boot and the agent inherit the open
 /// file, and with it a shared lock, see [`wait_until_empty`].
-const LOG: &str = "agent.log";
+const LOG: &str = base::vm_directory::AGENT_LOG;
 /// The timeout of a boot, which is a few mounts and one exec.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum size of a report, in bytes.

@@ -22,7 +22,7 @@ use crate::cpi::process::ProcessIdentity;
 /// The file with the identity of QEMU.
 const PROCESS: &str = "process.json";
 /// The errors of QEMU.
-const LOG: &str = "qemu.log";
+const LOG: &str = base::vm_directory::QEMU_LOG;
 /// The maximum size of the part of the log that is read, in bytes.
 const MAX_LOG_BYTES: u64 = 64 << 10;
 /// The time that QEMU has until it answers.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::boot;
 use crate::agent::{Agent, contact, endpoint};
 use crate::jobs::Jobs;
 use crate::prepare;
@@ -21,6 +22,21 @@ pub(super) struct ReachableEnvironment {
 impl ReachableEnvironment {
     /// Finds the VM on record and waits until its own agent answers.
     pub(super) fn reach(run: &RunContext, inputs: &Inputs, command: &str, timeout: Duration) -> Result<Self> {
+        Self::find(run, inputs, command, timeout, false)
+    }
+
+    /// As [`ReachableEnvironment::reach`], and boots a VM of this machine that is off.
+    pub(super) fn boot(run: &RunContext, inputs: &Inputs, command: &str, timeout: Duration) -> Result<Self> {
+        Self::find(run, inputs, command, timeout, true)
+    }
+
+    fn find(
+        run: &RunContext,
+        inputs: &Inputs,
+        command: &str,
+        timeout: Duration,
+        boots: bool,
+    ) -> Result<Self> {
         let store = lock::open(run, command)?;
         if !store.exists() {
             return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
@@ -33,9 +49,14 @@ impl ReachableEnvironment {
         let deployment = loaded.deployment()?;
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
+        let booted = boots && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
         validating.finish();
 
+        let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };
         let agent = contact(run, endpoint, state, &(&loaded).into(), timeout)?;
+        if booted {
+            boot::check_disk(&agent, state)?;
+        }
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment {
             deployment,

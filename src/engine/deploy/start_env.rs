@@ -1,4 +1,4 @@
-//! `start-env`: starts the jobs that `stop-env` stopped.
+//! `start-env`: starts the jobs that `stop-env` stopped, and a VM of this machine that is off.
 
 use super::reachable::ReachableEnvironment;
 use super::request::JobsRequest;
@@ -7,7 +7,7 @@ use base::Result;
 
 /// Starts the jobs of the environment and returns a summary in one sentence.
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
-    let reachable = ReachableEnvironment::reach(run, &request.inputs, "start-env", request.agent_timeout)?;
+    let reachable = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
     let starting = run.reporter.stage("Starting");
     reachable.jobs(run).start(reachable.deployment.update_watch_time, &starting)?;
     starting.finish();

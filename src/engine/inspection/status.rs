@@ -139,6 +139,9 @@ pub struct VmStatus {
     pub instance: Option<String>,
     /// The CPI's answer to whether it exists.
     pub exists: PresenceStatus,
+    /// True if it is on this machine, and its processes have ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
 }
 
 /// The result of asking the agent.
@@ -272,6 +275,8 @@ struct CpiAnswers {
     findings: Vec<(Resource, PresenceStatus)>,
     cpis: Vec<CpiStatus>,
     problem: Option<CpiProblem>,
+    /// True if the VM is on this machine, and its processes have ended.
+    stopped: bool,
 }
 
 impl<'a> StatusSources<'a> {
@@ -338,6 +343,7 @@ impl StatusCollector<'_> {
             VmStatus {
                 instance: vm.instance.clone(),
                 exists: self.presence_of(&handle.clone().into()),
+                stopped: self.asked.as_ref().is_some_and(|asked| asked.stopped),
                 handle,
             }
         });
@@ -476,6 +482,10 @@ impl StatusCollector<'_> {
         };
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
+        let stopped = match renamed.vm_handle() {
+            Some(vm) if !answered => cpis.is_off(&vm)?,
+            _ => false,
+        };
         let mut problem = None;
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
             if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
@@ -509,7 +519,7 @@ impl StatusCollector<'_> {
         if problem.is_none() {
             asking.finish();
         }
-        self.asked = Some(CpiAnswers { when, findings, cpis: asked, problem });
+        self.asked = Some(CpiAnswers { when, findings, cpis: asked, problem, stopped });
         Ok(())
     }
 
@@ -701,6 +711,11 @@ impl Status {
                 drift(format!("disk {} does not exist any more", disk.handle))
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             );
+        }
+        if vm.stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
+            let text = format!("VM {} is stopped: its processes on this machine have ended", vm.handle);
+            let error = Error::new(ErrorKind::AgentUnreachable, text);
+            return Some(error.with_hint(next("start it: `monopile start-env MANIFEST`")));
         }
         match self.agent.answers {
             AgentAnswers::Yes => {}

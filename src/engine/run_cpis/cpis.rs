@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::connection::CpiConnection;
 use super::source::{CpiInputs, CpiSources, LocatedCpi, LocationSource};
 use crate::run_context::RunContext;
-use crate::state::{CpiLocation, CurrentLocation, Resource, State};
+use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -110,6 +110,11 @@ impl<'a> Cpis<'a> {
         let connection = Rc::new(connection);
         self.open.borrow_mut().insert(key, Rc::clone(&connection));
         Ok(connection)
+    }
+
+    /// Returns true if the VM is on this machine, and its processes have ended. Asks no CPI.
+    pub(crate) fn is_off(&self, vm: &VmHandle) -> Result<bool> {
+        Ok(self.sources.location(vm.cpi())?.is_off(&vm.cid))
     }
 
     /// Like [`Self::connect`], with a stage of its own.

@@ -107,6 +107,29 @@ fn status_shows_dead_agents_and_missing_vms() {
 }
 
 #[test]
+fn stopped_vm_of_this_machine_is_started_again() {
+    let hello = Hello::new();
+    let run = |command: &str, more: &[&str]| hello.world.finish(hello.builtin_command(&[command], more));
+    run("create-env", &[]).success();
+    assert_eq!(hello.ask().1, 1);
+    let vm = hello.state()["current_vm_cid"].clone();
+    hello.kill_vm();
+    let quick = ["--agent-timeout", "300ms"];
+    let stopped = run("status", &quick).exits_with(5);
+    assert!(stopped.stdout.contains("  STOPPED\n"), "{}", stopped.stdout);
+    assert!(stopped.stderr.contains("its processes on this machine have ended"), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("`monopile start-env "), "{}", stopped.stderr);
+    let report = run("cloud-check", &[&["--report"][..], &quick].concat()).exits_with(6);
+    assert!(report.stdout.contains("is stopped"), "{}", report.stdout);
+
+    run("start-env", &quick).success();
+    assert_eq!((hello.ask().1, hello.state()["current_vm_cid"].clone()), (2, vm), "it is the same VM");
+    run("status", &[]).success();
+    run("delete-env", &["-n"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn watch_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();

@@ -291,7 +291,10 @@ fn ask_mounted_disks(
                 false => vec![Repair::RecreateVm],
             };
             let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
-            let description = format!("the agent of VM {vm} {what}: {error}");
+            let description = match error.is_transient() && probe.executor.cpis().is_off(vm)? {
+                true => format!("VM {vm} is stopped: its processes on this machine have ended"),
+                false => format!("the agent of VM {vm} {what}: {error}"),
+            };
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
         }
     }

@@ -12,6 +12,7 @@ use crate::state::CurrentLocation;
 use base::console;
 use base::files::directory_id;
 use base::redact::NameClass;
+use base::vm_directory;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
@@ -45,6 +46,14 @@ impl LocationSource {
         match self {
             LocationSource::Directory(root) => console::describe(&root.join("vms").join(vm.as_str())),
             LocationSource::Properties(_) => None,
+        }
+    }
+
+    /// Returns true if the CPI keeps its VMs on this machine, and the processes of this one have ended.
+    pub(crate) fn is_off(&self, vm: &VmCid) -> bool {
+        match self {
+            LocationSource::Directory(root) => vm_directory::is_off(&root.join("vms").join(vm.as_str())),
+            LocationSource::Properties(_) => false,
         }
     }
 }

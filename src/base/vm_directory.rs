@@ -1,0 +1,34 @@
+//! The directory of a VM on this machine, as the built-in CPIs keep it.
+
+use std::fs::File;
+use std::path::Path;
+
+/// The log of the processes of a `local` VM. Each of them holds a shared lock on it.
+pub const AGENT_LOG: &str = "agent.log";
+/// The log of the processes of a `qemu` VM. Each of them holds a shared lock on it.
+pub const QEMU_LOG: &str = "qemu.log";
+
+/// Returns true if all processes of the VM in this directory have ended. Returns false if one runs, or if
+/// the directory is not that of a VM.
+pub fn is_off(directory: &Path) -> bool {
+    let mut logs = [AGENT_LOG, QEMU_LOG].into_iter().filter_map(|log| File::open(directory.join(log)).ok());
+    logs.next().is_some_and(|log| log.try_lock().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vm_is_off_when_no_process_holds_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_off(dir.path()), "it is no VM");
+        for name in [QEMU_LOG, AGENT_LOG] {
+            let log = File::create(dir.path().join(name)).unwrap();
+            log.lock_shared().unwrap();
+            assert!(!is_off(dir.path()));
+            drop(log);
+            assert!(is_off(dir.path()));
+        }
+    }
+}
