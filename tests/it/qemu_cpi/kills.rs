@@ -1,0 +1,202 @@
+//! Calls that are killed at their system calls. The same call then succeeds, and nothing is lost or left.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Cloud, request};
+use crate::support::process::{RunToEnd as _, prepare, until};
+use crate::support::{full_sweep, wanted_sweep};
+
+/// System calls that create, change or remove files and processes.
+const SYSCALLS: [&str; 10] =
+    ["mkdir", "rename", "renameat2", "unlink", "rmdir", "linkat", "fsync", "clone3", "vfork", "connect"];
+
+/// A cloud with a VM and two disks, of which the first one is attached.
+struct Scene {
+    cloud: Cloud,
+    stemcell: Value,
+    vm: String,
+    disks: [Value; 2],
+}
+
+/// A call of the CPI, and the way back to the scene before it.
+struct Call {
+    method: &'static str,
+    arguments: fn(&Scene) -> Value,
+    /// Undoes the call. Gets the objects that it has created.
+    undo: fn(&mut Scene, &BTreeSet<String>),
+}
+
+const CALLS: [Call; 9] = [
+    Call {
+        method: "create_stemcell",
+        arguments: |scene| json!([scene.cloud.world.path("guest.img"), {}]),
+        undo: |scene, created| delete(scene, created),
+    },
+    Call {
+        method: "create_vm",
+        arguments: |scene| {
+            let mut arguments = Cloud::vm_arguments(&scene.stemcell, json!({"ephemeral_disk": {"size": 4}}));
+            // The VM of the scene has the agent's port at another address.
+            arguments[3] = json!({"default": {"type": "manual", "ip": "127.0.0.2"}});
+            arguments
+        },
+        undo: |scene, created| delete(scene, created),
+    },
+    Call {
+        method: "create_disk",
+        arguments: |_| json!([4, {}]),
+        undo: |scene, created| delete(scene, created),
+    },
+    Call {
+        method: "snapshot_disk",
+        arguments: |scene| json!([scene.disks[0], {}]),
+        undo: |scene, created| delete(scene, created),
+    },
+    Call {
+        method: "attach_disk",
+        arguments: |scene| json!([scene.vm, scene.disks[1]]),
+        undo: |scene, _| drop(scene.cloud.call("detach_disk", json!([scene.vm, scene.disks[1]]))),
+    },
+    Call {
+        method: "detach_disk",
+        arguments: |scene| json!([scene.vm, scene.disks[0]]),
+        undo: |scene, _| drop(scene.cloud.call("attach_disk", json!([scene.vm, scene.disks[0]]))),
+    },
+    Call {
+        method: "reboot_vm",
+        arguments: |scene| json!([scene.vm]),
+        undo: |scene, _| scene.wait_for_guest(),
+    },
+    Call {
+        method: "delete_disk",
+        arguments: |scene| json!([scene.disks[1]]),
+        undo: |scene, _| scene.disks[1] = scene.cloud.call("create_disk", json!([4, {}])),
+    },
+    Call {
+        method: "delete_vm",
+        arguments: |scene| json!([scene.vm]),
+        undo: |scene, _| {
+            scene.vm = scene.cloud.vm(&scene.stemcell);
+            scene.cloud.call("attach_disk", json!([scene.vm, scene.disks[0]]));
+            scene.wait_for_guest();
+        },
+    },
+];
+
+fn delete(scene: &Scene, created: &BTreeSet<String>) {
+    for cid in created {
+        let kind = cid.split('-').next().unwrap();
+        scene.cloud.call(&format!("delete_{kind}"), json!([cid]));
+    }
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let cloud = Cloud::with(json!({"guest_timeout": 20}));
+        let stemcell = cloud.stemcell();
+        let vm = cloud.vm(&stemcell);
+        let disks = [4, 4].map(|size| cloud.call("create_disk", json!([size, {}])));
+        cloud.call("attach_disk", json!([vm, disks[0]]));
+        let scene = Scene { cloud, stemcell, vm, disks };
+        scene.wait_for_guest();
+        scene
+    }
+
+    /// Waits until the guest of the VM runs.
+    fn wait_for_guest(&self) {
+        self.cloud.wait_for_guest(&self.vm, 1);
+    }
+
+    /// Returns the CIDs of all objects.
+    fn objects(&self) -> BTreeSet<String> {
+        let kinds = ["stemcells", "vms", "disks", "snapshots"];
+        let entries = kinds.iter().flat_map(|kind| fs::read_dir(self.cloud.root().join(kind)));
+        entries.flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// Returns the number of running QEMU processes.
+    fn machines(&self) -> usize {
+        self.cloud.world.leftovers().iter().filter(|process| process.contains("qemu-system-x86_64")).count()
+    }
+
+    /// Runs a call under `strace` with these arguments. Returns false if it was killed.
+    fn traced(&self, call: &Call, strace: &[&str]) -> bool {
+        let program = self.cloud.world.monopile(["cpi-exec", "qemu", "--config", "config.json"]);
+        let mut command: Command = prepare("strace");
+        self.cloud.world.enter(&mut command);
+        command.args(["-qq", "-e", &format!("trace={}", SYSCALLS.join(",")), "-o", "trace"]).args(strace);
+        command.arg(program.get_program()).args(program.get_args()).stderr(Stdio::null());
+        let request = request(call.method, (call.arguments)(self)).to_string();
+        let output = command.outcome_of(request.as_bytes());
+        if output.status.success() {
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(answer["error"], Value::Null, "{}", call.method);
+        }
+        output.status.success()
+    }
+}
+
+/// Returns the points of a call: the names of its system calls, each with its number among those of its name.
+fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
+    let before = scene.objects();
+    assert!(scene.traced(call, &[]), "{}", call.method);
+    let created = scene.objects().difference(&before).cloned().collect();
+    let trace = scene.cloud.world.read("trace");
+    let names = trace.lines().filter_map(|line| line.split_once('(').map(|(name, _)| name.to_owned()));
+    let names: Vec<String> = names.filter(|name| SYSCALLS.contains(&name.as_str())).collect();
+    let number = |at: usize| names[..=at].iter().filter(|name| **name == names[at]).count();
+    let points = (0..names.len()).map(|at| (names[at].clone(), number(at))).collect();
+    (call.undo)(scene, &created);
+    points
+}
+
+#[test]
+fn killed_calls_lose_and_leave_nothing() {
+    let sample = wanted_sweep().map_or(2, |wanted| wanted.parse().unwrap_or(usize::MAX).max(4));
+    let mut scene = Scene::new();
+    let (mut tried, mut killed) = (0, 0);
+    for call in CALLS {
+        let points = points(&mut scene, &call);
+        let taken = if full_sweep() { points.len() } else { sample.min(points.len()) };
+        for at in 0..taken {
+            let (name, number) = &points[at * points.len() / taken + points.len() / taken / 2];
+            let place = format!("{} killed at {name} {number}", call.method);
+            let before = scene.objects();
+            let ended = scene.traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
+            (tried, killed) = (tried + 1, killed + usize::from(!ended));
+            // The caller calls again, or finds the object that the call has created.
+            let mut created: BTreeSet<String> = scene.objects().difference(&before).cloned().collect();
+            let is_creating = call.method.starts_with("create_") || call.method == "snapshot_disk";
+            if is_creating {
+                assert!(created.len() <= 1, "{place}: {created:?}");
+            }
+            if created.is_empty() {
+                let answer = scene.cloud.answer(call.method, (call.arguments)(&scene));
+                assert_eq!(answer["error"], Value::Null, "{place}");
+                created = scene.objects().difference(&before).cloned().collect();
+                assert_eq!(created.len(), usize::from(is_creating), "{place}: {created:?}");
+            }
+            (call.undo)(&mut scene, &created);
+            // Any changing call removes leftovers, also a QEMU that is not on record.
+            let disk = scene.cloud.call("create_disk", json!([4, {}]));
+            scene.cloud.call("delete_disk", json!([disk]));
+            let staging = scene.cloud.root().join("staging");
+            let left = fs::read_dir(staging).into_iter().flatten().count();
+            assert_eq!(left, 0, "{place}: leftovers");
+            until(&format!("{place}: one machine is left"), || scene.machines() == 1);
+            assert_eq!(scene.objects().len(), before.len(), "{place}");
+            assert_eq!(scene.cloud.call("get_disks", json!([scene.vm])), json!([scene.disks[0]]), "{place}");
+        }
+    }
+    eprintln!("killed {killed} calls at {tried} points");
+    assert!(killed * 2 > tried, "{killed} of {tried}");
+    let Scene { cloud, stemcell, vm, disks } = scene;
+    cloud.call("delete_vm", json!([vm]));
+    disks.iter().for_each(|disk| drop(cloud.call("delete_disk", json!([disk]))));
+    cloud.call("delete_stemcell", json!([stemcell]));
+    cloud.assert_empty();
+}
