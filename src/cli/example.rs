@@ -86,8 +86,9 @@ const EXAMPLES: [Example; 8] = [
         name: "qemu",
         description: "The same service on a VM of this machine, under QEMU",
         uses: Some("hello"),
-        next: "`monopile create-env qemu/manifest.yml -v stemcell=URL`, with a stemcell for OpenStack",
-        files: files!("qemu": "loopback.yml", "manifest.yml"),
+        next: "`qemu/make-stemcell debian.tgz`, then `monopile create-env qemu/manifest.yml -v \
+            stemcell=file://$PWD/debian.tgz`",
+        files: files!("qemu": "loopback.yml", "make-stemcell", "manifest.yml"),
     },
     Example {
         name: "two-clouds",

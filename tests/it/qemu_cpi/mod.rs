@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod kills;
+mod life;
 
 use std::fs;
 use std::io::Write;

@@ -13,6 +13,7 @@
 #![allow(dead_code, reason = "shared by tests that are added one by one")]
 
 pub(crate) mod bucket;
+pub(crate) mod debian;
 pub(crate) mod dice;
 pub(crate) mod gate;
 pub(crate) mod hello;
