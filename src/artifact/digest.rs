@@ -99,7 +99,7 @@ impl FromStr for Digest {
             if hex.len() != algorithm.hex_len() || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(ParseDigestError::NotHex { text: hex.into(), expected: algorithm.hex_len() });
             }
-            if !parts.iter().any(|(known, _)| *known == algorithm) {
+            if !parts.iter().any(|(other, _)| *other == algorithm) {
                 parts.push((algorithm, hex.to_ascii_lowercase()));
             }
         }

@@ -235,7 +235,7 @@ where
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut pairs: Vec<(String, T)> = Vec::new();
             while let Some((key, value)) = map.next_entry::<String, T>()? {
-                if pairs.iter().any(|(known, _)| *known == key) {
+                if pairs.iter().any(|(other, _)| *other == key) {
                     return Err(serde::de::Error::custom(format!("the key '{key}' occurs twice")));
                 }
                 pairs.push((key, value));

@@ -82,7 +82,7 @@ impl HttpUrl {
         let target = target.split('#').next().unwrap_or_default();
         if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?']))
         {
-            let is_http = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+            let is_http = ["http", "https"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
             return is_http.then(|| HttpUrl::new(target));
         }
         if let Some(rest) = target.strip_prefix("//") {

@@ -96,7 +96,7 @@ fn drive(
     if run.stderr.contains(['\x1b', '\0']) {
         problem("it drives the terminal".to_owned());
     }
-    match case.said {
+    match case.reason {
         // A command that reads only the first entries may miss defects in later ones.
         _ if !whole && run.code == 0 => {}
         Some(reason) if run.code != 3 || !said.contains(reason) => {
@@ -202,7 +202,7 @@ fn rejects_hostile_stemcell_images() {
         let output = command.outcome_of(request.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
-        let refused = match case.said {
+        let refused = match case.reason {
             Some(reason) if !case.is_fine_verbatim => message.contains(reason) && answer["result"].is_null(),
             _ => answer["error"].is_null() && answer["result"].is_string(),
         };
@@ -258,7 +258,7 @@ fn agent_rejects_hostile_blobs() {
         ];
         for (what, outcome) in asked {
             let problem = outcome.as_ref().err().cloned().unwrap_or_default();
-            let wanted = match case.said {
+            let wanted = match case.reason {
                 Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),
                 // The missing job is reported after the archive was unpacked.
                 _ if what == "templates" => problem.contains("no directory"),
@@ -312,7 +312,7 @@ fn bombs_and_many_entries_take_little_memory() {
         ),
         ("names without end", hostile::entries(&base, 20_000, 4000), "inspect-local-release", Some("names")),
     ] {
-        let case = Case { name, archive: Vec::new(), said, is_fine_verbatim: false };
+        let case = Case { name, archive: Vec::new(), reason: said, is_fine_verbatim: false };
         let started = Instant::now();
         let peak = drive(&world, &case, &archive, &[command, "it.tgz"], true, &mut problems);
         println!(

@@ -54,11 +54,11 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn rejects_hostile_archives_and_leaves_no_files() {
-    for Case { name, archive, said, is_fine_verbatim } in hostile::cases(&Tar::default) {
+    for Case { name, archive, reason, is_fine_verbatim } in hostile::cases(&Tar::default) {
         for links in [Links::Inside, Links::Verbatim] {
             let scratch = Scratch::new();
             let result = scratch.unpack_with(&archive, &Options { links, ..Options::default() });
-            let Some(reason) = said.filter(|_| links == Links::Inside || !is_fine_verbatim) else {
+            let Some(reason) = reason.filter(|_| links == Links::Inside || !is_fine_verbatim) else {
                 result.expect(name);
                 continue;
             };

@@ -325,10 +325,10 @@ impl<'a> UnpackedTree<'a> {
         &mut self,
         path: &Path,
         entry: &Entry,
-        wanted: bool,
+        is_selected: bool,
         modes: &mut Vec<(PathBuf, u32)>,
     ) -> Result<(), ArchiveError> {
-        if !wanted || path.as_os_str().is_empty() {
+        if !is_selected || path.as_os_str().is_empty() {
             return Ok(());
         }
         self.parents(path, entry)?;
@@ -369,7 +369,7 @@ impl<'a> UnpackedTree<'a> {
         Ok(())
     }
 
-    fn symlink(&mut self, path: &Path, entry: &Entry, wanted: bool) -> Result<(), ArchiveError> {
+    fn symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
         let refused = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
@@ -384,14 +384,14 @@ impl<'a> UnpackedTree<'a> {
             Links::Verbatim => path::raw_target(target),
         };
         let target = checked.map_err(|reason| refused(reason.to_string()))?;
-        if !wanted {
+        if !is_selected {
             return Ok(());
         }
         self.parents(path, entry)?;
         make_symlink(&target, &self.root.join(path)).map_err(|source| self.write_error(path, entry, source))
     }
 
-    fn hard_link(&mut self, path: &Path, entry: &Entry, wanted: bool) -> Result<(), ArchiveError> {
+    fn hard_link(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
         let refused = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
@@ -402,13 +402,13 @@ impl<'a> UnpackedTree<'a> {
         if path.as_os_str().is_empty() || from.as_os_str().is_empty() {
             return Err(refused("it would replace the root of the archive".into()));
         }
-        if !wanted {
+        if !is_selected {
             return Ok(());
         }
         self.parents(&from, entry)?;
         let full = self.root.join(&from);
         // The target must be a regular file: a hard link to a symbolic link could point outside.
-        if !full.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        if !full.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err(refused("the archive has no such file before this link".into()));
         }
         self.parents(path, entry)?;
@@ -453,7 +453,7 @@ impl<'a> UnpackedTree<'a> {
         }
         let full = self.root.join(path);
         match full.symlink_metadata() {
-            Ok(found) if found.is_dir() => {}
+            Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => {
                 let parent = printable(path.as_os_str().as_encoded_bytes());
                 return Err(ArchiveError::Parent { name: printable(&entry.name), parent });

@@ -80,16 +80,16 @@ impl Cache {
     /// Returns the stored entry about the file with this stamp.
     pub(super) fn lookup(&self, stamp: &Stamp) -> Option<DigestEntry> {
         let path = self.root.join(DIGESTS).join(entry_name(&stamp.path));
-        read_entry(&path).filter(|known| known.stamp == *stamp)
+        read_entry(&path).filter(|entry| entry.stamp == *stamp)
     }
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
-    pub(super) fn store(&self, known: &DigestEntry) {
+    pub(super) fn store(&self, entry: &DigestEntry) {
         let written = self.directory(DIGESTS).and_then(|directory| {
-            write_json(&directory.join(entry_name(&known.stamp.path)), known, JsonLayout::Compact)
+            write_json(&directory.join(entry_name(&entry.stamp.path)), entry, JsonLayout::Compact)
         });
         if let Err(error) = written {
-            let path = known.stamp.path.display();
+            let path = entry.stamp.path.display();
             tracing::warn!(?error, %path, "cannot store the digest in the cache");
         }
     }
@@ -133,8 +133,8 @@ fn hash(
         return Ok(hasher.finish());
     }
     // If there are several algorithms, this thread computes one and the reading thread the others.
-    let (here, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
-    let mut hasher = (!here.is_empty()).then(|| Hasher::new(here));
+    let (own, ahead) = algorithms.split_at(usize::from(algorithms.len() > 1));
+    let mut hasher = (!own.is_empty()).then(|| Hasher::new(own));
     std::thread::scope(|scope| {
         let mut ahead = ReadAhead::start(scope, file, Hasher::new(ahead))?;
         let (mut done, mut reported) = (0, 0);

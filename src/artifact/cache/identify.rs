@@ -121,8 +121,8 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 }
 
 /// Returns true if the file is large and the cache lacks its digest with one of `algorithms`.
-fn is_long(stamp: &Stamp, known: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
+fn is_long(stamp: &Stamp, entry: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
     let unread =
-        |known: &DigestEntry| algorithms.iter().any(|algorithm| known.digest.hex(*algorithm).is_none());
-    stamp.size >= WORTH_A_STAGE && known.is_none_or(unread)
+        |entry: &DigestEntry| algorithms.iter().any(|algorithm| entry.digest.hex(*algorithm).is_none());
+    stamp.size >= WORTH_A_STAGE && entry.is_none_or(unread)
 }

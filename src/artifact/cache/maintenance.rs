@@ -96,7 +96,7 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     }
     for path in children(&root.join(DIGESTS))? {
         let current = digests::read_entry(&path)
-            .is_some_and(|known| Stamp::of(&known.stamp.path).is_ok_and(|now| now == known.stamp));
+            .is_some_and(|entry| Stamp::of(&entry.stamp.path).is_ok_and(|now| now == entry.stamp));
         if !current || unused.is_zero() {
             // A stored digest that cannot be removed takes only some hundred bytes.
             let _ = fs::remove_file(&path);

@@ -148,7 +148,7 @@ impl Proxies {
 /// Returns the first of these variables that is set and not empty, with its value.
 fn get<'v>(env_vars: &'v [(String, String)], names: [&'static str; 2]) -> Option<(&'static str, &'v str)> {
     names.into_iter().find_map(|name| {
-        let variable = env_vars.iter().find(|(known, value)| known == name && !value.is_empty());
+        let variable = env_vars.iter().find(|(key, value)| key == name && !value.is_empty());
         variable.map(|(_, value)| (name, value.as_str()))
     })
 }

@@ -73,7 +73,7 @@ fn cycle(waiting: &BTreeMap<&str, &Package>) -> String {
     let mut path: Vec<&str> = Vec::new();
     let mut next = waiting.keys().next().copied();
     while let Some(name) = next {
-        if let Some(start) = path.iter().position(|seen| *seen == name) {
+        if let Some(start) = path.iter().position(|earlier| *earlier == name) {
             path.drain(..start);
             path.push(name);
             break;

@@ -98,8 +98,8 @@ impl Loader<'_> {
         for reference in refs {
             let job = self.job(reference)?;
             for package in &job.packages {
-                if !packages.iter().chain(&compiled_packages).any(|known| known.name == *package) {
-                    let names: Vec<&str> = packages.iter().map(|known| known.name.as_str()).collect();
+                if !packages.iter().chain(&compiled_packages).any(|listed| listed.name == *package) {
+                    let names: Vec<&str> = packages.iter().map(|listed| listed.name.as_str()).collect();
                     return Err(missing_package(
                         &format!("the job '{}'", job.name),
                         package,
@@ -142,10 +142,11 @@ impl Loader<'_> {
             check_name(&reference.name, &format!("a package of {}", self.what))?;
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
-            let content = match self.files.get(&path).and_then(|known| known.only(Algorithm::Sha256)) {
-                Some(content) => content,
-                None => Digest::of_file(&self.dir.join(&path), &[Algorithm::Sha256])?,
-            };
+            let content =
+                match self.files.get(&path).and_then(|file_digest| file_digest.only(Algorithm::Sha256)) {
+                    Some(content) => content,
+                    None => Digest::of_file(&self.dir.join(&path), &[Algorithm::Sha256])?,
+                };
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
                 return Err(Error::invalid(format!(
@@ -326,8 +327,8 @@ fn check_unique(refs: &[ReleaseEntry], kind: &str, what: &str) -> Result<()> {
     }
 }
 
-fn missing_package(owner: &str, package: &str, known: &[&str], what: &str) -> Error {
+fn missing_package(owner: &str, package: &str, package_names: &[&str], what: &str) -> Error {
     Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in the release"))
-        .with_nearest(package, known.iter().copied(), || None)
+        .with_nearest(package, package_names.iter().copied(), || None)
         .with_hint("add the package to the release, or remove it from the spec that needs it")
 }

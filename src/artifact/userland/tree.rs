@@ -30,10 +30,10 @@ pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
     })?;
     let path =
         cache.directory(DIGESTS)?.join(format!("tree-{}.json", key(root.as_os_str().as_encoded_bytes())));
-    if let Some(known) = read_json::<TreeDigest>(&path).ok().flatten()
-        && known.stamp == stamp
+    if let Some(cached) = read_json::<TreeDigest>(&path).ok().flatten()
+        && cached.stamp == stamp
     {
-        return Ok(known.digest);
+        return Ok(cached.digest);
     }
     let digest = hash(root, &|path, metadata| content(path, metadata))?;
     write_json(&path, &TreeDigest { stamp, digest: digest.clone() }, JsonLayout::Compact)?;

@@ -19,7 +19,7 @@ pub(crate) struct Case {
     /// The archive.
     pub archive: Vec<u8>,
     /// Text that the error contains; `None` if the archive is harmless and accepted.
-    pub said: Option<&'static str>,
+    pub reason: Option<&'static str>,
     /// True if the archive is harmless when links are stored without being followed.
     pub is_fine_verbatim: bool,
 }
@@ -34,8 +34,8 @@ pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
     cases.extend(extensions(base));
     cases.extend(types(base));
     cases.extend(sizes(base));
-    for (name, archive, said, is_fine_verbatim) in links(base) {
-        cases.push(Case { name, archive, said: Some(said), is_fine_verbatim });
+    for (name, archive, reason, is_fine_verbatim) in links(base) {
+        cases.push(Case { name, archive, reason: Some(reason), is_fine_verbatim });
     }
     cases.extend(damage(base));
     cases.extend(harmless(base));
@@ -43,7 +43,8 @@ pub(crate) fn cases(base: &dyn Fn() -> Tar) -> Vec<Case> {
 }
 
 fn refused(cases: Vec<(&'static str, Vec<u8>, &'static str)>) -> Vec<Case> {
-    let case = |(name, archive, said)| Case { name, archive, said: Some(said), is_fine_verbatim: false };
+    let case =
+        |(name, archive, reason)| Case { name, archive, reason: Some(reason), is_fine_verbatim: false };
     cases.into_iter().map(case).collect()
 }
 
@@ -334,7 +335,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
 /// Returns unusual archives that are accepted, with a known outcome.
 fn harmless(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let odd =
-        |name: &'static str, archive: Vec<u8>| Case { name, archive, said: None, is_fine_verbatim: true };
+        |name: &'static str, archive: Vec<u8>| Case { name, archive, reason: None, is_fine_verbatim: true };
     let halves = {
         let tar = t().file("f", "x".repeat(4000)).tar();
         let (first, second) = tar.split_at(tar.len() / 2);
