@@ -225,16 +225,16 @@ impl Error {
         })
     }
 
-    /// Adds a hint with the nearest of the `known` names, or else the note that `otherwise` returns. See
+    /// Adds a hint with the nearest of `known_names`, or else the note that `otherwise` returns. See
     /// [`nearest`].
     #[must_use]
     pub fn with_nearest<'a>(
         self,
         name: &str,
-        known: impl IntoIterator<Item = &'a str>,
+        known_names: impl IntoIterator<Item = &'a str>,
         otherwise: impl FnOnce() -> Option<String>,
     ) -> Self {
-        match nearest(name, known) {
+        match nearest(name, known_names) {
             Some(near) => self.with_hint(question(near)),
             None => match otherwise() {
                 Some(note) => self.with_note(note),
@@ -409,14 +409,14 @@ impl<T> ResultExt<T> for Result<T> {
     }
 }
 
-/// Returns the name in `known` that differs from `name` only by a typing error; letter case is ignored.
+/// Returns the one of `known_names` that differs from `name` only by a typing error; letter case is ignored.
 ///
 /// The edit distance may be a third of the length, but at least 1. If several names are equally near, the
 /// first one in alphabetical order is returned.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();
-    known
+    known_names
         .into_iter()
         .filter(|candidate| *candidate != name)
         .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
@@ -429,8 +429,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
-pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |near| format!("; {}", question(near)))
+pub fn did_you_mean<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known_names).map_or_else(String::new, |near| format!("; {}", question(near)))
 }
 
 /// Returns `did you mean 'x'?`.

@@ -95,7 +95,7 @@ pub fn data_problem(message: &str) -> String {
         word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
     };
     match what.strip_prefix("invalid type: ") {
-        Some(found) => format!("{} where {} is needed", plainly(found), plainly(expected)),
+        Some(actual) => format!("{} where {} is needed", plainly(actual), plainly(expected)),
         None if what.starts_with("invalid length ") => {
             format!("a list where {} is needed", plainly(expected))
         }

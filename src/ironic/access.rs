@@ -125,7 +125,7 @@ impl AccessSettings {
                 region: self.region_name.clone(),
                 interface: match self.interface.as_deref().unwrap_or("public") {
                     // The second form is from catalogues of the Identity API v2.
-                    known @ ("public" | "internal" | "admin") => known.to_owned(),
+                    interface @ ("public" | "internal" | "admin") => interface.to_owned(),
                     url @ ("publicURL" | "internalURL" | "adminURL") => {
                         url.trim_end_matches("URL").to_owned()
                     }

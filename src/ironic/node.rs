@@ -141,12 +141,12 @@ impl Client {
     pub fn wait_for_provision_state(
         &self,
         node: &str,
-        wanted: &str,
+        target_state: &str,
         timeout: Duration,
     ) -> Result<JsonObject, IronicError> {
-        self.wait(node, timeout, &format!("'{wanted}'"), |node| {
+        self.wait(node, timeout, &format!("'{target_state}'"), |node| {
             let state = text(node, "provision_state").unwrap_or_default();
-            if state == wanted && text(node, "target_provision_state").is_none() {
+            if state == target_state && text(node, "target_provision_state").is_none() {
                 return Ok(true);
             }
             let stuck = state.ends_with("failed")
@@ -154,7 +154,7 @@ impl Client {
                 || text(node, "target_provision_state").is_none();
             if stuck && text(node, "reservation").is_none() {
                 let error = text(node, "last_error").unwrap_or("no reason given");
-                return Err(format!("is '{state}' instead of '{wanted}': {error}"));
+                return Err(format!("is '{state}' instead of '{target_state}': {error}"));
             }
             Ok(false)
         })

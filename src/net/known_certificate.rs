@@ -16,11 +16,11 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport, TransportAdapter,
 };
 
-/// Returns TLS settings of a client that trusts these roots. A server that presents exactly one of the
-/// `known` certificates is accepted even if the certificate has expired.
+/// Returns TLS settings of a client that trusts these roots. A server that presents exactly one of
+/// `known_certificates` is accepted even if the certificate has expired.
 pub fn tls_config(
     roots: impl IntoIterator<Item = CertificateDer<'static>>,
-    known: Vec<CertificateDer<'static>>,
+    known_certificates: Vec<CertificateDer<'static>>,
 ) -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots);
@@ -28,7 +28,7 @@ pub fn tls_config(
     let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let verifier = Arc::new(Verifier { usual, known });
+    let verifier = Arc::new(Verifier { usual, known_certificates });
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     Ok(Arc::new(builder.with_no_client_auth()))
@@ -38,7 +38,7 @@ pub fn tls_config(
 #[derive(Debug)]
 struct Verifier {
     usual: Arc<WebPkiServerVerifier>,
-    known: Vec<CertificateDer<'static>>,
+    known_certificates: Vec<CertificateDer<'static>>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -53,7 +53,7 @@ impl ServerCertVerifier for Verifier {
         match self.usual.verify_server_cert(own, others, name, ocsp, now) {
             Err(rustls::Error::InvalidCertificate(CertificateError::ExpiredContext {
                 not_after, ..
-            })) if self.known.iter().any(|known| known == own) => {
+            })) if self.known_certificates.iter().any(|certificate| certificate == own) => {
                 self.usual.verify_server_cert(own, others, name, ocsp, not_after)
             }
             verified => verified,
@@ -198,7 +198,7 @@ mod tests {
         let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let verifier = Verifier {
             usual,
-            known: vec![known_certificate.clone(), of_other_host.clone(), of_stranger.clone()],
+            known_certificates: vec![known_certificate.clone(), of_other_host.clone(), of_stranger.clone()],
         };
         let accepts = |certificate: &CertificateDer<'_>| {
             let host = ServerName::try_from(HOST).unwrap();

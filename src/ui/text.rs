@@ -55,9 +55,9 @@ pub(super) enum Color {
     Dim,
 }
 
-/// Colours a text if `wanted`.
-pub(super) fn paint(wanted: bool, color: Color, text: &str) -> Cow<'_, str> {
-    if !wanted || text.is_empty() {
+/// Colours a text if `is_colored`.
+pub(super) fn paint(is_colored: bool, color: Color, text: &str) -> Cow<'_, str> {
+    if !is_colored || text.is_empty() {
         return Cow::Borrowed(text);
     }
     let code = match color {

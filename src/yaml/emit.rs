@@ -156,8 +156,8 @@ impl Emitter {
         self.indention = self.indention && keeps_indention;
     }
 
-    fn space(&mut self, wanted: bool) {
-        if wanted && !self.whitespace {
+    fn space(&mut self, is_needed: bool) {
+        if is_needed && !self.whitespace {
             self.push(' ');
         }
     }

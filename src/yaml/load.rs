@@ -123,7 +123,7 @@ impl<'t> Entries<'t> {
 
     fn find(&self, key: &Key<'t>) -> Option<usize> {
         if self.index.is_empty() {
-            return self.pairs.iter().position(|(known, _)| Key::of(&known.data).as_ref() == Some(key));
+            return self.pairs.iter().position(|(other, _)| Key::of(&other.data).as_ref() == Some(key));
         }
         self.index.get(key).copied()
     }
@@ -345,8 +345,8 @@ impl<'a> Decoder<'a> {
                 _ => string(),
             });
         };
-        let mismatch = |wanted: &str| {
-            let problem = format!("the value does not fit its tag: it is not {wanted}");
+        let mismatch = |expected: &str| {
+            let problem = format!("the value does not fit its tag: it is not {expected}");
             Err(self.error(id, problem).with_hint("correct the value, or remove the tag"))
         };
         match tag.strip_prefix(TAG_PREFIX) {

@@ -247,7 +247,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn here(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
+    fn rejected(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
         Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
@@ -296,7 +296,7 @@ impl<'t> Builder<'t> {
                 if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
-                    return Err(Failure::here(span, problem, hint));
+                    return Err(Failure::rejected(span, problem, hint));
                 }
                 match place_in(text, &content) {
                     Some(place) => (Kind::Scalar { is_plain }, place, tag, anchor),
@@ -312,7 +312,7 @@ impl<'t> Builder<'t> {
                 Some(target) => (Kind::Alias, (narrow(*target), 0), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
-                    return Err(Failure::here(span, "this alias has no anchor", hint));
+                    return Err(Failure::rejected(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
@@ -328,7 +328,7 @@ impl<'t> Builder<'t> {
             {
                 let problem =
                     "the name of this anchor has characters other than letters, digits, '-' and '_'";
-                return Err(Failure::here(span, problem, "rename the anchor and its aliases"));
+                return Err(Failure::rejected(span, problem, "rename the anchor and its aliases"));
             }
             _ => return Ok(()),
         };
@@ -345,7 +345,7 @@ impl<'t> Builder<'t> {
             self.open.push(id);
             if self.open.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
-                return Err(Failure::here(
+                return Err(Failure::rejected(
                     span,
                     problem,
                     "move nested values closer to the top of the document",
@@ -360,7 +360,7 @@ impl<'t> Builder<'t> {
 fn place_in(document: &str, part: &str) -> Option<(u32, u32)> {
     let start = part.as_ptr().addr().checked_sub(document.as_ptr().addr())?;
     let is_inside =
-        document.get(start..start + part.len()).is_some_and(|found| found.as_ptr() == part.as_ptr());
+        document.get(start..start + part.len()).is_some_and(|slice| slice.as_ptr() == part.as_ptr());
     is_inside.then_some((u32::try_from(start).ok()?, u32::try_from(part.len()).ok()?))
 }
 

@@ -44,11 +44,11 @@ impl Index {
     pub(super) fn insert_within(&mut self, string: &[u8], is_precaution: bool, around: (usize, usize)) {
         let Some(key) = key(string) else { return };
         let bucket = self.buckets.entry(key).or_default();
-        match bucket.binary_search_by(|known| known.form.as_ref().cmp(string)) {
+        match bucket.binary_search_by(|entry| entry.form.as_ref().cmp(string)) {
             Ok(offset) => {
-                if let Some(known) = bucket.get_mut(offset) {
-                    known.is_precaution &= is_precaution;
-                    known.around = (known.around.0.max(around.0), known.around.1.max(around.1));
+                if let Some(entry) = bucket.get_mut(offset) {
+                    entry.is_precaution &= is_precaution;
+                    entry.around = (entry.around.0.max(around.0), entry.around.1.max(around.1));
                 }
             }
             Err(offset) => {
@@ -76,8 +76,8 @@ impl Index {
         self.longest
     }
 
-    /// Calls `found` with each string in `text` and its position.
-    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(usize, &IndexedString)) {
+    /// Calls `on_match` with each string in `text` and its position.
+    pub(super) fn each(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedString)) {
         if self.count == 0 {
             return;
         }
@@ -90,9 +90,9 @@ impl Index {
             let at = last + 1 - KEY;
             let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
-            while let Some(known) = entry {
-                found(at, known);
-                entry = known
+            while let Some(indexed) = entry {
+                on_match(at, indexed);
+                entry = indexed
                     .form
                     .len()
                     .checked_sub(1)
@@ -109,8 +109,8 @@ impl Index {
     /// Returns a string that begins with `start`.
     pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedString> {
         let bucket = self.bucket(start)?;
-        let first = bucket.partition_point(|known| known.form.as_ref() < start);
-        bucket.get(first).filter(|known| known.form.starts_with(start))
+        let first = bucket.partition_point(|indexed| indexed.form.as_ref() < start);
+        bucket.get(first).filter(|indexed| indexed.form.starts_with(start))
     }
 
     fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedString>> {
@@ -129,13 +129,13 @@ fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b In
     let mut text = text;
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
-        let below = bucket.partition_point(|known| known.form.as_ref() <= text);
+        let below = bucket.partition_point(|indexed| indexed.form.as_ref() <= text);
         let entry = bucket.get(below.checked_sub(1)?)?;
         let common = entry.form.iter().zip(text).take_while(|(one, other)| one == other).count();
         if common == entry.form.len() {
             return Some(entry);
         }
-        // Any shorter prefix ends where `known` and `text` differ.
+        // Any shorter prefix ends where `indexed` and `text` differ.
         text = text.get(..common)?;
     }
 }
@@ -162,7 +162,7 @@ mod tests {
             index.insert(string.as_bytes(), false);
         }
         assert_eq!(index.len(), 5);
-        let longest = |text: &str| index.longest_prefix(text.as_bytes()).map(|found| found.form.to_vec());
+        let longest = |text: &str| index.longest_prefix(text.as_bytes()).map(|indexed| indexed.form.to_vec());
         assert_eq!(longest("abcdefgx").unwrap(), b"abcdef");
         assert_eq!(longest("abcdez").unwrap(), b"abcd");
         assert_eq!(longest("abcy"), None);

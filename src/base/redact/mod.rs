@@ -139,8 +139,8 @@ impl Redactor {
         }
         let matches = secrets.forms.find(text, may_be_cut).into_iter();
         let hidden =
-            matches.filter(|found| !found.is_precaution || !secrets.is_exempt(text.as_bytes(), &found.range));
-        replace(text, hidden.map(|found| found.range).collect())
+            matches.filter(|each| !each.is_precaution || !secrets.is_exempt(text.as_bytes(), &each.range));
+        replace(text, hidden.map(|each| each.range).collect())
     }
 }
 
@@ -170,14 +170,14 @@ impl Secrets {
 }
 
 /// Replaces the ranges. Adjacent ranges become one.
-fn replace(text: &str, mut found: Vec<Range<usize>>) -> Cow<'_, str> {
-    if found.is_empty() {
+fn replace(text: &str, mut ranges: Vec<Range<usize>>) -> Cow<'_, str> {
+    if ranges.is_empty() {
         return Cow::Borrowed(text);
     }
-    found.sort_by_key(|range| range.start);
+    ranges.sort_by_key(|range| range.start);
     let mut output = String::with_capacity(text.len());
     let mut shown = 0;
-    for range in found {
+    for range in ranges {
         if range.start > shown || shown == 0 {
             output.push_str(text.get(shown..range.start).unwrap_or_default());
             output.push_str(REPLACEMENT);

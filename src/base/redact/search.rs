@@ -128,55 +128,55 @@ impl Forms {
         matches
     }
 
-    fn search(&self, view: &DecodedView<'_>, depth: u8, found: &mut Vec<Match>) {
-        self.search_exact(view, found);
+    fn search(&self, view: &DecodedView<'_>, depth: u8, matches: &mut Vec<Match>) {
+        self.search_exact(view, matches);
         let unescaped = view.unescaped();
         if let Some(unescaped) = &unescaped {
-            self.search_exact(unescaped, found);
+            self.search_exact(unescaped, matches);
         }
         let plain = unescaped.as_ref().unwrap_or(view);
         if unescaped.is_some() || is_quoted(&plain.bytes) {
-            self.search_compact(plain, found);
+            self.search_compact(plain, matches);
         }
         if depth > 0 && self.compact.len() > 0 {
-            plain.texts(SHORTEST_COMPACT, |text| self.search(text, depth - 1, found));
+            plain.texts(SHORTEST_COMPACT, |text| self.search(text, depth - 1, matches));
         }
     }
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
-    fn search_exact(&self, view: &DecodedView<'_>, found: &mut Vec<Match>) {
+    fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
         self.exact.each(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
             let range = at..at + form.len();
             if form.len() >= SHORTEST_INSIDE
                 || !form.iter().all(u8::is_ascii_alphabetic)
                 || is_word(&view.bytes, &range)
             {
-                found.push(Match { range: view.original(&range), is_precaution: *is_precaution });
+                matches.push(Match { range: view.original(&range), is_precaution: *is_precaution });
             }
         });
     }
 
-    fn search_compact(&self, plain: &DecodedView<'_>, found: &mut Vec<Match>) {
-        let mut matches = Vec::new();
+    fn search_compact(&self, plain: &DecodedView<'_>, matches: &mut Vec<Match>) {
+        let mut ranges = Vec::new();
         self.compact.each(&compact(&plain.bytes), |at, IndexedString { form, is_precaution, around }| {
-            matches.push((at, at + form.len() - 1, *is_precaution, *around));
+            ranges.push((at, at + form.len() - 1, *is_precaution, *around));
         });
-        if matches.is_empty() {
+        if ranges.is_empty() {
             return;
         }
         let offsets = compact_offsets(&plain.bytes);
-        for (first, last, is_precaution, (before, after)) in matches {
+        for (first, last, is_precaution, (before, after)) in ranges {
             let start = start_of(&offsets, first, before);
             let next = offsets.get(last + 1).copied().unwrap_or(plain.bytes.len());
             if let Some(last) = offsets.get(last) {
                 let end = next.min(last + 1 + after);
-                found.push(Match { range: plain.original(&(start..end)), is_precaution });
+                matches.push(Match { range: plain.original(&(start..end)), is_precaution });
             }
         }
     }
 
     /// Finds the start of a secret at the end of a part of a text.
-    fn search_end(&self, text: &str, part: &Range<usize>, is_marked: bool, found: &mut Vec<Match>) {
+    fn search_end(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(..part.end).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'\\".contains(byte);
         let at = text.iter().rposition(is_text).map_or(0, |last| last + 1);
@@ -187,13 +187,13 @@ impl Forms {
         for at in (at - between..=at).rev() {
             let start = part.start.max(at.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
-            if self.starts_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, found) {
+            if self.starts_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches) {
                 break;
             }
         }
     }
 
-    fn starts_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+    fn starts_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, matches: &mut Vec<Match>) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
@@ -217,30 +217,30 @@ impl Forms {
         if let Some((at, entry)) = longest {
             let offset = start_of(&compact_offsets(&plain.bytes), at, entry.around.0);
             let start = plain.original(&(offset..offset + 1)).start;
-            found.push(Match { range: start..edge.at, is_precaution: entry.is_precaution });
+            matches.push(Match { range: start..edge.at, is_precaution: entry.is_precaution });
             return true;
         }
         let length = plain.bytes.len();
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
                 plain.text_at_end(end, SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
-                    self.starts_in(text, edge, depth - 1, found)
+                    self.starts_in(text, edge, depth - 1, matches)
                 })
             })
     }
 
     /// Finds the end of a secret at the start of a part of a text.
-    fn search_start(&self, text: &str, part: &Range<usize>, is_marked: bool, found: &mut Vec<Match>) {
+    fn search_start(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(part.clone()).unwrap_or_default();
         let is_text = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'])>".contains(byte);
         let skipped = text.iter().position(is_text).unwrap_or(text.len());
         let end = text.len().min(skipped + EDGE_BYTES);
         let at = part.start + skipped;
         let view = DecodedView::of(text.get(skipped..end).unwrap_or_default(), at);
-        self.ends_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, found);
+        self.ends_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches);
     }
 
-    fn ends_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, found: &mut Vec<Match>) -> bool {
+    fn ends_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, matches: &mut Vec<Match>) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let mut bytes = compact(&plain.bytes);
@@ -253,13 +253,13 @@ impl Forms {
                 let offsets = compact_offsets(&plain.bytes);
                 let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
                 let end = plain.original(&(last..last + 1)).end;
-                found.push(Match { range: edge.at..end, is_precaution: entry.is_precaution });
+                matches.push(Match { range: edge.at..end, is_precaution: entry.is_precaution });
                 return true;
             }
         }
         depth > 0
             && plain.text_at_start(SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
-                self.ends_in(text, edge, depth - 1, found)
+                self.ends_in(text, edge, depth - 1, matches)
             })
     }
 }

@@ -111,8 +111,8 @@ impl<'t> DecodedView<'t> {
         Some(DecodedView { bytes: Cow::Owned(bytes), origin: Origin::Spans(spans) })
     }
 
-    /// Decodes base64, and calls `found` with each decoded text of at least `shortest` bytes.
-    pub(super) fn texts(&self, shortest: usize, mut found: impl FnMut(&DecodedView<'_>)) {
+    /// Decodes base64, and calls `visit` with each decoded text of at least `shortest` bytes.
+    pub(super) fn texts(&self, shortest: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
         let mut at = 0;
         while at < self.bytes.len() {
             let (end, count) = self.run_from(at);
@@ -122,7 +122,7 @@ impl<'t> DecodedView<'t> {
                     let run = self.run(at..end);
                     for (skipped, _) in is_text.iter().enumerate().filter(|(_, is_text)| **is_text) {
                         let (texts, _) = self.decoded(&run, skipped, shortest);
-                        texts.iter().for_each(|(_, text)| found(text));
+                        texts.iter().for_each(|(_, text)| visit(text));
                     }
                 }
             }

@@ -30,14 +30,14 @@ pub enum SshError {
         problem: String,
     },
     /// The server has another host key than before. It is another machine, or the connection is intercepted.
-    #[error("the host key of {address} has changed: it was {known} and is {seen}")]
+    #[error("the host key of {address} has changed: it was {recorded_key} and is {presented_key}")]
     HostKeyChanged {
         /// Host and port.
         address: String,
         /// The fingerprint on record.
-        known: String,
+        recorded_key: String,
         /// The fingerprint of the server's key.
-        seen: String,
+        presented_key: String,
     },
     /// The server refuses the login.
     #[error("{address} does not accept {credentials} for the user '{user}'")]

@@ -60,7 +60,7 @@ pub struct SessionCallbacks {
     /// The host key of the server.
     presented_key: Arc<Mutex<Option<PublicKey>>>,
     /// The host key that the server must have.
-    known: Option<PublicKey>,
+    recorded_key: Option<PublicKey>,
     forwarded: Option<mpsc::Sender<ForwardedConnection>>,
 }
 
@@ -68,8 +68,11 @@ impl client::Handler for SessionCallbacks {
     type Error = russh::Error;
 
     async fn check_server_key(&mut self, server: &PublicKeyOrCertificate) -> Result<bool, russh::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = server else { return Ok(self.known.is_none()) };
-        let accepted = self.known.as_ref().is_none_or(|known| known.key_data() == key.key_data());
+        let PublicKeyOrCertificate::PublicKey { key, .. } = server else {
+            return Ok(self.recorded_key.is_none());
+        };
+        let accepted =
+            self.recorded_key.as_ref().is_none_or(|recorded_key| recorded_key.key_data() == key.key_data());
         *self.presented_key.lock() = Some(key.clone());
         Ok(accepted)
     }
@@ -149,7 +152,7 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let presented_key = Arc::new(Mutex::new(None));
     let client = SessionCallbacks {
         presented_key: Arc::clone(&presented_key),
-        known: recorded_key.clone(),
+        recorded_key: recorded_key.clone(),
         forwarded: server.forwarded.clone(),
     };
     let shaking = client::connect_stream(Arc::new(config), stream, client);
@@ -161,8 +164,8 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         let fingerprint = |key: &PublicKey| key.fingerprint(HashAlg::Sha256).to_string();
         return Err(SshError::HostKeyChanged {
             address,
-            known: fingerprint(recorded_key),
-            seen: fingerprint(presented_key),
+            recorded_key: fingerprint(recorded_key),
+            presented_key: fingerprint(presented_key),
         });
     }
     let mut handle = match outcome {
