@@ -63,7 +63,10 @@ impl CloudConfig {
 
     /// Returns the names of the entries of a section that the instance group does not use.
     pub(crate) fn other_names(&self, section: &str) -> impl Iterator<Item = &str> {
-        self.others.iter().filter(move |(known, _)| *known == section).map(|(_, name)| name.as_str())
+        self.others
+            .iter()
+            .filter(move |(other_section, _)| *other_section == section)
+            .map(|(_, name)| name.as_str())
     }
 }
 

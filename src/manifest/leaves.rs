@@ -24,13 +24,13 @@ pub(crate) fn leaves(root: &Node) -> Vec<Leaf> {
     leaves
 }
 
-fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
+fn collect(node: &Node, at: &mut Vec<Token>, leaves: &mut Vec<Leaf>) {
     match &node.data {
         Data::Map(map) if !map.is_empty() => {
             for (key, value) in map.iter() {
                 let key = key.as_str().map_or_else(|| value_text(key), str::to_owned);
                 at.push(Token::Key { key, optional: false });
-                collect(value, at, found);
+                collect(value, at, leaves);
                 at.pop();
             }
         }
@@ -38,11 +38,11 @@ fn collect(node: &Node, at: &mut Vec<Token>, found: &mut Vec<Leaf>) {
             let names = name_counts(items);
             for (number, item) in items.iter().enumerate() {
                 at.push(token(item, number, &names));
-                collect(item, at, found);
+                collect(item, at, leaves);
                 at.pop();
             }
         }
-        _ => found.push(Leaf { path: Path::from(at.clone()).to_string(), value: value_text(node) }),
+        _ => leaves.push(Leaf { path: Path::from(at.clone()).to_string(), value: value_text(node) }),
     }
 }
 

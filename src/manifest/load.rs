@@ -495,7 +495,8 @@ fn file_with(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Op
     paths.iter().find_map(|path| {
         let store = VarsStore::open(path, &inputs.encryption).ok()?;
         let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
-        let is_generated = |name: &&str| definitions.get(name).is_some_and(|found| found.kind.is_some());
+        let is_generated =
+            |name: &&str| definitions.get(name).is_some_and(|definition| definition.kind.is_some());
         let (what, flag) = match names.iter().all(is_generated) {
             true => ("vars store", "--vars-store"),
             false => ("variables", "--vars-file"),

@@ -87,9 +87,9 @@ impl<'a> Field<'a> {
         problems.add(self.node, &self.join(key), "must be provided");
     }
 
-    /// Adds the problem that this field is not `wanted`.
-    pub(super) fn wrong(&self, wanted: &str, problems: &mut Problems) {
-        self.problem(problems, format!("must be {wanted}, not {}", kind_with_article(self.node)));
+    /// Adds the problem that this field is not `expected`.
+    pub(super) fn wrong(&self, expected: &str, problems: &mut Problems) {
+        self.problem(problems, format!("must be {expected}, not {}", kind_with_article(self.node)));
     }
 
     /// Returns true if the field is a mapping. Anything else is a problem.

@@ -48,23 +48,23 @@ pub(crate) struct KnownInputs<'d> {
 }
 
 /// Registers all secrets with the redactor by the rules of the module.
-pub(crate) fn register_secrets(known: &KnownInputs<'_>, redactor: &Redactor) {
+pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) {
     let mut secret_texts = SecretTexts::new(redactor);
-    for document in &known.documents {
+    for document in &inputs.documents {
         declared_names(document, &mut secret_texts.visible);
         secret_texts.walk(document, NameClass::Plain, true);
     }
-    for (name, value) in &known.variables {
-        let own = if known.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
+    for (name, value) in &inputs.variables {
+        let own = if inputs.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
         let naming = own.max(secret_texts.names.naming(name));
         secret_texts.walk(value, naming, false);
     }
-    known.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Requested, false));
+    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Requested, false));
     secret_texts.add_to_redactor(redactor);
-    known.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
+    inputs.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
-    known.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
-    for (key, value) in known.documents.iter().flat_map(|document| properties(document)) {
+    inputs.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
+    for (key, value) in inputs.documents.iter().flat_map(|document| properties(document)) {
         let mut own = BTreeSet::new();
         match value.as_map().filter(|_| key == "registry") {
             // The user name is usually "registry", which must stay visible.
@@ -106,16 +106,16 @@ pub fn register_url_secrets(url: &str, redactor: &Redactor) {
 /// A cache of the classes of key names, because the same few keys repeat throughout a manifest.
 struct NamingCache<'n> {
     redactor: Redactor,
-    known: HashMap<&'n str, NameClass, RandomState>,
+    classes: HashMap<&'n str, NameClass, RandomState>,
 }
 
 impl<'n> NamingCache<'n> {
     fn new(redactor: &Redactor) -> Self {
-        NamingCache { redactor: redactor.clone(), known: HashMap::default() }
+        NamingCache { redactor: redactor.clone(), classes: HashMap::default() }
     }
 
     fn naming(&mut self, name: &'n str) -> NameClass {
-        *self.known.entry(name).or_insert_with(|| self.redactor.naming(name))
+        *self.classes.entry(name).or_insert_with(|| self.redactor.naming(name))
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.

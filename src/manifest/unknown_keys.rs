@@ -115,14 +115,14 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
             check(userland, &format!("cpis[{index}].userland"), USERLAND, &mut warnings);
         }
     }
-    for (section, known) in ENTRIES {
+    for (section, known_keys) in ENTRIES {
         for (path, entry) in entries(loaded, section) {
-            check(entry, &path, known, &mut warnings);
+            check(entry, &path, known_keys, &mut warnings);
         }
     }
-    for (section, known) in POOLS {
+    for (section, known_keys) in POOLS {
         for (path, entry) in entries(loaded, section) {
-            check_spelling(entry, &path, known, &mut warnings);
+            check_spelling(entry, &path, known_keys, &mut warnings);
         }
     }
     for (path, network) in entries(loaded, "networks") {
@@ -159,20 +159,26 @@ fn entries<'l>(loaded: &'l LoadedManifest, section: &str) -> Vec<(String, &'l No
     entries.iter().map(|entry| (format!("{section}[{}]", name(entry).unwrap_or("?")), entry)).collect()
 }
 
-fn check(node: &Node, path: &str, known: &[&str], warnings: &mut Vec<String>) {
-    add_warnings(node, path, known, false, warnings);
+fn check(node: &Node, path: &str, known_keys: &[&str], warnings: &mut Vec<String>) {
+    add_warnings(node, path, known_keys, false, warnings);
 }
 
 /// Warns only of unknown keys that resemble a known one.
-fn check_spelling(node: &Node, path: &str, known: &[&str], warnings: &mut Vec<String>) {
-    add_warnings(node, path, known, true, warnings);
+fn check_spelling(node: &Node, path: &str, known_keys: &[&str], warnings: &mut Vec<String>) {
+    add_warnings(node, path, known_keys, true, warnings);
 }
 
-fn add_warnings(node: &Node, path: &str, known: &[&str], only_similar: bool, warnings: &mut Vec<String>) {
+fn add_warnings(
+    node: &Node,
+    path: &str,
+    known_keys: &[&str],
+    only_similar: bool,
+    warnings: &mut Vec<String>,
+) {
     let Some(map) = node.as_map() else { return };
     for (key, _) in map.iter() {
-        let Some(name) = key.as_str().filter(|name| !known.contains(name)) else { continue };
-        let hint = did_you_mean(name, known.iter().copied());
+        let Some(name) = key.as_str().filter(|name| !known_keys.contains(name)) else { continue };
+        let hint = did_you_mean(name, known_keys.iter().copied());
         if only_similar && hint.is_empty() {
             continue;
         }

@@ -286,7 +286,7 @@ pub(super) fn interfaces(
     }
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {
-            if !roles.iter().any(|known| known == role) {
+            if !roles.iter().any(|given| given == role) {
                 group.problem(
                     problems,
                     format!("is in several networks, so one of them needs `default: [{role}]`"),

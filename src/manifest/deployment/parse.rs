@@ -62,13 +62,13 @@ impl Deployment {
         problems.into_result(provider)
     }
 
-    /// Parses only the releases whose names `wanted` accepts.
-    pub fn parse_releases(manifest: &Node, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<ReleaseRef>> {
+    /// Parses only the releases whose names `is_needed` accepts.
+    pub fn parse_releases(manifest: &Node, is_needed: &dyn Fn(&str) -> bool) -> Result<Vec<ReleaseRef>> {
         let mut problems = Problems::default();
         let mut releases: Vec<ReleaseRef> = Vec::new();
         for field in Field::root(manifest).list("releases", &mut problems) {
             let name = field.optional_text("name", &mut Problems::default());
-            let Some(name) = name.filter(|name| wanted(name)) else {
+            let Some(name) = name.filter(|name| is_needed(name)) else {
                 continue;
             };
             if let Some(artifact) = artifact(&field, &mut problems) {
@@ -241,7 +241,7 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
         }
         let properties = job.optional_object("properties", problems);
         let (Some(job_name), Some(release)) = (job_name, release) else { continue };
-        if jobs.iter().any(|known| known.name == job_name) {
+        if jobs.iter().any(|other| other.name == job_name) {
             job.problem(problems, format!("lists job '{job_name}' a second time"));
         }
         let mut property_locations = BTreeMap::new();
@@ -256,7 +256,7 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
 }
 
 /// Collects the locations of properties that were read from another file than their job.
-fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, found: &mut BTreeMap<String, String>) {
+fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, locations: &mut BTreeMap<String, String>) {
     for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(name) = key.as_str() else { continue };
         let name = format!("{prefix}{name}");
@@ -264,9 +264,9 @@ fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, found: &mut BTreeM
         let mut positions = [&key.position, &value.position].into_iter();
         match positions.find(|position| position.file().is_some()) {
             Some(position) if position.file() != job.node.position.file() => {
-                found.insert(name, format!("{}: `{}`", position.describe(), job.path));
+                locations.insert(name, format!("{}: `{}`", position.describe(), job.path));
             }
-            _ => locate_foreign(value, &format!("{name}."), job, found),
+            _ => locate_foreign(value, &format!("{name}."), job, locations),
         }
     }
 }

@@ -80,14 +80,14 @@ impl<'n> Sections<'n> {
         names
     }
 
-    /// Returns the entry of a section whose name is the text of `wanted`.
+    /// Returns the entry of a section whose name is the text of `reference`.
     pub(super) fn find(
         &self,
         section: Section,
-        wanted: &Field<'_>,
+        reference: &Field<'_>,
         problems: &mut Problems,
     ) -> Option<Field<'n>> {
-        let name = wanted.text(problems)?;
+        let name = reference.text(problems)?;
         let mut matching_entry: Option<Field<'n>> = None;
         for entry in self.list(section.key, problems) {
             if entry.required_text("name", problems).as_ref() != Some(&name) {
@@ -101,7 +101,7 @@ impl<'n> Sections<'n> {
         if matching_entry.is_none() {
             let hint = self.suggest(section, &name);
             let Section { key, entry } = section;
-            wanted.problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
+            reference.problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
         }
         matching_entry
     }
@@ -119,7 +119,7 @@ impl<'n> Sections<'n> {
             if self.cpi.as_deref() == Some(name) {
                 properties.extend(own);
             }
-            if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|known| known == name)) {
+            if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|cpi| cpi == name)) {
                 let cpi_names = || cpis.iter().map(String::as_str);
                 let hint =
                     near_or(name, cpi_names(), || format!("; its CPIs are: {}", join_names(cpi_names())));
@@ -145,10 +145,10 @@ impl<'n> Sections<'n> {
 /// Returns the end of a message about an unknown name: the nearest name, or `all` if none is near.
 pub(super) fn near_or<'a>(
     name: &str,
-    known: impl IntoIterator<Item = &'a str>,
+    candidates: impl IntoIterator<Item = &'a str>,
     all: impl FnOnce() -> String,
 ) -> String {
-    let near = did_you_mean(name, known);
+    let near = did_you_mean(name, candidates);
     if near.is_empty() { all() } else { near }
 }
 

@@ -22,33 +22,33 @@ impl StemcellSpec {
     /// Fails if a stemcell is not the one that the entry describes. A stemcell need not have an operating
     /// system.
     pub fn check(&self, name: &str, os: &str, version: &str) -> Result<()> {
-        let differs = |wanted: &Option<String>, found: &str| {
-            wanted.as_ref().filter(|wanted| *wanted != found && !found.is_empty()).cloned()
+        let differs = |required: &Option<String>, actual: &str| {
+            required.as_ref().filter(|required| *required != actual && !actual.is_empty()).cloned()
         };
-        let version_differs = self.version.as_ref().filter(|wanted| !matches_version(wanted, version));
-        for (key, wanted, found) in [
+        let version_differs = self.version.as_ref().filter(|required| !matches_version(required, version));
+        for (key, required, actual) in [
             ("name", differs(&self.name, name), name),
             ("os", differs(&self.os, os), os),
             ("version", version_differs.cloned(), version),
         ] {
-            let Some(wanted) = wanted else { continue };
+            let Some(required) = required else { continue };
             let location = &self.location;
             return Err(Error::invalid(format!(
-                "{location} has the {key} '{wanted}', but the stemcell at its `url` has the {key} '{found}'"
+                "{location} has the {key} '{required}', but the stemcell at its `url` has the {key} '{actual}'"
             ))
             .with_note("nothing was changed")
             .with_hint(format!(
-                "set the `{key}` to '{found}', or the `url` (and `sha1`) to the other stemcell"
+                "set the `{key}` to '{actual}', or the `url` (and `sha1`) to the other stemcell"
             )));
         }
         Ok(())
     }
 }
 
-fn matches_version(wanted: &str, found: &str) -> bool {
-    match wanted.strip_suffix("latest") {
-        Some(line) => found.starts_with(line),
-        None => wanted == found,
+fn matches_version(required: &str, actual: &str) -> bool {
+    match required.strip_suffix("latest") {
+        Some(line) => actual.starts_with(line),
+        None => required == actual,
     }
 }
 

@@ -85,8 +85,8 @@ fn of_type(
 ) -> Option<VmParts> {
     let stemcell = stemcell::of_group(sections, group, problems);
     let mut extensions = Map::new();
-    for wanted in group.list("vm_extensions", problems) {
-        if let Some(extension) = sections.find(VM_EXTENSIONS, &wanted, problems) {
+    for field in group.list("vm_extensions", problems) {
+        if let Some(extension) = sections.find(VM_EXTENSIONS, &field, problems) {
             extensions.extend(sections.cloud_properties(&extension, problems));
         }
     }

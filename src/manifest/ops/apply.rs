@@ -88,7 +88,7 @@ fn descend_making<'a>(
 
 /// Writes the value at the last level of a `replace`.
 fn put(
-    here: Visited<'_>,
+    visited: Visited<'_>,
     step: TokenAt<'_>,
     token: &Token,
     value: Node,
@@ -96,25 +96,25 @@ fn put(
 ) -> Result<(), PathError> {
     match token {
         Token::Key { key, optional } => {
-            let map = step.map_mut(here.node)?;
+            let map = step.map_mut(visited.node)?;
             if !optional && !map.contains_key(key) {
                 return Err(step.missing_key(key, map));
             }
             let old = map.insert(Node::string(key), value);
-            index.set(here.place, key, old.as_ref(), map.get(key));
+            index.set(visited.place, key, old.as_ref(), map.get(key));
         }
         Token::Index { index: at, modifiers } => {
-            let items = step.seq_mut(here.node)?;
+            let items = step.seq_mut(visited.node)?;
             place(items, step, *at, modifiers, value, index)?;
         }
-        Token::Match { key, value: wanted, optional, modifiers } => {
-            let items = step.seq_mut(here.node)?;
-            match step.find(key, wanted, *optional, items, index)? {
+        Token::Match { key, value: match_value, optional, modifiers } => {
+            let items = step.seq_mut(visited.node)?;
+            match step.find(key, match_value, *optional, items, index)? {
                 MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value, index)?,
                 MatchResult::Absent => push(items, value, index),
             }
         }
-        Token::End => push(step.seq_mut(here.node)?, value, index),
+        Token::End => push(step.seq_mut(visited.node)?, value, index),
     }
     Ok(())
 }

@@ -90,13 +90,14 @@ impl Ops {
 }
 
 /// Returns `; did you mean 'path' by 'pth'?` with the position of a misspelt key, or an empty text.
-fn misspelt(map: &Mapping, wanted: &str) -> String {
+fn misspelt(map: &Mapping, expected_key: &str) -> String {
     let known_keys = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
-    let misspelt = keys
-        .find(|(key, _)| !known_keys.contains(key) && base::error::nearest(key, known_keys) == Some(wanted));
+    let misspelt = keys.find(|(key, _)| {
+        !known_keys.contains(key) && base::error::nearest(key, known_keys) == Some(expected_key)
+    });
     misspelt.map_or_else(String::new, |(key, position)| {
-        format!("; did you mean '{wanted}' by '{key}' at {}?", position.describe())
+        format!("; did you mean '{expected_key}' by '{key}' at {}?", position.describe())
     })
 }
 

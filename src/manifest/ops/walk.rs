@@ -79,7 +79,7 @@ impl<'a> TokenAt<'a> {
     }
 
     /// Returns the path up to this token, inclusive.
-    pub(super) fn here(self) -> Path {
+    pub(super) fn path_so_far(self) -> Path {
         self.path.prefix(self.at + 1)
     }
 
@@ -96,10 +96,10 @@ impl<'a> TokenAt<'a> {
     }
 
     pub(super) fn unsupported(self, message: &str) -> PathError {
-        self.error(PathErrorKind::Unsupported, format!("'{}': {message}", self.here()))
+        self.error(PathErrorKind::Unsupported, format!("'{}': {message}", self.path_so_far()))
     }
 
-    fn wrong_type(self, node: &Node, wanted: &str) -> PathError {
+    fn wrong_type(self, node: &Node, expected: &str) -> PathError {
         let location = match node.position.line {
             0 => String::new(),
             _ => format!(" ({})", node.position.describe()),
@@ -107,8 +107,8 @@ impl<'a> TokenAt<'a> {
         self.error(
             PathErrorKind::WrongType,
             format!(
-                "'{}' needs a {wanted}, but {}{location} is {}",
-                self.here(),
+                "'{}' needs a {expected}, but {}{location} is {}",
+                self.path_so_far(),
                 self.parent(),
                 with_article(node.kind())
             ),
@@ -142,10 +142,13 @@ impl<'a> TokenAt<'a> {
     /// Returns the error for a missing key.
     pub(super) fn missing_key(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
-        let message =
-            format!("'{}' does not exist; {}", self.here(), suggest::nearest(key, keys, str::to_owned));
+        let message = format!(
+            "'{}' does not exist; {}",
+            self.path_so_far(),
+            suggest::nearest(key, keys, str::to_owned)
+        );
         let mut error = self.error(PathErrorKind::MissingKey, message);
-        error.hint = Some(format!("write '{}?' if it need not exist", self.here()));
+        error.hint = Some(format!("write '{}?' if it need not exist", self.path_so_far()));
         error
     }
 
@@ -183,7 +186,7 @@ impl<'a> TokenAt<'a> {
             };
             let message = format!(
                 "'{}' does not exist: {} has no index {result}, {length_text}",
-                self.here(),
+                self.path_so_far(),
                 self.parent()
             );
             self.error(PathErrorKind::MissingIndex, message)
@@ -217,7 +220,7 @@ impl<'a> TokenAt<'a> {
                 } else {
                     suggest::nearest_entry(key, value, names)
                 };
-                let message = format!("'{}' does not exist; {alternatives}", self.here());
+                let message = format!("'{}' does not exist; {alternatives}", self.path_so_far());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
                 let other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
                 error.hint = other_type.then(|| {
@@ -230,7 +233,7 @@ impl<'a> TokenAt<'a> {
                     matching.iter().map(|at| items[*at].position.line.to_string()).collect();
                 let message = format!(
                     "'{}' matches {} items (lines {}), but a path must lead to one",
-                    self.here(),
+                    self.path_so_far(),
                     matching.len(),
                     lines.join(", ")
                 );

@@ -57,14 +57,14 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
-    /// Returns one error with everything missing, or `None` if nothing is. `known` are the existing names.
+    /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing names.
     /// Without `variables`, only missing parts count.
     ///
     /// `declared` returns true for the names in `variables:`.
     pub fn error<'a>(
         &self,
         variables: bool,
-        known: impl Iterator<Item = &'a str> + Clone,
+        known_names: impl Iterator<Item = &'a str> + Clone,
         declared: impl Fn(&str) -> bool,
     ) -> Option<Error> {
         let mut lines = Vec::new();
@@ -73,7 +73,7 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                lines.push(entry.describe(name, &did_you_mean(name, known.clone())));
+                lines.push(entry.describe(name, &did_you_mean(name, known_names.clone())));
             }
         }
         let missing = lines.len();

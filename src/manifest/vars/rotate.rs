@@ -47,7 +47,7 @@ pub fn rotate(
         now,
         keys: KeyPool::default(),
         done: RotationResult::default(),
-        seen: BTreeSet::new(),
+        visited: BTreeSet::new(),
         replaced: Vec::new(),
     };
     let result = rotation.renew(store, name).and_then(|()| {
@@ -63,14 +63,14 @@ struct Rotation<'a> {
     now: OffsetDateTime,
     keys: KeyPool,
     done: RotationResult,
-    seen: BTreeSet<String>,
+    visited: BTreeSet<String>,
     /// The old values, by variable.
     replaced: Vec<(String, Node)>,
 }
 
 impl Rotation<'_> {
     fn renew(&mut self, store: &mut VarsStore, name: &str) -> Result<()> {
-        if !self.seen.insert(name.to_owned()) {
+        if !self.visited.insert(name.to_owned()) {
             return Ok(());
         }
         let old = stored_value(store, name)?;

@@ -154,7 +154,7 @@ fn write_extensions(
 
 fn extended_key_usage(names: &[String]) -> Vec<u8> {
     let arc =
-        |name: &String| EXTENDED_KEY_USAGES.iter().find(|(known, _)| known == name).map(|(_, arc)| *arc);
+        |name: &String| EXTENDED_KEY_USAGES.iter().find(|(usage, _)| usage == name).map(|(_, arc)| *arc);
     let mut arcs: Vec<u64> = names.iter().filter_map(arc).collect();
     if arcs.is_empty() {
         arcs = vec![1];

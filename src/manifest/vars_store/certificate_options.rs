@@ -117,7 +117,7 @@ impl CertificateOptions {
 }
 
 /// Rejects options that the type does not have.
-pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> {
+pub(super) fn check_names(options: Option<&Node>, option_names: &[&str]) -> Result<()> {
     let Some(options) = options else { return Ok(()) };
     let Some(map) = options.as_map() else {
         return Err(Error::invalid(format!(
@@ -128,10 +128,10 @@ pub(super) fn check_names(options: Option<&Node>, known: &[&str]) -> Result<()> 
     };
     for (key, _) in map.iter() {
         let name = key.as_str().unwrap_or_default();
-        if !known.contains(&name) {
+        if !option_names.contains(&name) {
             let error = Error::invalid(format!("{}: there is no option '{name}'", key.position.describe()));
-            return Err(error.with_nearest(name, known.iter().copied(), || {
-                Some(format!("the options of this type are {}", known.join(", ")))
+            return Err(error.with_nearest(name, option_names.iter().copied(), || {
+                Some(format!("the options of this type are {}", option_names.join(", ")))
             }));
         }
     }
@@ -157,9 +157,9 @@ pub(super) fn integer(name: &str, value: &Node) -> Result<i64> {
     value.as_i64().ok_or_else(|| wrong(name, value, "an integer"))
 }
 
-fn wrong(name: &str, value: &Node, wanted: &str) -> Error {
+fn wrong(name: &str, value: &Node, expected: &str) -> Error {
     Error::invalid(format!(
-        "{}: option '{name}' is {}, not {wanted}",
+        "{}: option '{name}' is {}, not {expected}",
         value.position.describe(),
         kind_with_article(value)
     ))
@@ -217,10 +217,10 @@ fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
         .iter()
         .map(|item| {
             let name = string_value("extended_key_usage", item)?;
-            if EXTENDED_KEY_USAGES.iter().any(|(known, _)| *known == name) {
+            if EXTENDED_KEY_USAGES.iter().any(|(usage, _)| *usage == name) {
                 return Ok(name);
             }
-            let usage_names: Vec<&str> = EXTENDED_KEY_USAGES.iter().map(|(known, _)| *known).collect();
+            let usage_names: Vec<&str> = EXTENDED_KEY_USAGES.iter().map(|(usage, _)| *usage).collect();
             Err(Error::invalid(format!(
                 "{}: there is no extended key usage '{name}'",
                 item.position.describe()
@@ -237,7 +237,7 @@ fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
     let mut bits = 0;
     for item in list("key_usage", value)? {
         let name = string_value("key_usage", item)?;
-        match KEY_USAGES.iter().position(|known| *known == name) {
+        match KEY_USAGES.iter().position(|usage| *usage == name) {
             Some(bit) => bits |= 1 << bit,
             None => {
                 return Err(Error::invalid(format!(

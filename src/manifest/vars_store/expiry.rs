@@ -81,21 +81,21 @@ pub fn date(moment: OffsetDateTime) -> String {
     moment.to_offset(time::UtcOffset::UTC).date().to_string()
 }
 
-fn walk(path: String, node: &Node, found: &mut Vec<(String, Certificate)>) {
+fn walk(path: String, node: &Node, certificates: &mut Vec<(String, Certificate)>) {
     match &node.data {
         Data::String(text) if text.contains("-----BEGIN CERTIFICATE-----") => {
             for certificate in Certificate::from_pem(text).unwrap_or_default() {
-                found.push((path.clone(), certificate));
+                certificates.push((path.clone(), certificate));
             }
         }
         Data::Map(map) => {
             for (key, value) in map.iter() {
-                walk(format!("{path}.{}", key.as_str().unwrap_or("?")), value, found);
+                walk(format!("{path}.{}", key.as_str().unwrap_or("?")), value, certificates);
             }
         }
         Data::Seq(items) => {
             for (index, item) in items.iter().enumerate() {
-                walk(format!("{path}.{index}"), item, found);
+                walk(format!("{path}.{index}"), item, certificates);
             }
         }
         _ => {}

@@ -266,7 +266,7 @@ impl VarsStore {
 fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {
     let held = file.metadata()?;
     match std::fs::metadata(path) {
-        Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
+        Ok(at_path) => Ok((held.dev(), held.ino()) == (at_path.dev(), at_path.ino())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
