@@ -52,8 +52,8 @@ impl NativeRenderer {
         let mut hasher = DefaultHasher::new();
         source.hash(&mut hasher);
         let key = (hasher.finish(), source.len());
-        if let Some(known) = self.parsed.lock().get(&key) {
-            return Arc::clone(known);
+        if let Some(cached) = self.parsed.lock().get(&key) {
+            return Arc::clone(cached);
         }
         let parsed = Arc::new(parse::parse(source).map(Arc::new));
         let mut cache = self.parsed.lock();

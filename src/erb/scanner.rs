@@ -159,8 +159,8 @@ struct ClosedTag {
 fn code_until_close(code: &str) -> Option<ClosedTag> {
     let mut content = String::new();
     let mut from = 0;
-    while let Some(found) = code[from..].find("%>") {
-        let at = from + found;
+    while let Some(offset) = code[from..].find("%>") {
+        let at = from + offset;
         if code[from..at].ends_with('%') {
             content.push_str(&code[from..at - 1]);
             content.push_str("%>");

@@ -48,7 +48,7 @@ impl Lowerer {
             if let Pair::Entry(key, _) = &pair
                 && let Some(repeated) = pairs
                     .iter()
-                    .position(|pair| matches!(pair, Pair::Entry(known, _) if same_literal(known, key)))
+                    .position(|pair| matches!(pair, Pair::Entry(earlier, _) if same_literal(earlier, key)))
             {
                 let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
                 if is_zero || !matches!(&pairs[repeated], Pair::Entry(_, value) if is_literal(value)) {

@@ -254,6 +254,6 @@ impl Interp {
 }
 
 /// Returns the text of a named group.
-fn named(found: &RMatch, name: &str) -> Value {
-    found.regexp.group_index(name).map_or(Value::Nil, |index| found.value(index))
+fn named(matched: &RMatch, name: &str) -> Value {
+    matched.regexp.group_index(name).map_or(Value::Nil, |index| matched.value(index))
 }

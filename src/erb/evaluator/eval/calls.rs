@@ -432,7 +432,7 @@ impl Interp {
             classes.extend(singleton.ancestors());
         }
         for class in self.class_of(this).ancestors() {
-            if !classes.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &class)) {
+            if !classes.iter().any(|other: &Rc<Class>| Rc::ptr_eq(other, &class)) {
                 classes.push(class);
             }
         }

@@ -83,8 +83,8 @@ impl Interp {
                 }
             }
             let full = format!("{}::{name}", class.label());
-            if let Some(found) = self.named_class(&full) {
-                return Ok(Value::Class(found));
+            if let Some(named) = self.named_class(&full) {
+                return Ok(Value::Class(named));
             }
             at = class.outer.clone();
         }
@@ -113,8 +113,8 @@ impl Interp {
         }
         let top = class.label() == "Object";
         let full = if top { name.to_owned() } else { format!("{}::{name}", class.label()) };
-        if let Some(found) = self.named_class(&full) {
-            return Ok(Value::Class(found));
+        if let Some(named) = self.named_class(&full) {
+            return Ok(Value::Class(named));
         }
         if let Some(value) = self.builtin_constant(&full)? {
             class.constants.borrow_mut().insert(Arc::from(name), value.clone());
@@ -414,20 +414,20 @@ impl Interp {
         env.frame.last_match.borrow().clone()
     }
 
-    pub(crate) fn set_last_match(&self, found: Option<Rc<RMatch>>, env: &Rc<Env>) {
-        *env.frame.last_match.borrow_mut() = found;
+    pub(crate) fn set_last_match(&self, last_match: Option<Rc<RMatch>>, env: &Rc<Env>) {
+        *env.frame.last_match.borrow_mut() = last_match;
     }
 
     pub(super) fn back_reference(&self, which: char, env: &Rc<Env>) -> Value {
-        let Some(found) = self.last_match(env) else { return Value::Nil };
-        let Some((from, to)) = found.groups.first().copied().flatten() else { return Value::Nil };
+        let Some(matched) = self.last_match(env) else { return Value::Nil };
+        let Some((from, to)) = matched.groups.first().copied().flatten() else { return Value::Nil };
         match which {
-            '&' => found.value(0),
-            '`' => Value::str(&found.subject[..from]),
-            '\'' => Value::str(&found.subject[to..]),
-            '+' => (1..found.groups.len())
+            '&' => matched.value(0),
+            '`' => Value::str(&matched.subject[..from]),
+            '\'' => Value::str(&matched.subject[to..]),
+            '+' => (1..matched.groups.len())
                 .rev()
-                .map(|index| found.value(index))
+                .map(|index| matched.value(index))
                 .find(Value::truthy)
                 .unwrap_or(Value::Nil),
             _ => Value::Nil,

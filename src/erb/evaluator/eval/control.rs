@@ -168,8 +168,8 @@ impl Interp {
             if !self.matches(&arm.pattern, &value, env)? {
                 continue;
             }
-            if let Some((guard, wanted)) = &arm.guard
-                && self.eval(guard, env)?.truthy() != *wanted
+            if let Some((guard, expected)) = &arm.guard
+                && self.eval(guard, env)?.truthy() != *expected
             {
                 continue;
             }

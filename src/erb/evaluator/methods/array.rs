@@ -32,7 +32,7 @@ impl Interp {
             "fetch" => {
                 let index = self.index_or(args, 0, 0)?;
                 match position(index, array.len()) {
-                    Some(found) => array.get(found).unwrap_or(Value::Nil),
+                    Some(at) => array.get(at).unwrap_or(Value::Nil),
                     None => match (block, args.get(1)) {
                         (Some(block), _) => {
                             let index = self.arg(args, 0)?;
@@ -203,7 +203,7 @@ impl Interp {
             "rindex" => {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
                     let hit = match (args.get(0), block) {
-                        (Some(wanted), _) => self.equal(&item, wanted)?,
+                        (Some(target), _) => self.equal(&item, target)?,
                         (None, Some(block)) => self.yield_one(block, item)?.truthy(),
                         (None, None) => false,
                     };

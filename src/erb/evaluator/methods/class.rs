@@ -43,7 +43,7 @@ impl Interp {
                 if !class.is_module && label != "BasicObject" {
                     let kernel = self.class("Kernel");
                     let at = list.len().saturating_sub(1);
-                    if !list.iter().any(|known| known.same(&Value::Class(Rc::clone(&kernel)))) {
+                    if !list.iter().any(|module| module.same(&Value::Class(Rc::clone(&kernel)))) {
                         list.insert(at, Value::Class(kernel));
                     }
                 }

@@ -244,7 +244,9 @@ impl Interp {
             Value::Object(object) => {
                 object.singleton.borrow().as_ref().is_some_and(|singleton| singleton.descends_from(module))
             }
-            Value::Class(class) => class.extended.borrow().iter().any(|known| known.descends_from(module)),
+            Value::Class(class) => {
+                class.extended.borrow().iter().any(|extension| extension.descends_from(module))
+            }
             _ => false,
         }
     }

@@ -32,7 +32,7 @@ impl Interp {
                 let mut index = 0;
                 self.each(over, &mut |interp, item| {
                     let hit = match (block, args.get(0)) {
-                        (_, Some(wanted)) if name == "find_index" => interp.equal(&item, wanted)?,
+                        (_, Some(target)) if name == "find_index" => interp.equal(&item, target)?,
                         (Some(block), _) => interp.yield_one(block, item.clone())?.truthy(),
                         _ => false,
                     };
@@ -83,7 +83,7 @@ impl Interp {
                 let mut count = 0;
                 self.each(over, &mut |interp, item| {
                     let hit = match (args.get(0), block) {
-                        (Some(wanted), _) => interp.equal(&item, wanted)?,
+                        (Some(target), _) => interp.equal(&item, target)?,
                         (None, Some(block)) => interp.yield_one(block, item)?.truthy(),
                         (None, None) => true,
                     };

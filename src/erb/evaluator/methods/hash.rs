@@ -285,7 +285,7 @@ impl Interp {
                 let mut is_subset = name.len() == 2 || small.len() < large.len();
                 for (key, value) in small.pairs() {
                     is_subset &= match large.get(&key) {
-                        Some(found) => self.equal(&found, &value)?,
+                        Some(other) => self.equal(&other, &value)?,
                         None => false,
                     };
                 }

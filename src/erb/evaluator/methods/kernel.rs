@@ -354,7 +354,7 @@ impl Interp {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),
             Value::Float(_) => self.call(value, "to_i", Vec::new()),
             Value::Str(text) => match stdlib::number::integer_strict(&text.get(), radix) {
-                Some(found) => Ok(found),
+                Some(number) => Ok(number),
                 None => {
                     let shown = self.inspect(value)?;
                     self.argument_error(format!("invalid value for Integer(): {shown}"))

@@ -86,8 +86,8 @@ impl Interp {
     pub(super) fn encoding(&mut self, name: &str) -> EvalResult<Value> {
         let class = self.class("Encoding");
         // Each encoding is a single object.
-        if let Some(known) = class.constants.borrow().get(name) {
-            return Ok(known.clone());
+        if let Some(existing) = class.constants.borrow().get(name) {
+            return Ok(existing.clone());
         }
         let object = self.object(Rc::clone(&class), crate::evaluator::value::Data::Plain);
         self.set_instance_variable(&object, &"@name".into(), Value::str(name))?;

@@ -264,7 +264,7 @@ fn weight(value: &Value) -> usize {
         Value::Hash(hash) => hash.len() * 2 * VALUE_BYTES,
         // Multiplication and conversion to text take more than linear time.
         Value::Big(big) => (big.bits() / 8) as usize * (1 + big.bits() as usize / (1 << 13)),
-        Value::Match(found) => found.subject.len(),
+        Value::Match(matched) => matched.subject.len(),
         Value::Object(object) => match &*object.data.borrow() {
             Data::Set(hash) | Data::Table(hash) => hash.len() * 2 * VALUE_BYTES,
             Data::Struct(fields) => fields.len() * VALUE_BYTES,

@@ -51,8 +51,8 @@ impl Interp {
     /// Returns the regular expression with this source and these option bits, see [`Regex::options`].
     pub(crate) fn regexp_bits(&mut self, source: &str, options: u8) -> EvalResult<Value> {
         let key = (source.to_owned(), options);
-        if let Some(known) = self.regexps.get(&key) {
-            return Ok(Value::Regexp(Rc::clone(known)));
+        if let Some(regexp) = self.regexps.get(&key) {
+            return Ok(Value::Regexp(Rc::clone(regexp)));
         }
         if source.len() > MAX_REGEXP_BYTES {
             return Err(
@@ -200,19 +200,19 @@ impl Interp {
 
     pub(super) fn match_method(
         &mut self,
-        found: &Rc<RMatch>,
+        matched: &Rc<RMatch>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
         let all =
-            |from: usize| (from..found.groups.len()).map(|index| found.value(index)).collect::<Vec<_>>();
+            |from: usize| (from..matched.groups.len()).map(|index| matched.value(index)).collect::<Vec<_>>();
         Ok(Some(match name {
             "[]" => match self.arg(args, 0)? {
-                Value::Str(name) => self.match_named(found, &name.get().clone())?,
-                Value::Symbol(name) => self.match_named(found, &name)?,
+                Value::Str(name) => self.match_named(matched, &name.get().clone())?,
+                Value::Symbol(name) => self.match_named(matched, &name)?,
                 Value::Int(index) if index < 0 && args.len() == 1 => {
-                    let group = self.group_number(found, &Value::Int(index))?;
-                    group.map_or(Value::Nil, |group| found.value(group))
+                    let group = self.group_number(matched, &Value::Int(index))?;
+                    group.map_or(Value::Nil, |group| matched.value(group))
                 }
                 index => {
                     let list = Value::array(all(0));
@@ -226,22 +226,22 @@ impl Interp {
             "to_a" | "deconstruct" if name == "to_a" => Value::array(all(0)),
             "captures" | "deconstruct" => Value::array(all(1)),
             "named_captures" => {
-                Value::hash(RHash::from_pairs(found.regexp.names().into_iter().map(|name| {
-                    let index = found.regexp.group_index(&name).unwrap_or(usize::MAX);
-                    (Value::str(name), found.value(index))
+                Value::hash(RHash::from_pairs(matched.regexp.names().into_iter().map(|name| {
+                    let index = matched.regexp.group_index(&name).unwrap_or(usize::MAX);
+                    (Value::str(name), matched.value(index))
                 })))
             }
-            "names" => Value::array(found.regexp.names().into_iter().map(Value::str).collect()),
-            "pre_match" => Value::str(found.groups[0].map_or("", |(from, _)| &found.subject[..from])),
-            "post_match" => Value::str(found.groups[0].map_or("", |(_, to)| &found.subject[to..])),
-            "to_s" => found.value(0),
+            "names" => Value::array(matched.regexp.names().into_iter().map(Value::str).collect()),
+            "pre_match" => Value::str(matched.groups[0].map_or("", |(from, _)| &matched.subject[..from])),
+            "post_match" => Value::str(matched.groups[0].map_or("", |(_, to)| &matched.subject[to..])),
+            "to_s" => matched.value(0),
             "begin" | "end" | "offset" => {
                 let index = match self.arg(args, 0)? {
-                    Value::Str(name) => self.group_named(found, &name.get().clone())?,
-                    Value::Symbol(name) => self.group_named(found, &name)?,
+                    Value::Str(name) => self.group_named(matched, &name.get().clone())?,
+                    Value::Symbol(name) => self.group_named(matched, &name)?,
                     index => self.int_arg(&index)?,
                 };
-                let group = usize::try_from(index).ok().and_then(|index| found.groups.get(index));
+                let group = usize::try_from(index).ok().and_then(|index| matched.groups.get(index));
                 let Some(group) = group else {
                     return Err(self.error("IndexError", format!("index {index} out of matches")));
                 };
@@ -251,16 +251,16 @@ impl Interp {
                     }
                     return Ok(Some(Value::Nil));
                 };
-                let at = |byte: usize| Value::Int(found.subject[..byte].chars().count() as i64);
+                let at = |byte: usize| Value::Int(matched.subject[..byte].chars().count() as i64);
                 match name {
                     "begin" => at(from),
                     "end" => at(to),
                     _ => Value::array(vec![at(from), at(to)]),
                 }
             }
-            "size" | "length" => Value::Int(found.groups.len() as i64),
-            "string" => Value::str(&*found.subject),
-            "regexp" => Value::Regexp(Rc::clone(&found.regexp)),
+            "size" | "length" => Value::Int(matched.groups.len() as i64),
+            "string" => Value::str(&*matched.subject),
+            "regexp" => Value::Regexp(Rc::clone(&matched.regexp)),
             "values_at" => {
                 let list = Value::array(all(0));
                 self.call_with(&list, "values_at", args.clone())?
@@ -279,26 +279,26 @@ impl Interp {
     }
 
     /// Returns the text of a named group, or raises `IndexError`.
-    fn match_named(&mut self, found: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
-        let index = self.group_named(found, name)?;
-        Ok(found.value(index as usize))
+    fn match_named(&mut self, matched: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
+        let index = self.group_named(matched, name)?;
+        Ok(matched.value(index as usize))
     }
 
     /// Returns the number of a group from its name or number. A negative number counts from the end. Returns
     /// `None` for a number without a group.
-    pub(super) fn group_number(&mut self, found: &Rc<RMatch>, group: &Value) -> EvalResult<Option<usize>> {
+    pub(super) fn group_number(&mut self, matched: &Rc<RMatch>, group: &Value) -> EvalResult<Option<usize>> {
         let index = match group {
-            Value::Str(name) => self.group_named(found, &name.get().clone())?,
-            Value::Symbol(name) => self.group_named(found, name)?,
+            Value::Str(name) => self.group_named(matched, &name.get().clone())?,
+            Value::Symbol(name) => self.group_named(matched, name)?,
             index => self.index_arg(index)?,
         };
         // Negative numbers cannot reach group 0, the whole match.
-        Ok(position(index, found.groups.len()).filter(|group| index >= 0 || *group > 0))
+        Ok(position(index, matched.groups.len()).filter(|group| index >= 0 || *group > 0))
     }
 
     /// Returns the number of a named group, or raises `IndexError`.
-    fn group_named(&mut self, found: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
-        match found.regexp.group_index(name) {
+    fn group_named(&mut self, matched: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
+        match matched.regexp.group_index(name) {
             Some(index) => Ok(index as i64),
             None => Err(self.error("IndexError", format!("undefined group name reference: {name}"))),
         }

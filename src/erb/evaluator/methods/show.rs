@@ -29,7 +29,7 @@ impl Interp {
                 format!("{from}{dots}{to}")
             }
             Value::Regexp(regexp) => regexp.to_s(),
-            Value::Match(found) => found.group(0).unwrap_or_default().to_owned(),
+            Value::Match(matched) => matched.group(0).unwrap_or_default().to_owned(),
             Value::Class(class) => class.label(),
             Value::Proc(_) => self.inspect(value)?,
             Value::Object(object) => {
@@ -118,12 +118,12 @@ impl Interp {
                 }
             }
             Value::Regexp(regexp) => regexp.inspect(),
-            Value::Match(found) => {
+            Value::Match(matched) => {
                 let mut text =
-                    format!("#<MatchData {}", inspect_str(found.group(0).unwrap_or_default(), false));
-                for index in 1..found.groups.len() {
-                    let name = found.regexp.group_name(index).unwrap_or_else(|| index.to_string());
-                    let group = found.group(index).map_or("nil".into(), |group| inspect_str(group, false));
+                    format!("#<MatchData {}", inspect_str(matched.group(0).unwrap_or_default(), false));
+                for index in 1..matched.groups.len() {
+                    let name = matched.regexp.group_name(index).unwrap_or_else(|| index.to_string());
+                    let group = matched.group(index).map_or("nil".into(), |group| inspect_str(group, false));
                     let _ = write!(text, " {name}:{group}");
                 }
                 text + ">"

@@ -485,15 +485,15 @@ impl CharSet {
     /// Returns the position of a character in the set, ignoring a negation.
     fn position(&self, character: char) -> Option<u32> {
         let code = character as u32;
-        let (mut before, mut found) = (0, None);
+        let (mut before, mut last_position) = (0, None);
         for (first, last) in &self.ranges {
             if (*first..=*last).contains(&code) {
                 // If a character occurs several times, its last position is used.
-                found = Some(before + (code - first));
+                last_position = Some(before + (code - first));
             }
             before += last - first + 1;
         }
-        found
+        last_position
     }
 
     /// Returns the character at a position.

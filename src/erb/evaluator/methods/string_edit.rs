@@ -170,15 +170,15 @@ impl Interp {
                 None => return Err(self.error("IndexError", "string not matched")),
             },
             [Value::Regexp(regexp), group @ ..] => {
-                let Some(found) = self.regexp_match(regexp, &text, 0)? else {
+                let Some(matched) = self.regexp_match(regexp, &text, 0)? else {
                     return Err(self.error("IndexError", "regexp not matched"));
                 };
                 let number = match group.first() {
-                    Some(group) => self.group_number(&found, group)?,
+                    Some(group) => self.group_number(&matched, group)?,
                     None => Some(0),
                 };
-                match number.and_then(|number| found.groups[number]) {
-                    Some(found) => found,
+                match number.and_then(|number| matched.groups[number]) {
+                    Some(range) => range,
                     None => return Err(self.error("IndexError", "regexp group not matched")),
                 }
             }

@@ -80,16 +80,16 @@ impl Interp {
         let mut out = Vec::new();
         let matches = self.all_matches(&text, &pattern, false)?;
         let last = matches.last().cloned();
-        for found in matches {
-            let item = if found.groups.len() > 1 {
-                Value::array((1..found.groups.len()).map(|index| found.value(index)).collect())
+        for matched in matches {
+            let item = if matched.groups.len() > 1 {
+                Value::array((1..matched.groups.len()).map(|index| matched.value(index)).collect())
             } else {
-                found.value(0)
+                matched.value(0)
             };
             match &args.block {
                 Some(block) => {
                     if let Some(env) = env {
-                        self.set_last_match(Some(found), env);
+                        self.set_last_match(Some(matched), env);
                     }
                     self.yield_one(block, item)?;
                 }
@@ -125,28 +125,28 @@ impl Interp {
         }
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        for found in matches {
-            let Some((from, to)) = found.groups[0] else { continue };
+        for matched in matches {
+            let Some((from, to)) = matched.groups[0] else { continue };
             let before = out.len();
             out.push_str(&text[at..from]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
-                    let key = found.value(0);
+                    let key = matched.value(0);
                     let value = self.hash_get(map, &key)?;
                     out.push_str(&self.text_of(&value)?);
                 }
                 (Some(template), _) => {
                     let template = self.string_arg(&template.clone())?;
-                    if let Err(name) = expand(&template, &found, &mut out) {
+                    if let Err(name) = expand(&template, &matched, &mut out) {
                         let text = format!("undefined group name reference: {name}");
                         return Err(self.error("IndexError", text));
                     }
                 }
                 (None, Some(block)) => {
                     if let Some(env) = env {
-                        self.set_last_match(Some(Rc::clone(&found)), env);
+                        self.set_last_match(Some(Rc::clone(&matched)), env);
                     }
-                    let value = self.yield_one(block, found.value(0))?;
+                    let value = self.yield_one(block, matched.value(0))?;
                     out.push_str(&self.text_of(&value)?);
                 }
                 (None, None) => {}
@@ -161,7 +161,7 @@ impl Interp {
 
 /// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`. The error is
 /// the name of a group that does not exist.
-fn expand(template: &str, found: &RMatch, out: &mut String) -> Result<(), String> {
+fn expand(template: &str, matched: &RMatch, out: &mut String) -> Result<(), String> {
     let mut rest = template;
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
@@ -170,28 +170,28 @@ fn expand(template: &str, found: &RMatch, out: &mut String) -> Result<(), String
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
                 // If any group is named, groups cannot be referred to by number.
-                if index == 0 || found.regexp.names().is_empty() {
-                    out.push_str(found.group(index).unwrap_or_default());
+                if index == 0 || matched.regexp.names().is_empty() {
+                    out.push_str(matched.group(index).unwrap_or_default());
                 }
                 rest = &after[1..];
             }
             Some('k') if after[1..].starts_with('<') && after.contains('>') => {
                 let end = after.find('>').unwrap_or(1);
                 let name = &after[2..end];
-                let index = found.regexp.group_index(name).ok_or(name)?;
-                out.push_str(found.group(index).unwrap_or_default());
+                let index = matched.regexp.group_index(name).ok_or(name)?;
+                out.push_str(matched.group(index).unwrap_or_default());
                 rest = &after[end + 1..];
             }
             Some('&') => {
-                out.push_str(found.group(0).unwrap_or_default());
+                out.push_str(matched.group(0).unwrap_or_default());
                 rest = &after[1..];
             }
             Some('`') => {
-                out.push_str(found.groups[0].map_or("", |(from, _)| &found.subject[..from]));
+                out.push_str(matched.groups[0].map_or("", |(from, _)| &matched.subject[..from]));
                 rest = &after[1..];
             }
             Some('\'') => {
-                out.push_str(found.groups[0].map_or("", |(_, to)| &found.subject[to..]));
+                out.push_str(matched.groups[0].map_or("", |(_, to)| &matched.subject[to..]));
                 rest = &after[1..];
             }
             Some('\\') => {

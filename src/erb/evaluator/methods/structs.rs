@@ -77,7 +77,7 @@ impl Interp {
             return Ok(fields.get(at).cloned());
         }
         if let Some(member) = name.strip_suffix('=')
-            && let Some(at) = members.iter().position(|known| **known == *member)
+            && let Some(at) = members.iter().position(|candidate| **candidate == *member)
         {
             let value = self.arg(args, 0)?;
             self.store_field(object, at, value.clone())?;

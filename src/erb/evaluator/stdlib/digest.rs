@@ -146,26 +146,26 @@ pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalR
     }
     let algorithm_name = match interp.arg(args, 0)? {
         Value::Object(object) => match &*object.data.borrow() {
-            Data::Digest(found, _) => (*found).to_owned(),
+            Data::Digest(algorithm_name, _) => (*algorithm_name).to_owned(),
             _ => String::new(),
         },
         other => interp.string_arg(&other)?.replace('-', ""),
     };
-    let Some(found) = algorithm(&algorithm_name) else {
+    let Some(canonical_name) = algorithm(&algorithm_name) else {
         return Err(interp.unsupported(format!("the digest {algorithm_name}")));
     };
     let (key, data) = (interp.arg(args, 1)?, interp.arg(args, 2)?);
     let (mut key, data) = (super::base64::bytes_of(interp, &key)?, super::base64::bytes_of(interp, &data)?);
-    let block = if matches!(found, "SHA384" | "SHA512") { 128 } else { 64 };
+    let block = if matches!(canonical_name, "SHA384" | "SHA512") { 128 } else { 64 };
     if key.len() > block {
-        key = digest(found, &key);
+        key = digest(canonical_name, &key);
     }
     key.resize(block, 0);
     let mut inner: Vec<u8> = key.iter().map(|byte| byte ^ 0x36).collect();
     inner.extend(data);
     let mut outer: Vec<u8> = key.iter().map(|byte| byte ^ 0x5c).collect();
-    outer.extend(digest(found, &inner));
-    Ok(encoded(name, &digest(found, &outer)))
+    outer.extend(digest(canonical_name, &inner));
+    Ok(encoded(name, &digest(canonical_name, &outer)))
 }
 
 /// Computes MD5 (RFC 1321). Only templates use it, so no dependency provides it.

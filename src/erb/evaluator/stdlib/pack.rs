@@ -126,8 +126,8 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
     let mut out = Vec::new();
     let mut rest = bytes;
     for directive in directives(layout) {
-        let mut take = |wanted: usize| {
-            let (head, tail) = rest.split_at(wanted.min(rest.len()));
+        let mut take = |count: usize| {
+            let (head, tail) = rest.split_at(count.min(rest.len()));
             rest = tail;
             head.to_vec()
         };

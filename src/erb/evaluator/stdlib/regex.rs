@@ -94,7 +94,7 @@ impl Regex {
 
     /// Returns the number of a named group.
     pub(crate) fn group_index(&self, name: &str) -> Option<usize> {
-        self.compiled.capture_names().flatten().position(|known| known == name).map(|at| at + 1)
+        self.compiled.capture_names().flatten().position(|group_name| group_name == name).map(|at| at + 1)
     }
 
     /// Returns the name of a numbered group.

@@ -135,8 +135,8 @@ impl Value {
     /// Returns the symbol of this name. Equal symbols share their memory, which is never freed.
     pub(super) fn symbol(text: &str) -> Value {
         SYMBOLS.with_borrow_mut(|symbols| {
-            if let Some(known) = symbols.get(text) {
-                return Value::Symbol(Arc::clone(known));
+            if let Some(existing) = symbols.get(text) {
+                return Value::Symbol(Arc::clone(existing));
             }
             std::mem::forget(Charge::new(ENTRY_BYTES + text.len()));
             let name: Name = Arc::from(text);

@@ -229,10 +229,10 @@ impl Class {
     /// Adds a module to a list of included modules, unless it is there.
     pub(crate) fn mix_in(list: &RefCell<Vec<Rc<Class>>>, module: &Rc<Class>) {
         let mut list = list.borrow_mut();
-        if list.iter().any(|known| Rc::ptr_eq(known, module)) {
+        if list.iter().any(|mixed_in| Rc::ptr_eq(mixed_in, module)) {
             return;
         }
-        let modules = list.iter().map(|known| known.ancestors().len()).sum::<usize>();
+        let modules = list.iter().map(|mixed_in| mixed_in.ancestors().len()).sum::<usize>();
         if modules + module.ancestors().len() > MAX_ANCESTORS {
             meter::exceed(format!("a class includes more than {MAX_ANCESTORS} modules"));
         }
@@ -247,7 +247,7 @@ impl Class {
             list.push(Rc::clone(&class));
             for module in class.included.borrow().iter().rev() {
                 for ancestor in module.ancestors() {
-                    if !list.iter().any(|known: &Rc<Class>| Rc::ptr_eq(known, &ancestor)) {
+                    if !list.iter().any(|listed: &Rc<Class>| Rc::ptr_eq(listed, &ancestor)) {
                         list.push(ancestor);
                     }
                 }

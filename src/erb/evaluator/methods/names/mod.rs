@@ -31,7 +31,7 @@ pub(crate) fn fact(name: &str) -> Option<&'static ClassFact> {
 
 /// Returns true if a list such as [`ClassFact::methods`] contains this method.
 pub(crate) fn list_contains(list: &str, name: &str) -> bool {
-    list.split(' ').any(|known| known.split(':').next() == Some(name))
+    list.split(' ').any(|entry| entry.split(':').next() == Some(name))
 }
 
 /// Methods that take keywords in addition to a known number of positional arguments.

@@ -26,7 +26,7 @@ pub(super) fn hex_float(size: f64, precision: Option<usize>, keep_point: bool) -
     let fraction = bits & ((1 << fraction_bits) - 1);
     let mut fraction = if digits == 0 { String::new() } else { format!("{fraction:0digits$x}") };
     match precision {
-        Some(wanted) => fraction.push_str(&"0".repeat(wanted - digits)),
+        Some(precision) => fraction.push_str(&"0".repeat(precision - digits)),
         None => fraction.truncate(fraction.trim_end_matches('0').len()),
     }
     let point = if fraction.is_empty() && !keep_point { "" } else { "." };

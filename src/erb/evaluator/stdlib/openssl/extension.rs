@@ -36,8 +36,8 @@ pub(super) fn all(interp: &mut Interp, certificate: &X509Certificate<'_>) -> Eva
 }
 
 /// Returns the extension with this name, or nil.
-pub(super) fn find(interp: &mut Interp, certificate: &X509Certificate<'_>, wanted: &str) -> EvalResult {
-    match certificate.extensions().iter().find(|extension| oid(extension) == wanted) {
+pub(super) fn find(interp: &mut Interp, certificate: &X509Certificate<'_>, identifier: &str) -> EvalResult {
+    match certificate.extensions().iter().find(|extension| oid(extension) == identifier) {
         Some(extension) => object(interp, extension),
         None => Ok(Value::Nil),
     }
@@ -56,7 +56,7 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
 /// Returns the short name of an extension, or its object identifier if OpenSSL has no name for it.
 fn oid(extension: &X509Extension<'_>) -> String {
     let identifier = extension.oid.to_id_string();
-    match NAMES.iter().find(|(known, _)| *known == identifier) {
+    match NAMES.iter().find(|(dotted, _)| *dotted == identifier) {
         Some((_, name)) => (*name).to_owned(),
         None => identifier,
     }

@@ -26,7 +26,7 @@ enum Item {
 #[derive(Default)]
 struct Builder {
     /// Numbers of the collections that have occurred, by address.
-    seen: HashMap<usize, usize>,
+    numbers: HashMap<usize, usize>,
     /// Anchors of the collections that have occurred twice, by number. They are numbered in the order of the
     /// second occurrence.
     anchors: HashMap<usize, usize>,
@@ -62,15 +62,15 @@ fn plain(text: impl Into<String>) -> Item {
 impl Builder {
     /// Gives a collection its number. The error is an alias if the collection has occurred before.
     fn register(&mut self, address: usize) -> Result<usize, Item> {
-        let next = self.seen.len();
-        match self.seen.get(&address) {
+        let next = self.numbers.len();
+        match self.numbers.get(&address) {
             Some(&number) => {
                 let anchor = self.anchors.len() + 1;
                 self.anchors.entry(number).or_insert(anchor);
                 Err(Item::Alias(number))
             }
             None => {
-                self.seen.insert(address, next);
+                self.numbers.insert(address, next);
                 Ok(next)
             }
         }
@@ -122,8 +122,8 @@ impl Builder {
                 }
             },
             Value::Range(range) => {
-                let number = self.seen.len();
-                self.seen.insert(Rc::as_ptr(range) as usize, number);
+                let number = self.numbers.len();
+                self.numbers.insert(Rc::as_ptr(range) as usize, number);
                 let pairs = vec![
                     (plain("begin"), self.build(interp, &range.from)?),
                     (plain("end"), self.build(interp, &range.to)?),
