@@ -232,10 +232,10 @@ fn written(mut file: &File) -> io::Result<Vec<u8>> {
 /// Returns the ids of the processes that have this file open, in order. Empty if the system does not show
 /// them.
 pub(super) fn processes_with(path: &Path) -> Vec<u32> {
-    let Ok(wanted) = path.metadata() else { return Vec::new() };
-    let is_wanted = |file: fs::DirEntry| {
+    let Ok(target) = path.metadata() else { return Vec::new() };
+    let is_target = |file: fs::DirEntry| {
         let metadata = fs::metadata(file.path());
-        metadata.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+        metadata.is_ok_and(|open_file| (open_file.dev(), open_file.ino()) == (target.dev(), target.ino()))
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries
@@ -243,7 +243,7 @@ pub(super) fn processes_with(path: &Path) -> Vec<u32> {
         .filter(|pid: &u32| *pid != std::process::id())
         .filter(|pid| {
             let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            files.into_iter().any(is_wanted)
+            files.into_iter().any(is_target)
         })
         .collect();
     pids.sort_unstable();

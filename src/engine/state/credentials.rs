@@ -92,12 +92,12 @@ impl Credentials {
     /// count, because only the right vars store keeps their earlier values.
     pub fn foreign<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
         self.names_by_source(values, |group| {
-            let (known, others): (Vec<&VariableValue>, Vec<&VariableValue>) = group
+            let (unchanged, others): (Vec<&VariableValue>, Vec<&VariableValue>) = group
                 .into_iter()
                 .filter(|variable| variable.value.is_some())
                 .partition(|variable| self.had_value(variable) == Some(true));
             let others: Vec<_> = others.into_iter().filter(|variable| !variable.rotated).collect();
-            match others.len() >= MIN_FOREIGN.max(FOREIGN_FOR_EACH_KNOWN * known.len()) {
+            match others.len() >= MIN_FOREIGN.max(FOREIGN_FOR_EACH_KNOWN * unchanged.len()) {
                 true => others,
                 false => Vec::new(),
             }

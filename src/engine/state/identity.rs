@@ -44,13 +44,13 @@ impl State {
     /// Finds the newest record of this stemcell at a CPI. `upload-stemcell --fix` leaves an older record
     /// while the VM is made from it.
     pub fn stemcell_at(&self, cpi: Option<&str>, identity: &ArtifactIdentity) -> Option<&StemcellRecord> {
-        let mut at_cpi = self.stemcells.iter().rev().filter(|known| known.cpi.as_deref() == cpi);
-        at_cpi.find(|known| known.compare(identity) == IdentityMatch::Same)
+        let mut at_cpi = self.stemcells.iter().rev().filter(|record| record.cpi.as_deref() == cpi);
+        at_cpi.find(|record| record.compare(identity) == IdentityMatch::Same)
     }
 
     /// Returns true if a CPI has another stemcell under the same name and version.
     pub fn has_other_content_at(&self, cpi: Option<&str>, identity: &ArtifactIdentity) -> bool {
-        let mut at_cpi = self.stemcells.iter().filter(|known| known.cpi.as_deref() == cpi);
-        at_cpi.any(|known| known.compare(identity) == IdentityMatch::OtherContent)
+        let mut at_cpi = self.stemcells.iter().filter(|record| record.cpi.as_deref() == cpi);
+        at_cpi.any(|record| record.compare(identity) == IdentityMatch::OtherContent)
     }
 }

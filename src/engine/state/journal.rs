@@ -179,8 +179,8 @@ impl Journal {
             }
             let document = format!("{JOURNAL}/{name}");
             // `None` if another run has just settled the call: this reader may have no lock.
-            let Some(found) = self.storage.read(&document).map_err(failed)? else { continue };
-            let intent: Intent<E> = serde_json::from_slice(&found.bytes).map_err(|error| {
+            let Some(read_document) = self.storage.read(&document).map_err(failed)? else { continue };
+            let intent: Intent<E> = serde_json::from_slice(&read_document.bytes).map_err(|error| {
                 Error::invalid(format!(
                     "'{}' is not a valid record of a CPI call",
                     self.storage.location_of(&document)
@@ -265,7 +265,7 @@ impl OpenCall {
             call_rules::Progress::NeverStarted => CallProgress::NeverStarted,
             call_rules::Progress::Pending => CallProgress::Pending,
             call_rules::Progress::Ended => {
-                CallProgress::Ended(answer.map_or_else(Vec::new, |found| found.bytes))
+                CallProgress::Ended(answer.map_or_else(Vec::new, |document| document.bytes))
             }
             call_rules::Progress::Elsewhere => CallProgress::Elsewhere,
         })

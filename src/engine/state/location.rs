@@ -47,14 +47,14 @@ impl CpiLocation {
 
     /// Returns the paths of properties that differ from the record, sorted.
     pub fn differences(&self, in_use: &CurrentLocation) -> Vec<String> {
-        let (CurrentLocation::Properties(properties), Some(known)) = (in_use, &self.properties) else {
+        let (CurrentLocation::Properties(properties), Some(recorded)) = (in_use, &self.properties) else {
             return Vec::new();
         };
         let mut paths: Vec<String> = pairs(properties)
-            .filter(|(path, value)| known.had_value(path, value) != Some(true))
+            .filter(|(path, value)| recorded.had_value(path, value) != Some(true))
             .map(|(path, _)| path.to_owned())
             .collect();
-        let gone = known.paths().filter(|path| !properties.iter().any(|(name, _)| name == path));
+        let gone = recorded.paths().filter(|path| !properties.iter().any(|(name, _)| name == path));
         paths.extend(gone.map(str::to_owned));
         paths.sort();
         paths

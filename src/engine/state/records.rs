@@ -47,9 +47,12 @@ const STATE_KEYS: &[&str] = &[
 const RECORD_KEYS: &[&str] = &["id", "cid", "name", "version", "size", "cloud_properties", "api_version"];
 
 /// Returns a key that differs from a known one only in case, and the known one.
-fn key_in_other_case(keys: &Map<String, Value>, known: &[&'static str]) -> Option<(String, &'static str)> {
+fn key_in_other_case(
+    keys: &Map<String, Value>,
+    known_keys: &[&'static str],
+) -> Option<(String, &'static str)> {
     keys.keys().find_map(|key| {
-        let known_key = known.iter().find(|known| **known != key && known.eq_ignore_ascii_case(key))?;
+        let known_key = known_keys.iter().find(|name| **name != key && name.eq_ignore_ascii_case(key))?;
         Some((key.clone(), *known_key))
     })
 }
@@ -570,9 +573,12 @@ impl State {
             // A required key may be written in another case.
             Err(_) => serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(any_key_in_other_case),
         };
-        if let Some((found, known)) = misspelt {
-            return Err(at_its_line(&found, format!("it has the key '{found}', which must be '{known}'"))
-                .with_hint(format!("rename '{found}' to '{known}', or remove it")));
+        if let Some((written, correct)) = misspelt {
+            return Err(at_its_line(
+                &written,
+                format!("it has the key '{written}', which must be '{correct}'"),
+            )
+            .with_hint(format!("rename '{written}' to '{correct}', or remove it")));
         }
         let state: State = parsed.map_err(|error| {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
@@ -596,7 +602,8 @@ impl State {
             return Some(("director_id", "`director_id` is empty".to_owned()));
         }
         let disks = self.disks.iter().map(|disk| ("disk", &disk.id, disk.cid.as_str()));
-        let stemcells = self.stemcells.iter().map(|known| ("stemcell", &known.id, known.cid.as_str()));
+        let stemcells =
+            self.stemcells.iter().map(|stemcell| ("stemcell", &stemcell.id, stemcell.cid.as_str()));
         if let Some((what, _, cid)) = disks.chain(stemcells).find(|(_, id, _)| id.trim().is_empty()) {
             return Some((cid, format!("{what} '{cid}' has no id")));
         }
@@ -738,7 +745,7 @@ impl State {
 
     /// Returns true if the resource is on record.
     pub fn has_on_record(&self, resource: &Resource) -> bool {
-        self.resources().any(|known| known == *resource)
+        self.resources().any(|recorded| recorded == *resource)
     }
 
     /// Returns the disk with this handle.

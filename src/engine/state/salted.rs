@@ -65,7 +65,7 @@ impl Leaves {
 
     /// Returns true if the leaf at this path had this value, or `None` if there was no such leaf.
     pub fn had_value(&self, path: &str, value: &str) -> Option<bool> {
-        self.digests.get(path).map(|known| *known == self.salt.digest(path, value))
+        self.digests.get(path).map(|recorded| *recorded == self.salt.digest(path, value))
     }
 
     /// Returns the paths of all leaves, sorted.
@@ -162,8 +162,8 @@ impl VmPropertiesDigests {
     }
 
     /// Returns the parts that differ from the record or are missing in it.
-    pub fn differences(&self, wanted: &VmProperties) -> Vec<VmPropertiesPart> {
-        let digest = |part: VmPropertiesPart| self.salt.digest(part.name(), &sorted_json(wanted.get(part)));
+    pub fn differences(&self, desired: &VmProperties) -> Vec<VmPropertiesPart> {
+        let digest = |part: VmPropertiesPart| self.salt.digest(part.name(), &sorted_json(desired.get(part)));
         VmPropertiesPart::ALL
             .into_iter()
             .filter(|part| self.digests.get(part.name()) != Some(&digest(*part)))

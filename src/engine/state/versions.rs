@@ -35,9 +35,9 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let numbered = numbers.into_iter().map(|number| (number.to_string(), document(number)));
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
-        if let Some(found) = storage.read(&document).map_err(failed)? {
-            let (location, written) = (storage.location_of(&document), found.written);
-            versions.push(Version { name, location, written, state: State::parse(&found.bytes) });
+        if let Some(read_document) = storage.read(&document).map_err(failed)? {
+            let (location, written) = (storage.location_of(&document), read_document.written);
+            versions.push(Version { name, location, written, state: State::parse(&read_document.bytes) });
         }
     }
     Ok(versions)

@@ -25,7 +25,7 @@ use base::encryption::Encryption;
 pub(super) struct BucketDocuments {
     client: Arc<BucketClient>,
     /// The version of each document as last read or written.
-    known: Mutex<HashMap<String, UpdateVersion>>,
+    known_versions: Mutex<HashMap<String, UpdateVersion>>,
     /// The lease that this run took.
     held_lease: Mutex<Option<Arc<HeldLease>>>,
 }
@@ -34,7 +34,7 @@ impl BucketDocuments {
     /// Creates the access to the objects of a state. Makes no request.
     pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
         let client = Arc::new(BucketClient::open(settings)?);
-        Ok(BucketDocuments { client, known: Mutex::default(), held_lease: Mutex::default() })
+        Ok(BucketDocuments { client, known_versions: Mutex::default(), held_lease: Mutex::default() })
     }
 
     /// Returns the URL of a document.
@@ -52,7 +52,7 @@ impl BucketDocuments {
     /// Writes a document. Fails if it is not the version that was last read or written.
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         self.client.interruption.begin_writing();
-        let known_version = self.known.lock().get(document).cloned();
+        let known_version = self.known_versions.lock().get(document).cloned();
         let condition = known_version.map_or(WriteCondition::Nothing, WriteCondition::This);
         match self.client.put(document, bytes, &condition)? {
             WriteOutcome::Done(version) => {
@@ -66,7 +66,7 @@ impl BucketDocuments {
     /// Removes a document. Fails if it is not the version that was last read or written.
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
         self.client.interruption.begin_writing();
-        let known_version = self.known.lock().get(document).cloned();
+        let known_version = self.known_versions.lock().get(document).cloned();
         if !self.client.delete(document, known_version.as_ref())? {
             return Err(self.changed(document));
         }
@@ -87,7 +87,7 @@ impl BucketDocuments {
     }
 
     fn remember_version(&self, document: &str, version: Option<UpdateVersion>) {
-        let mut known_versions = self.known.lock();
+        let mut known_versions = self.known_versions.lock();
         match version {
             Some(version) => known_versions.insert(document.to_owned(), version),
             None => known_versions.remove(document),
@@ -105,7 +105,7 @@ impl BucketDocuments {
         let lease = Lease::take(&self.client, holder, calls, encryption, on_conflict)?;
         *self.held_lease() = Some(Arc::clone(lease.held_lease()));
         // Versions read before may have been replaced under another holder of the lease.
-        self.known.lock().clear();
+        self.known_versions.lock().clear();
         Ok(lease)
     }
 

@@ -349,7 +349,9 @@ fn summarize_xml(cause: &str) -> String {
 
 /// Returns true if the server reports that the bucket does not exist.
 fn is_missing_bucket(answer: &str) -> bool {
-    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"].iter().any(|said| answer.contains(said))
+    ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"]
+        .iter()
+        .any(|phrase| answer.contains(phrase))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Directory {
     /// Fails if the state is hard-linked from elsewhere. A write replaces the file under one name only, and a
     /// run that uses the other name has another lock.
     fn check_links(&self) -> Result<()> {
-        let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let id = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         let Ok(state) = fs::metadata(&self.state) else { return Ok(()) };
         if state.nlink() <= 1 {
             return Ok(());

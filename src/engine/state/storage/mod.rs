@@ -224,14 +224,14 @@ impl Storage {
 
     /// Reads a document, if it exists.
     pub(super) fn read(&self, document: &str) -> io::Result<Option<ReadDocument>> {
-        let Some(mut found) = self.read_as_it_is(document)? else { return Ok(None) };
-        found.bytes = self.0.encryption.decrypt(found.bytes)?;
-        Ok(Some(found))
+        let Some(mut read_document) = self.read_as_it_is(document)? else { return Ok(None) };
+        read_document.bytes = self.0.encryption.decrypt(read_document.bytes)?;
+        Ok(Some(read_document))
     }
 
     /// Returns the stored form of the state, if it exists.
     pub(super) fn stored_form(&self) -> io::Result<Option<StoredForm>> {
-        Ok(self.read_as_it_is(STATE)?.map(|found| found.stored_form))
+        Ok(self.read_as_it_is(STATE)?.map(|read_document| read_document.stored_form))
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
@@ -283,11 +283,11 @@ impl Storage {
         }
         documents.push(STATE.to_owned());
         for document in documents {
-            let Some(found) = self.read_as_it_is(&document).map_err(failed)? else { continue };
-            if found.stored_form == StoredForm::CurrentRecipients {
+            let Some(read_document) = self.read_as_it_is(&document).map_err(failed)? else { continue };
+            if read_document.stored_form == StoredForm::CurrentRecipients {
                 continue;
             }
-            match self.0.encryption.decrypt(found.bytes) {
+            match self.0.encryption.decrypt(read_document.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(failed)?,
                 // An earlier version may be encrypted only for other recipients.
                 Err(error) if document != STATE => {
@@ -461,7 +461,7 @@ impl std::fmt::Display for Document {
 impl Document {
     /// Reads its content, if it exists.
     pub(crate) fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.storage.read(&self.name)?.map(|found| found.bytes))
+        Ok(self.storage.read(&self.name)?.map(|read_document| read_document.bytes))
     }
 
     /// Replaces its content. Durable when this returns.

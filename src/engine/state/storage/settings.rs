@@ -157,8 +157,8 @@ impl BucketSettings {
         })
     }
 
-    fn variable(&self, wanted: &str) -> Option<&str> {
-        self.env_vars.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.env_vars.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Creates the client of the bucket. Makes no request.
