@@ -89,7 +89,8 @@ fn releases(
         CpiSource::Jobs(jobs) => jobs.iter().any(|(_, release)| release == name),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
-    let open = |wanted: &[ReleaseRef]| prepare::open_releases(run, wanted, &inputs.manifest, stage);
+    let open =
+        |release_refs: &[ReleaseRef]| prepare::open_releases(run, release_refs, &inputs.manifest, stage);
     let mut releases = open(&Deployment::parse_releases(&loaded.root, &named)?)?;
     let types = || config.into_iter().flat_map(|config| &config.cpis).filter(|cpi| cpi.exec_path.is_none());
     if types().next().is_none() {
@@ -100,7 +101,7 @@ fn releases(
     others.sort_by_key(|release| !says_so(release));
     for release in &others {
         let mut missing =
-            types().filter(|cpi| !releases.iter().any(|known| jobs::has_type(known, &cpi.kind))).peekable();
+            types().filter(|cpi| !releases.iter().any(|opened| jobs::has_type(opened, &cpi.kind))).peekable();
         if missing.peek().is_none() {
             break;
         }

@@ -69,39 +69,41 @@ fn provides_cpi(job: &Job) -> bool {
 
 /// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
 /// CPIs: the first one is the default.
-pub(super) fn of_default_cpi(wanted: &[JobName], inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
+pub(super) fn of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     if inputs.config.is_none() {
-        return Ok(wanted.to_vec());
+        return Ok(named_jobs.to_vec());
     }
-    let found_jobs = find_jobs(wanted, inputs.releases)?;
-    match found_jobs.iter().position(|found| provides_cpi(found.job)) {
-        Some(first) => Ok(with_plugins(&wanted[first], wanted, &found_jobs)),
-        None => Ok(wanted.to_vec()),
+    let found_jobs = find_jobs(named_jobs, inputs.releases)?;
+    match found_jobs.iter().position(|found_job| provides_cpi(found_job.job)) {
+        Some(first) => Ok(with_plugins(&named_jobs[first], named_jobs, &found_jobs)),
+        None => Ok(named_jobs.to_vec()),
     }
 }
 
 /// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
 pub(super) fn of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     match &inputs.provider.cpi {
-        CpiSource::Jobs(wanted) => Ok(with_plugins(job, wanted, &find_jobs(wanted, inputs.releases)?)),
+        CpiSource::Jobs(named_jobs) => {
+            Ok(with_plugins(job, named_jobs, &find_jobs(named_jobs, inputs.releases)?))
+        }
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => Ok(vec![job.clone()]),
     }
 }
 
-fn with_plugins(job: &JobName, wanted: &[JobName], found: &[FoundJob<'_>]) -> Vec<JobName> {
-    let plugins = wanted.iter().zip(found).filter(|(_, found)| !provides_cpi(found.job));
+fn with_plugins(job: &JobName, named_jobs: &[JobName], found_jobs: &[FoundJob<'_>]) -> Vec<JobName> {
+    let plugins = named_jobs.iter().zip(found_jobs).filter(|(_, found_job)| !provides_cpi(found_job.job));
     std::iter::once(job).chain(plugins.map(|(name, _)| name)).cloned().collect()
 }
 
 /// Checks the jobs like [`install`], but compiles no packages.
 pub(super) fn check(
     sources: &CpiSources<'_>,
-    wanted: &[JobName],
+    named_jobs: &[JobName],
     properties: &Map<String, Value>,
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let found_jobs = find_jobs(wanted, sources.inputs.releases)?;
+    let found_jobs = find_jobs(named_jobs, sources.inputs.releases)?;
     only_cpi_job(&found_jobs)?;
     render_jobs(&sources.inputs, &found_jobs, properties, &root.join("jobs"), stage)
 }
@@ -110,21 +112,21 @@ pub(super) fn check(
 /// `--package-dir`.
 pub(super) fn install(
     sources: &CpiSources<'_>,
-    wanted: &[JobName],
+    named_jobs: &[JobName],
     properties: &Map<String, Value>,
     userland: Option<Arc<Userland>>,
     root: &Path,
     stage: &Stage,
 ) -> Result<LocatedCpi> {
     let CpiSources { run, inputs: parts, .. } = sources;
-    let found_jobs = find_jobs(wanted, parts.releases)?;
+    let found_jobs = find_jobs(named_jobs, parts.releases)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_dir = root.join("jobs");
     render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
 
     let userland = userland.as_deref();
-    let installed = packages(sources, wanted, &found_jobs, userland, root, &installing)?;
+    let installed = packages(sources, named_jobs, &found_jobs, userland, root, &installing)?;
     installing.finish();
     let mut executable = match userland {
         None => Executable {
@@ -171,14 +173,14 @@ fn executable_in(
 /// Renders the templates of the jobs into `<jobs_dir>/<job>`.
 fn render_jobs(
     inputs: &CpiInputs<'_>,
-    found: &[FoundJob<'_>],
+    found_jobs: &[FoundJob<'_>],
     properties: &Map<String, Value>,
     jobs_dir: &Path,
     stage: &Stage,
 ) -> Result<()> {
     private_directory(jobs_dir)?;
     let rendering = stage.reporter().stage("Rendering the CPI's templates");
-    for FoundJob { job, .. } in found {
+    for FoundJob { job, .. } in found_jobs {
         render_job(inputs, job, properties, jobs_dir)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;
     }
@@ -189,26 +191,28 @@ fn render_jobs(
 /// Installs the packages of these jobs, once per set of jobs and userland.
 fn packages(
     sources: &CpiSources<'_>,
-    wanted: &[JobName],
-    found: &[FoundJob<'_>],
+    named_jobs: &[JobName],
+    found_jobs: &[FoundJob<'_>],
     userland: Option<&Userland>,
     root: &Path,
     stage: &Stage,
 ) -> Result<Arc<InstalledPackages>> {
     let run = sources.run;
     let mut installed = sources.installed.borrow_mut();
-    let key = (wanted.to_vec(), userland.map(|userland| userland.content.digest.clone()));
-    if let Some((_, known)) = installed.iter().find(|(known, _)| *known == key) {
-        return Ok(Arc::clone(known));
+    let key = (named_jobs.to_vec(), userland.map(|userland| userland.content.digest.clone()));
+    if let Some((_, earlier)) = installed.iter().find(|(installed_key, _)| *installed_key == key) {
+        return Ok(Arc::clone(earlier));
     }
-    let jobs: Vec<CpiJob<'_>> =
-        found.iter().map(|found| CpiJob { release: found.release, name: &found.job.name }).collect();
+    let jobs: Vec<CpiJob<'_>> = found_jobs
+        .iter()
+        .map(|found_job| CpiJob { release: found_job.release, name: &found_job.job.name })
+        .collect();
     let is_default = match &sources.inputs.provider.cpi {
-        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.inputs)? == wanted,
+        CpiSource::Jobs(jobs) => of_default_cpi(jobs, &sources.inputs)? == named_jobs,
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
-    let package_dir = run.paths.package_dir.as_ref().map(|directory| match wanted {
+    let package_dir = run.paths.package_dir.as_ref().map(|directory| match named_jobs {
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
     });
@@ -228,9 +232,9 @@ fn packages(
     Ok(new)
 }
 
-fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
+fn find_jobs<'r>(named_jobs: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
     let mut found_jobs: Vec<FoundJob<'r>> = Vec::new();
-    for (name, release) in wanted {
+    for (name, release) in named_jobs {
         let release = find_release(releases, release)?;
         let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
         if found_jobs.iter().any(|other| other.job.name == job.name) {
@@ -243,20 +247,23 @@ fn find_jobs<'r>(wanted: &[(String, String)], releases: &'r [Release]) -> Result
 }
 
 /// Returns the only job with the template `bin/cpi`.
-fn only_cpi_job<'f, 'r>(found: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'r>> {
-    let cpis: Vec<&'f FoundJob<'r>> = found.iter().filter(|found| provides_cpi(found.job)).collect();
-    let name = |found: &&FoundJob<'_>| format!("'{}' of release '{}'", found.job.name, found.release.name);
+fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'r>> {
+    let cpis: Vec<&'f FoundJob<'r>> =
+        found_jobs.iter().filter(|found_job| provides_cpi(found_job.job)).collect();
+    let name = |found_job: &&FoundJob<'_>| {
+        format!("'{}' of release '{}'", found_job.job.name, found_job.release.name)
+    };
     match cpis.as_slice() {
         [one] => Ok(*one),
         [] => {
-            let looked: Vec<String> = found
+            let looked: Vec<String> = found_jobs
                 .iter()
-                .map(|found| {
+                .map(|found_job| {
                     let targets: Vec<&str> =
-                        found.job.templates.iter().map(|template| template.target.as_str()).collect();
+                        found_job.job.templates.iter().map(|template| template.target.as_str()).collect();
                     let targets =
                         if targets.is_empty() { "no templates".to_owned() } else { targets.join(", ") };
-                    format!("{} has {targets}", name(&found))
+                    format!("{} has {targets}", name(&found_job))
                 })
                 .collect();
             Err(Error::invalid(format!(

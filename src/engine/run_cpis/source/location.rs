@@ -102,16 +102,16 @@ pub(super) fn directory(run: &RunContext, cpi: BuiltinCpi, properties: &Map<Stri
 }
 
 /// Collects the scalars below a property with their paths, except those that are named like secrets.
-fn leaves(run: &RunContext, key: &str, path: &str, value: &Value, found: &mut Vec<(String, String)>) {
+fn leaves(run: &RunContext, key: &str, path: &str, value: &Value, collected: &mut Vec<(String, String)>) {
     if run.redactor.naming(key) != NameClass::Plain {
         return;
     }
     match value {
         Value::Object(map) => {
             map.iter().for_each(|(key, value)| {
-                leaves(run, key, &format!("{path}/{key}"), value, found);
+                leaves(run, key, &format!("{path}/{key}"), value, collected);
             });
         }
-        value => found.push((path.to_owned(), value.to_string())),
+        value => collected.push((path.to_owned(), value.to_string())),
     }
 }

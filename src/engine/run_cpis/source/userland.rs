@@ -26,13 +26,13 @@ impl CpiSources<'_> {
 
     /// Checks a userland as far as possible without downloading or unpacking it.
     pub(super) fn check_userland(&self, own: Option<&UserlandRef>) -> Result<()> {
-        let Some(wanted) = self.wanted_userland(own) else { return Ok(()) };
-        let located = self.locate(&wanted)?;
+        let Some(userland_ref) = self.wanted_userland(own) else { return Ok(()) };
+        let located = self.locate(&userland_ref)?;
         match &located.url {
             ArtifactUrl::Local(path) => artifact::Source::local(path).map(drop),
             ArtifactUrl::Http(_) => Ok(()),
         }
-        .context(|| cannot_be_used(&wanted))
+        .context(|| cannot_be_used(&userland_ref))
     }
 
     /// Opens a userland, once in a run.
@@ -41,22 +41,23 @@ impl CpiSources<'_> {
         own: Option<&UserlandRef>,
         stage: &Stage,
     ) -> Result<Option<Arc<Userland>>> {
-        let Some(wanted) = self.wanted_userland(own) else { return Ok(None) };
+        let Some(userland_ref) = self.wanted_userland(own) else { return Ok(None) };
         let mut opened = self.userlands.borrow_mut();
-        if let Some((_, known)) = opened.iter().find(|(known, _)| *known == wanted) {
-            return Ok(Some(Arc::clone(known)));
+        if let Some((_, earlier)) = opened.iter().find(|(opened_ref, _)| *opened_ref == userland_ref) {
+            return Ok(Some(Arc::clone(earlier)));
         }
-        let new = Arc::new(self.obtain_userland(&wanted, stage).context(|| cannot_be_used(&wanted))?);
+        let new =
+            Arc::new(self.obtain_userland(&userland_ref, stage).context(|| cannot_be_used(&userland_ref))?);
         let scratch = self.run.paths.scratch.join("userland-check");
         private_directory(&scratch)?;
         new.check(&scratch)?;
-        opened.push((wanted, Arc::clone(&new)));
+        opened.push((userland_ref, Arc::clone(&new)));
         Ok(Some(new))
     }
 
-    fn obtain_userland(&self, wanted: &UserlandRef, stage: &Stage) -> Result<Userland> {
+    fn obtain_userland(&self, userland_ref: &UserlandRef, stage: &Stage) -> Result<Userland> {
         let run = self.run;
-        let Located { url, expected, files } = self.locate(wanted)?;
+        let Located { url, expected, files } = self.locate(userland_ref)?;
         url.secrets().iter().for_each(|secret| run.redactor.add(secret));
         let cache = Cache::open(&run.paths.cache)?;
         let interrupted = interrupt_check(&run.signals);
@@ -67,18 +68,18 @@ impl CpiSources<'_> {
         Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
     }
 
-    fn locate(&self, wanted: &UserlandRef) -> Result<Located> {
+    fn locate(&self, userland_ref: &UserlandRef) -> Result<Located> {
         let home = self.run.env_vars.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| Path::new(home));
         // A path of the command line is absolute.
-        let directory = parent(wanted.file.as_deref().unwrap_or(self.inputs.manifest));
+        let directory = parent(userland_ref.file.as_deref().unwrap_or(self.inputs.manifest));
         let directory = fs::canonicalize(directory)
             .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
-        let url = ArtifactUrl::parse(&wanted.url, &directory, home)?;
+        let url = ArtifactUrl::parse(&userland_ref.url, &directory, home)?;
         let expected =
-            wanted.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
+            userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
         let mut files = Vec::new();
-        for path in &wanted.files {
+        for path in &userland_ref.files {
             let path = match (path.strip_prefix("~/"), home) {
                 (Some(rest), Some(home)) => home.join(rest),
                 _ => PathBuf::from(path),
@@ -101,11 +102,11 @@ struct Located {
     files: Vec<PathBuf>,
 }
 
-fn cannot_be_used(wanted: &UserlandRef) -> String {
-    let position = wanted.position.as_ref().map(|position| format!("{position}: ")).unwrap_or_default();
-    match wanted.url.contains("://") {
+fn cannot_be_used(userland_ref: &UserlandRef) -> String {
+    let position = userland_ref.position.as_ref().map(|position| format!("{position}: ")).unwrap_or_default();
+    match userland_ref.url.contains("://") {
         // A URL may have credentials.
         true => format!("{position}the userland cannot be used"),
-        false => format!("{position}the userland '{}' cannot be used", wanted.url),
+        false => format!("{position}the userland '{}' cannot be used", userland_ref.url),
     }
 }
