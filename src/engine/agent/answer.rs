@@ -51,7 +51,7 @@ mod tests {
     fn answer_is_parsed_as_value_or_exception() {
         assert_eq!(parse_answer(br#"{"value": null}"#, "stop").unwrap(), Value::Null);
         assert_eq!(parse_answer(br#"{"value": 1, "exception": null}"#, "stop").unwrap(), 1);
-        for (text, said) in [
+        for (text, expected) in [
             (r#"{"exception": {}}"#, "no message given"),
             (r#"{"exception": "boom", "value": 1}"#, "no message given"),
             (r#"{"exception": {"message": "boom"}}"#, "failed: boom"),
@@ -62,7 +62,7 @@ mod tests {
             (r#"{"value": 1} {"value": 2}"#, "not JSON"),
         ] {
             let error = parse_answer(text.as_bytes(), "stop").unwrap_err().to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

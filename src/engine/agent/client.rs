@@ -520,10 +520,10 @@ impl Agent {
 /// Returns the TLS settings for an agent whose certificate is known and may have expired.
 fn tls_of_known(endpoint: &AgentEndpoint) -> Option<Arc<rustls::ClientConfig>> {
     let ServerTrust::Roots(roots) = &endpoint.trust else { return None };
-    if endpoint.known.is_empty() {
+    if endpoint.known_certificates.is_empty() {
         return None;
     }
-    known_certificate::tls_config(roots.iter().cloned(), endpoint.known.clone())
+    known_certificate::tls_config(roots.iter().cloned(), endpoint.known_certificates.clone())
         .inspect_err(|error| tracing::info!(%error, "an earlier certificate of the agent is ignored"))
         .ok()
 }

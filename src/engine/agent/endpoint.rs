@@ -28,7 +28,7 @@ pub struct AgentEndpoint {
     pub(super) password: Secret,
     pub(super) trust: ServerTrust,
     /// Certificates that are accepted even if they have expired: those that the VM on record got.
-    pub(super) known: Vec<CertificateDer<'static>>,
+    pub(super) known_certificates: Vec<CertificateDer<'static>>,
     /// The credentials and CAs that the agent of a VM may still have from before a rotation.
     pub(super) previous: Vec<AgentEndpoint>,
     /// The proxy on the way to the agent.
@@ -93,7 +93,7 @@ impl AgentEndpoint {
             user: percent_decode(url.username()),
             password: Secret::new(percent_decode(url.password().unwrap_or_default()), redactor),
             trust: ServerTrust::AnyServer,
-            known: Vec::new(),
+            known_certificates: Vec::new(),
             previous: Vec::new(),
             proxy: None,
         })
@@ -103,13 +103,14 @@ impl AgentEndpoint {
     /// of a PEM text, because the others belong to CAs.
     #[must_use]
     pub(super) fn with_known_certificate(mut self, certificate: Option<&str>) -> Self {
-        self.known = certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
+        self.known_certificates =
+            certificate.and_then(tls_roots::pem_roots).into_iter().flatten().take(1).collect();
         self
     }
 
     /// Adds the credentials and CA from before a rotation, unless they are known already.
     pub(super) fn add_previous(&mut self, previous: AgentEndpoint) {
-        if !std::iter::once(&*self).chain(&self.previous).any(|known| known.is_same(&previous)) {
+        if !std::iter::once(&*self).chain(&self.previous).any(|endpoint| endpoint.is_same(&previous)) {
             self.previous.push(previous);
         }
     }
@@ -122,7 +123,10 @@ impl AgentEndpoint {
         (&self.base, &self.user, self.password.expose())
             == (&other.base, &other.user, other.password.expose())
             && roots(self) == roots(other)
-            && other.known.iter().all(|known| self.known.contains(known))
+            && other
+                .known_certificates
+                .iter()
+                .all(|certificate| self.known_certificates.contains(certificate))
     }
 
     /// Returns the error with which this client would reject an agent that presents the certificates in a PEM

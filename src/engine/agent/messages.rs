@@ -198,7 +198,7 @@ impl Agent {
         match self.follow(method, value, None) {
             Ok(_) => Ok(()),
             Err(AgentError::Exception { message, .. }) => {
-                tracing::info!(method, task, said = message, "the task of an earlier run is over");
+                tracing::info!(method, task, exception = message, "the task of an earlier run is over");
                 Ok(())
             }
             Err(error) => Err(error),

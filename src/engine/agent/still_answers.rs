@@ -22,7 +22,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
     let mut reported = false;
     loop {
         match agent.get_state() {
-            Ok(seen) if expected.is_none_or(|expected| identity::id(&seen) == expected) => {}
+            Ok(agent_state) if expected.is_none_or(|expected| identity::id(&agent_state) == expected) => {}
             Ok(_) => return Ok(false),
             Err(error) if error.is_of_this_run() => return Err(error),
             Err(_) => return Ok(false),

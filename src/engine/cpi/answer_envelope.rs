@@ -157,8 +157,8 @@ mod tests {
             ("\0", "not one JSON document"),
         ] {
             match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
-                Err(CpiError::NoAnswer { problem: found, .. }) => {
-                    assert!(found.contains(problem), "{text}: {found}")
+                Err(CpiError::NoAnswer { problem: actual, .. }) => {
+                    assert!(actual.contains(problem), "{text}: {actual}")
                 }
                 other => panic!("{text}: {other:?}"),
             }

@@ -228,7 +228,7 @@ pub fn read_answer(
 mod tests {
     use super::*;
 
-    fn cpi(said: u32, cap: Option<u32>) -> Cpi {
+    fn cpi(cpi_version: u32, cap: Option<u32>) -> Cpi {
         let executable = Executable { program: "cpi".into(), arguments: Vec::new(), env_vars: Vec::new() };
         let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
         let setup = CpiSettings {
@@ -239,12 +239,15 @@ mod tests {
             highest_api_version: cap,
             builtin: false,
         };
-        Cpi { settings: setup, info: Info { api_version: said, stemcell_formats: None, version: None } }
+        Cpi {
+            settings: setup,
+            info: Info { api_version: cpi_version, stemcell_formats: None, version: None },
+        }
     }
 
     #[test]
     fn requests_use_the_highest_common_version() {
-        for (said, cap, version, arguments) in [
+        for (cpi_version, cap, version, arguments) in [
             (1, None, 1, 2),
             (2, None, 2, 2),
             (3, None, 3, 3),
@@ -257,8 +260,8 @@ mod tests {
                 vec![json!("image"), json!({}), json!({"tags": {}})],
                 Some(2),
             );
-            let request = cpi(said, cap).request(&call);
-            assert_eq!(request["api_version"], version, "{said} {cap:?}");
+            let request = cpi(cpi_version, cap).request(&call);
+            assert_eq!(request["api_version"], version, "{cpi_version} {cap:?}");
             assert_eq!(request["arguments"].as_array().unwrap().len(), arguments);
             let context = json!({
                 "region": "r1", "director_uuid": "d", "request_id": call.request_id,

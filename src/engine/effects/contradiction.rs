@@ -43,7 +43,7 @@ impl Contradiction {
     pub(crate) fn check(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
         match Self::detect(executor, agent, vm, stage)? {
             None => Ok(()),
-            Some(found) => Err(found.error()),
+            Some(contradiction) => Err(contradiction.error()),
         }
     }
 

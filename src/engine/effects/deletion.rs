@@ -54,7 +54,7 @@ pub(crate) fn delete(
                 deleting.skip("no CPI finds it: it does not exist any more");
                 Ok(None)
             }
-            found => deletion.report(executor, found, deleting),
+            other => deletion.report(executor, other, deleting),
         };
     }
     let arguments = vec![json!(resource.cid())];
@@ -79,7 +79,7 @@ pub(crate) fn delete(
     if not_found.is_some() && !others.is_empty() {
         match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
             OtherCpiResult::Nowhere => {}
-            found => return deletion.report(executor, found, deleting),
+            other => return deletion.report(executor, other, deleting),
         }
     }
     match executor.presence(&deleting, resource)? {
@@ -190,10 +190,10 @@ impl Deletion<'_> {
     fn report(
         &self,
         executor: &mut Executor<'_>,
-        found: OtherCpiResult,
+        result: OtherCpiResult,
         deleting: Stage,
     ) -> Result<Option<Error>> {
-        match found {
+        match result {
             OtherCpiResult::Failed(cpi, error) => {
                 self.mark(executor, &error, false)?;
                 Ok(Some(name_cpi(cpi.as_deref(), error)))

@@ -188,8 +188,8 @@ impl<'a> Executor<'a> {
     /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources
     /// was recorded.
     pub(crate) fn changed_location_properties(&self, cpi: Option<&str>) -> Result<Vec<String>> {
-        let Some(known) = self.state().location(cpi) else { return Ok(Vec::new()) };
-        Ok(known.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
+        let Some(recorded_location) = self.state().location(cpi) else { return Ok(Vec::new()) };
+        Ok(recorded_location.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
     }
 
     /// Adds the console of a VM to an error of its agent, if the CPI keeps it in a file.
@@ -305,7 +305,7 @@ fn location_change(state: &State, effect: &Effect, connection: &CpiConnection<'_
         return Ok(None);
     }
     let location = connection.location()?;
-    let is_known = state.location(cpi).is_some_and(|known| known.matches(&location));
+    let is_known = state.location(cpi).is_some_and(|recorded_location| recorded_location.matches(&location));
     Ok(CpiLocation::of(cpi, &location).filter(|_| !is_known).map(Change::LocationRecorded))
 }
 

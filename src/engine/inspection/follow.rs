@@ -21,7 +21,7 @@ const MAX_SHOWN_GROWTH_BYTES: u64 = 8 << 20;
 /// The positions up to which logs were shown.
 pub(super) struct Follower {
     /// The position in each file up to which it was shown.
-    seen: HashMap<PathBuf, u64>,
+    shown_positions: HashMap<PathBuf, u64>,
     /// True after the first fetch.
     started: bool,
     /// The number of lines of each file to show first.
@@ -30,7 +30,7 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(first_lines: usize) -> Self {
-        Follower { seen: HashMap::new(), started: false, first_lines }
+        Follower { shown_positions: HashMap::new(), started: false, first_lines }
     }
 
     /// Fetches logs until a signal arrives. Waits up to `timeout` for an agent that does not answer.
@@ -69,15 +69,15 @@ impl Follower {
         let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
         let mut file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        let new_file = !self.seen.contains_key(name);
+        let new_file = !self.shown_positions.contains_key(name);
         // A file that became shorter has been rotated.
-        let shown = self.seen.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
+        let shown = self.shown_positions.get(name).copied().filter(|shown| *shown <= length).unwrap_or(0);
         let from = shown.max(length.saturating_sub(MAX_SHOWN_GROWTH_BYTES));
         file.seek(SeekFrom::Start(from)).map_err(failed)?;
         let mut bytes = Vec::new();
         file.take(length - from).read_to_end(&mut bytes).map_err(failed)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.seen.insert(name.to_owned(), from + whole as u64);
+        self.shown_positions.insert(name.to_owned(), from + whole as u64);
         bytes.truncate(whole);
         if new_file && !self.started {
             let breaks = bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');

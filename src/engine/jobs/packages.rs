@@ -129,11 +129,11 @@ impl<'r> Packages<'r> {
                 // Releases share packages: the same source with the same dependencies is the same package.
                 // They may have packed or compiled it twice, so its content does not count here. The first
                 // one is used, under the key of its own content.
-                Some(known) if known.key_without_content == key_without_content => {}
-                Some(known) => {
+                Some(earlier) if earlier.key_without_content == key_without_content => {}
+                Some(earlier) => {
                     return Err(Error::invalid(format!(
                         "the releases '{}' and '{}' have different packages called '{}'",
-                        known.release, release.name, package.name
+                        earlier.release, release.name, package.name
                     ))
                     .with_hint(
                         "the agent installs packages by name, so jobs that need both cannot share a VM",
@@ -211,8 +211,8 @@ impl<'r> Packages<'r> {
         if progress.iter().all(|progress| progress.archive.is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
                 let archive = progress.archive.as_ref();
-                if let Some(there) = archive.and_then(|archive| node.among(installed, archive)) {
-                    let _ = progress.compiled.set(there.clone());
+                if let Some(existing) = archive.and_then(|archive| node.among(installed, archive)) {
+                    let _ = progress.compiled.set(existing.clone());
                 }
             }
         }

@@ -111,7 +111,7 @@ fn plan_new_vm(
     let reason = join_reasons(reasons);
     let stemcell = state.stemcell_at(desired.cpi, desired.stemcell);
     let made_from = match stemcell {
-        Some(known) => StemcellRef::Existing(known.id.clone()),
+        Some(record) => StemcellRef::Existing(record.id.clone()),
         None => {
             let (cpi, stemcell) = (desired.cpi.map(str::to_owned), name_and_version(desired.stemcell));
             plan.push(Step::CreateStemcell { cpi, stemcell }, upload_reason(state, desired));
@@ -187,9 +187,9 @@ fn plan_deletion_of_earlier_vms(state: &State, plan: &mut Plan) {
 /// deletion per handle, because other tools may have recorded one stemcell under two versions.
 fn plan_deletion_of_stemcells_but(used: Option<StemcellHandle>, state: &State, plan: &mut Plan) {
     let mut kept: BTreeSet<StemcellHandle> = used.into_iter().collect();
-    for known in &state.stemcells {
-        if kept.insert(known.handle()) && !known.is_kept {
-            plan.push_deletion(known.handle(), "it is not in use any more");
+    for record in &state.stemcells {
+        if kept.insert(record.handle()) && !record.is_kept {
+            plan.push_deletion(record.handle(), "it is not in use any more");
         }
     }
 }

@@ -48,11 +48,11 @@ pub enum LeafChange {
 
 /// Compares the deployed manifest with the desired one. Returns the differences in the order of the desired
 /// manifest, with removed leaves at the end.
-pub fn differences(deployed: &Leaves, wanted: &[DesiredLeaf]) -> Vec<Difference> {
-    let desired_paths: BTreeSet<&str> = wanted.iter().map(|leaf| leaf.path.as_str()).collect();
+pub fn differences(deployed: &Leaves, desired: &[DesiredLeaf]) -> Vec<Difference> {
+    let desired_paths: BTreeSet<&str> = desired.iter().map(|leaf| leaf.path.as_str()).collect();
     let old: BTreeSet<&str> = deployed.paths().collect();
     let old_value = |path: &str| deployed.shown(path).map(str::to_owned);
-    let mut differences: Vec<Difference> = wanted
+    let mut differences: Vec<Difference> = desired
         .iter()
         // If a map or list was emptied or filled, the leaves below it show the change.
         .filter(|leaf| !has_leaves_below(&old, &leaf.path))

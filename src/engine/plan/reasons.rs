@@ -156,7 +156,7 @@ pub(super) fn disk_change_reason(state: &State, desired: &Desired<'_>) -> Option
 fn release_changes(state: &State, desired: &[ArtifactIdentity]) -> Option<String> {
     let deployed: Vec<_> = state.current_releases().collect();
     for release in desired {
-        let deployed_release = deployed.iter().find(|known| known.name == release.name);
+        let deployed_release = deployed.iter().find(|candidate| candidate.name == release.name);
         match deployed_release {
             None => return Some(format!("release {} is new", name_and_version(release))),
             Some(deployed_release) if deployed_release.version != release.version => {

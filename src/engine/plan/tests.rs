@@ -272,12 +272,12 @@ fn changed_vm_properties_recreate_the_vm() {
         "--recreate",
     );
     changed(
-        with_properties(&|wanted| wanted.cloud_properties = json!({"type": "large"})),
+        with_properties(&|properties| properties.cloud_properties = json!({"type": "large"})),
         "its cloud properties change",
     );
-    changed(with_properties(&|wanted| wanted.networks = json!({"b": {}})), "its networks change");
+    changed(with_properties(&|properties| properties.networks = json!({"b": {}})), "its networks change");
     changed(
-        with_properties(&|wanted| wanted.agent = json!({"mbus": "x"})),
+        with_properties(&|properties| properties.agent = json!({"mbus": "x"})),
         "the address or credentials of its agent change",
     );
     changed(
@@ -285,12 +285,12 @@ fn changed_vm_properties_recreate_the_vm() {
         "the size of its disk changes from 1024 MiB to 2048 MiB",
     );
     changed(
-        Case { disk: None, ..with_properties(&|wanted| wanted.persistent_disk = json!(false)) },
+        Case { disk: None, ..with_properties(&|properties| properties.persistent_disk = json!(false)) },
         "the manifest has no persistent disk any more",
     );
     let silent = PlanOptions { unusable_agent: Some("its agent is silent".into()), ..PlanOptions::default() };
     changed(Case { options: silent, ..other_port() }, "its agent is silent");
-    let mut env = with_properties(&|wanted| wanted.env = json!({"a": 2}));
+    let mut env = with_properties(&|properties| properties.env = json!({"a": 2}));
     env.leaves[1].value = "2".into();
     changed(env, "its `env` changes");
 }
@@ -347,7 +347,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let delete_it = Step::Delete(Resource::Vm(handle("vm-1")));
     let plan = Case::default().plan(&state);
     let steps = steps(&plan);
-    let position = |step: &Step| steps.iter().position(|known| known == step).unwrap();
+    let position = |step: &Step| steps.iter().position(|planned| planned == step).unwrap();
     assert!(position(&delete_it) < position(&create_vm()), "{steps:?}");
     let vm = VmRecord {
         cid: "vm-2".parse().unwrap(),
@@ -406,7 +406,7 @@ fn retry_keeps_the_stemcell_in_use_and_disks_with_data() {
         state.apply(change).unwrap();
         for case in [&old, &new] {
             let steps = steps(&case.plan(&state));
-            let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
+            let at = |expected: &Step| steps.iter().position(|step| step == expected);
             let running = at(&Step::DeployJobs).unwrap();
             let stemcell_cid = if case.sha == "old" { "sc-1" } else { "sc-2" };
             assert_eq!(at(&Step::Delete(Resource::Stemcell(handle(stemcell_cid)))), None, "{steps:?}");
@@ -476,7 +476,7 @@ fn changed_disk_stays_unless_the_cpi_declines() {
     let update = |spec: DiskSpec| DiskUpdate { disk: handle("disk-1"), size: 1024, spec };
     let ssd =
         |size| DiskSpec { cloud_properties: Map::from_iter([("type".into(), json!("ssd"))]), ..spec(size) };
-    for (wanted, step, reason) in [
+    for (disk_spec, step, reason) in [
         (
             spec(2048),
             Step::ResizeDisk(update(spec(2048))),
@@ -489,14 +489,14 @@ fn changed_disk_stays_unless_the_cpi_declines() {
             "the size of its disk changes from 1024 MiB to 2048 MiB",
         ),
     ] {
-        let plan = Case { sha: "other", disk: Some(wanted.clone()), ..Case::default() }.plan(&deployed());
+        let plan = Case { sha: "other", disk: Some(disk_spec.clone()), ..Case::default() }.plan(&deployed());
         let mut expected = stop_and_delete();
         let attach = Step::AttachDisk(DiskRef::Existing(handle("disk-1")));
         expected.extend([create_vm(), step.clone(), attach, Step::DeployJobs]);
         assert_eq!(steps(&plan), expected);
         assert_eq!(plan.steps[3].reason, reason);
         assert!(step.describe("bosh/0").contains("in place if the CPI can, otherwise copy its data"));
-        assert_eq!(steps(&plan.copying_disk(3)), copies_disk(Some(step), &wanted));
+        assert_eq!(steps(&plan.copying_disk(3)), copies_disk(Some(step), &disk_spec));
         assert_eq!(plan.copying_disk(0), plan, "only a change of a disk can be declined");
     }
 }
@@ -657,7 +657,7 @@ fn interrupted_move_continues_with_the_new_disk() {
         state.apply(change).unwrap();
     }
     let steps = steps(&Case { cpi: Some("a"), ..Case::default() }.plan(&state));
-    let at = |step: Step| steps.iter().position(|known| *known == step).unwrap();
+    let at = |step: Step| steps.iter().position(|planned| *planned == step).unwrap();
     assert!(at(Step::AttachDisk(DiskRef::Existing(used))) < at(Step::DeployJobs));
     assert!(at(Step::Delete(Resource::Disk(handle("disk-1")))) > at(Step::DeployJobs));
 }

@@ -263,12 +263,12 @@ fn check_stemcell(deployment: &Deployment, stemcell: &Stemcell) -> Result<()> {
 /// Obtains and opens only these releases.
 pub(crate) fn open_releases(
     run: &RunContext,
-    wanted: &[ReleaseRef],
+    release_refs: &[ReleaseRef],
     manifest: &Path,
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let directory = manifest.parent().unwrap_or(Path::new("."));
-    obtain::releases(run, wanted, directory, stage)?
+    obtain::releases(run, release_refs, directory, stage)?
         .iter()
         .map(|obtained| open_release(run, obtained, stage))
         .collect()
@@ -288,11 +288,11 @@ pub(crate) fn open_stemcell(
     Ok(stemcell)
 }
 
-fn open_release(run: &RunContext, wanted: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
-    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", wanted.identity.name));
-    let directory = run.paths.scratch.join("releases").join(&wanted.identity.name);
+fn open_release(run: &RunContext, obtained: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
+    let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", obtained.identity.name));
+    let directory = run.paths.scratch.join("releases").join(&obtained.identity.name);
     obtain::create_directory(&directory)?;
-    let release = release::open(&wanted.source, wanted.expected.as_ref(), &directory, &unpacking)?;
+    let release = release::open(&obtained.source, obtained.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
     Ok(release)
 }
@@ -344,8 +344,8 @@ impl PreparedDeployment {
     /// Verifies and unpacks the artifacts, and checks the jobs of the manifest against them.
     pub(crate) fn open(&self, run: &RunContext, stage: &Stage) -> Result<OpenedArtifacts> {
         let mut releases = Vec::new();
-        for wanted in &self.releases {
-            releases.push(open_release(run, wanted, stage)?);
+        for obtained in &self.releases {
+            releases.push(open_release(run, obtained, stage)?);
         }
         for job in &self.deployment.group.jobs {
             let release = find_release(&releases, &job.release)?;

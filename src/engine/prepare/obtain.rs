@@ -204,11 +204,11 @@ struct Stopped;
 /// The time after a failure in which the other artifacts may fail as well, before they are stopped.
 const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
-/// Obtains artifacts in parallel and returns them in the order of `wanted`. A failure soon stops the other
+/// Obtains artifacts in parallel and returns them in the order of `artifacts`. A failure soon stops the other
 /// downloads, whose parts stay for the next run. The error reports all failures up to then.
 fn obtain(
     run: &RunContext,
-    wanted: &[WantedArtifact<'_>],
+    artifacts: &[WantedArtifact<'_>],
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
@@ -226,15 +226,15 @@ fn obtain(
     }
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::with_capacity(wanted.len()));
+    let results = Mutex::new(Vec::with_capacity(artifacts.len()));
     std::thread::scope(|scope| {
-        for _ in 0..run.parallel.min(wanted.len()).max(1) {
+        for _ in 0..run.parallel.min(artifacts.len()).max(1) {
             scope.spawn(|| {
                 while !is_over(&first_failure)
                     && let index = next.fetch_add(1, Ordering::SeqCst)
-                    && let Some(one) = wanted.get(index)
+                    && let Some(artifact) = artifacts.get(index)
                 {
-                    let result = one.obtain(&context);
+                    let result = artifact.obtain(&context);
                     if result.is_err() {
                         first_failure.get_or_init(Instant::now);
                     }
@@ -251,7 +251,7 @@ fn obtain(
             Ok(artifact) => obtained.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<Stopped>() => {}
-            Err(error) => failures.push((wanted[index].placed(), error)),
+            Err(error) => failures.push((artifacts[index].placed(), error)),
         }
     }
     combine_failures(failures).map_or(Ok(obtained), Err)

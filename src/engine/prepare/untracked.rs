@@ -156,7 +156,7 @@ impl UntrackedListener {
                 .with_note("nothing was changed")
                 .with_note("another VM would get the same address")
                 .with_hint(match recorded_in(run, inputs, agent_id) {
-                    Some(found) => found,
+                    Some(hint) => hint,
                     None if state.is_shared() => {
                         "look for the lost state first, at another URL (--state)".to_owned()
                     }

@@ -190,14 +190,14 @@ fn record_disk_and_stemcells(
     request: &ImportRequest,
     deployment: &Deployment,
 ) -> Result<()> {
-    for (index, wanted) in request.stemcells.iter().enumerate() {
+    for (index, stemcell) in request.stemcells.iter().enumerate() {
         let id = uuid::Uuid::new_v4().to_string();
         let record = StemcellRecord {
             id: id.clone(),
-            name: wanted.name.clone(),
-            version: wanted.version.clone(),
+            name: stemcell.name.clone(),
+            version: stemcell.version.clone(),
             api_version: Some(request.stemcell_api_version),
-            cid: wanted.cid.clone(),
+            cid: stemcell.cid.clone(),
             cpi: deployment.cpi().map(str::to_owned),
             digest: None,
             is_kept: false,

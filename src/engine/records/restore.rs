@@ -11,8 +11,8 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
     let mut waiting = lock::lock_conflict_handler(run);
-    Store::restore(path, &holder, &mut waiting, version, &mut |present, wanted| {
-        let lost = present.map(|present| missing_resources(present, wanted)).unwrap_or_default();
+    Store::restore(path, &holder, &mut waiting, version, &mut |present, restored| {
+        let lost = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
         let lost = match lost.as_slice() {
             [] => String::new(),
             lost => format!(
@@ -39,8 +39,8 @@ pub fn keep_version(run: &RunContext) -> Result<String> {
 }
 
 /// Returns the resources that are on record now but are not in the other version.
-fn missing_resources(present: &State, wanted: &State) -> Vec<String> {
-    let restored: Vec<_> = wanted.resources().collect();
+fn missing_resources(present: &State, restored: &State) -> Vec<String> {
+    let restored: Vec<_> = restored.resources().collect();
     let lost = present.resources().filter(|resource| !restored.contains(resource));
     lost.map(|resource| resource.to_string()).collect()
 }

@@ -127,13 +127,13 @@ pub(crate) fn describe_vm_search(
     let provider = loaded.provider().ok()?;
     let agent = connect(run, endpoint(run, &provider).ok()?, state);
     Some(match agent.get_state() {
-        Ok(seen) if identity::id(&seen) == record.agent_id => {
+        Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
             format!("the VM exists: its agent answers at {}", agent.address())
         }
-        Ok(seen) => format!(
+        Ok(agent_state) => format!(
             "another VM's agent answers at {} (agent id '{}'), so it is unknown whether this VM exists",
             agent.address(),
-            identity::id(&seen)
+            identity::id(&agent_state)
         ),
         Err(error) => format!("its agent does not answer, but the VM may exist: {error}"),
     })

@@ -235,7 +235,7 @@ async fn settings(
             StoreOutcome::Full => answer(StatusCode::INSUFFICIENT_STORAGE, "error"),
         }),
         None if method == Method::DELETE => shared.content.delete(&id).map(|()| answer(StatusCode::OK, "ok")),
-        None => shared.content.get(&id).map(|found| match found {
+        None => shared.content.get(&id).map(|stored| match stored {
             Some(settings) => document(StatusCode::OK, &json!({"settings": settings, "status": "ok"})),
             None => answer(StatusCode::NOT_FOUND, "not_found"),
         }),

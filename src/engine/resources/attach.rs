@@ -68,9 +68,9 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
 
 /// Checks that the disk is at the VM's CPI and in its availability zone, because a disk cannot be moved to
 /// another one.
-fn check_location(known: Option<&DiskRecord>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
+fn check_location(record: Option<&DiskRecord>, handle: &DiskHandle, deployment: &Deployment) -> Result<()> {
     let az = deployment.az.as_ref().map(|az| az.name.as_str());
-    let elsewhere = match known.and_then(|disk| disk.az.as_deref()) {
+    let elsewhere = match record.and_then(|disk| disk.az.as_deref()) {
         _ if handle.cpi() != deployment.cpi() => {
             format!(
                 "belongs to {}, but the VM belongs to {}",

@@ -126,7 +126,7 @@ fn forget_flags(resource: &Resource) -> String {
 }
 
 fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
-    state.vms().any(|known| known.cid == *vm && known.is_of(cpi))
+    state.vms().any(|recorded| recorded.cid == *vm && recorded.is_of(cpi))
 }
 
 /// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI
@@ -195,7 +195,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
     let mut named: Vec<StemcellHandle> = state
         .stemcells
         .iter()
-        .filter(|known| format!("{}/{}", known.name, known.version) == name)
+        .filter(|record| format!("{}/{}", record.name, record.version) == name)
         .map(StemcellRecord::handle)
         .filter(|handle| handle.is_of(cpi))
         .collect();
@@ -205,7 +205,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
         false => Ok(named),
         true if name.contains('/') => {
             let stemcell_names =
-                state.stemcells.iter().map(|known| format!("{}/{}", known.name, known.version));
+                state.stemcells.iter().map(|record| format!("{}/{}", record.name, record.version));
             let error = Error::invalid(format!("no stemcell '{name}' is on record"));
             Err(match stemcell_names.collect::<Vec<_>>().as_slice() {
                 [] => error,
@@ -260,7 +260,7 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         }
         Resource::Stemcell(handle)
             if state.vm_handle().is_some()
-                && state.current_stemcell().is_some_and(|known| known.handle() == *handle) =>
+                && state.current_stemcell().is_some_and(|record| record.handle() == *handle) =>
         {
             Err(Error::invalid(format!("the VM of this environment was created from stemcell {handle}"))
                 .with_note("nothing was changed")

@@ -117,20 +117,20 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
 /// Returns the CPIs to upload to. With a CPI config, they include the default CPI only if the environment
 /// uses it.
 fn targets(
-    wanted: &[String],
+    cpi_names: &[String],
     config: Option<&CpiConfig>,
     deployment: &Deployment,
     state: &State,
 ) -> Result<Vec<CpiName>> {
     let mut targets: Vec<CpiName> = Vec::new();
-    if wanted.is_empty() {
+    if cpi_names.is_empty() {
         run_cpis::check_az(config, deployment.az.as_ref())?;
         let default =
             deployment.cpi().is_none() || state.resources().any(|resource| resource.cpi().is_none());
         targets.extend(default.then_some(None));
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
-    for name in wanted {
+    for name in cpi_names {
         let name = run_cpis::check_named_cpi(config, name)?.map(str::to_owned);
         if !targets.contains(&name) {
             targets.push(name);
@@ -146,10 +146,9 @@ fn records<'s>(
     version: &str,
     cpi: Option<&str>,
 ) -> impl Iterator<Item = &'s StemcellRecord> {
-    state
-        .stemcells
-        .iter()
-        .filter(move |known| known.name == name && known.version == version && known.cpi.as_deref() == cpi)
+    state.stemcells.iter().filter(move |record| {
+        record.name == name && record.version == version && record.cpi.as_deref() == cpi
+    })
 }
 
 fn has(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bool {
@@ -185,8 +184,8 @@ fn keep(run: &RunContext, store: &mut Store, name: &str, version: &str, cpi: Opt
     Ok(())
 }
 
-fn check_identity(wanted: Option<&(String, String)>, identity: &ArtifactIdentity) -> Result<()> {
-    match wanted {
+fn check_identity(expected: Option<&(String, String)>, identity: &ArtifactIdentity) -> Result<()> {
+    match expected {
         Some((name, version)) if *name != identity.name || *version != identity.version => {
             Err(Error::invalid(format!(
                 "the command line says {name}/{version}, but the stemcell is {}/{}",

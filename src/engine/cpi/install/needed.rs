@@ -34,24 +34,24 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<
             let mut with = Vec::new();
             for dependency in release.dependencies(package)? {
                 let position = positions.get(&(release.name.as_str(), dependency.name.as_str()));
-                let (index, known) =
+                let (index, compiled_before) =
                     position.and_then(|index| Some((*index, needed.get(*index)?))).ok_or_else(|| {
                         Error::invalid(format!(
                             "package '{}' is listed after a package that depends on it",
                             dependency.name
                         ))
                     })?;
-                with.push((known.package.name.as_str(), known.key.as_str()));
+                with.push((compiled_before.package.name.as_str(), compiled_before.key.as_str()));
                 dependencies.insert(index);
             }
             let key = package_key(package, &with, place);
             let dependencies = dependencies.into_iter().collect();
-            let index = needed.iter().position(|known| known.key == key).unwrap_or_else(|| {
+            let index = needed.iter().position(|other| other.key == key).unwrap_or_else(|| {
                 needed.push(NeededPackage { release, package, key, dependencies, direct: false });
                 needed.len() - 1
             });
-            if let Some(known) = needed.get_mut(index) {
-                known.direct |= direct.contains(&package.name);
+            if let Some(needed_package) = needed.get_mut(index) {
+                needed_package.direct |= direct.contains(&package.name);
             }
             positions.insert((&release.name, &package.name), index);
         }

@@ -76,12 +76,12 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         let checked_vm = checked(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
             match Contradiction::detect(&probe.executor, &probe.agent, &vm, &looking)? {
-                Some(found) => {
+                Some(contradiction) => {
                     claim.is_vm_alive = true;
                     agent_finding = Some(answering(probe, &vm));
                     vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
-                        description: found.describe(),
+                        description: contradiction.describe(),
                         affected: Affected::Vm(vm),
                         repairs: Vec::new(),
                     });
@@ -174,10 +174,10 @@ fn finding(checked: &CheckedResource, problems: &[Problem]) -> Finding {
 fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let answering_suspect = suspects::find_answering(probe.run, probe.endpoint, &probe.state)?;
     let suspects = probe.state.monopile.suspects.iter();
-    let (here, elsewhere): (Vec<Suspect>, Vec<Suspect>) = suspects
+    let (existing, others): (Vec<Suspect>, Vec<Suspect>) = suspects
         .cloned()
         .partition(|suspect| answering_suspect.is_some_and(|answering| answering == suspect));
-    let problem = here.last().map(|suspect| Problem {
+    let problem = existing.last().map(|suspect| Problem {
         kind: ProblemKind::UntrackedVm,
         description: format!(
             "an untracked VM answers at {}: {}",
@@ -191,10 +191,10 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         repairs: Vec::new(),
     });
     let mut findings = Vec::new();
-    for (suspects, problem) in [(&here, problem.as_ref()), (&elsewhere, None)] {
+    for (suspects, problem) in [(&existing, problem.as_ref()), (&others, None)] {
         for group in SuspectGroup::all(suspects) {
             let Some(newest) = group.suspects().last() else { continue };
-            let ids: Vec<&str> = group.suspects().iter().map(|known| known.request_id.as_str()).collect();
+            let ids: Vec<&str> = group.suspects().iter().map(|suspect| suspect.request_id.as_str()).collect();
             let (what, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
             findings.push(match problem {
                 Some(problem) => Finding::of(problem, what, cid, cpi),
@@ -318,8 +318,8 @@ fn ask_attached_disks(
 }
 
 /// Returns a problem for each mounted disk that is not on record.
-fn untracked_disks(known: &[DiskRecord], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
-    let untracked = mounted.iter().filter(|cid| known.iter().all(|disk| disk.cid != **cid));
+fn untracked_disks(disk_records: &[DiskRecord], mounted: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
+    let untracked = mounted.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
         description: format!("disk '{cid}' is mounted on the VM, but not on record; {}", keep_untracked(cid)),

@@ -414,7 +414,8 @@ fn check_and_repair(
         }
         let mut chosen = None;
         for problem in problems {
-            let index = match checked.problems.iter().position(|known| is_same(&known.problem, &problem)) {
+            let index = match checked.problems.iter().position(|earlier| is_same(&earlier.problem, &problem))
+            {
                 Some(index) => {
                     // Other repairs may be possible than before.
                     checked.problems[index].problem = problem;
