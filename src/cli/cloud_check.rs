@@ -151,7 +151,8 @@ fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
     // The CPI API cannot check these.
     let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.what);
     let mut findings = checked.findings.iter();
-    let is_well = findings.all(|found| found.status == FindingStatus::AsRecorded || is_unchecked(found));
+    let is_well =
+        findings.all(|finding| finding.status == FindingStatus::AsRecorded || is_unchecked(finding));
     let verdict = match is_well && !layout.is_for_programs() {
         true => "\nEverything that can be checked is as recorded.\n",
         false => "",

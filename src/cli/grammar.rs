@@ -75,13 +75,13 @@ pub(super) fn for_words(words: &[OsString]) -> Command {
     describing(|name| words.iter().any(|word| word == name), &|command| help::is_asked(words, command))
 }
 
-/// Returns the grammar in which only commands whose name or alias is `wanted` are described.
-fn describing(wanted: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
+/// Returns the grammar in which only commands whose name or alias is `is_described` are described.
+fn describing(is_described: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
     let grammar = Cli::command();
     let template = help::template(&grammar);
     grammar.help_template(template).mut_subcommands(|command| match command.get::<DescribeArgs>().copied() {
         Some(DescribeArgs(describe))
-            if wanted(command.get_name()) || command.get_all_aliases().any(&wanted) =>
+            if is_described(command.get_name()) || command.get_all_aliases().any(&is_described) =>
         {
             // Flattened groups of arguments must not replace the description.
             let about = Resettable::from(command.get_about().cloned());

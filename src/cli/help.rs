@@ -593,15 +593,15 @@ mod tests {
     use clap::CommandFactory as _;
     use std::collections::{BTreeMap, BTreeSet};
 
-    fn commands(command: &Command, path: &str, found: &mut Vec<String>) {
+    fn commands(command: &Command, path: &str, paths: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
             match below.has_subcommands() {
                 true => {
-                    commands(below, &path, found);
-                    found.push(path);
+                    commands(below, &path, paths);
+                    paths.push(path);
                 }
-                false => found.push(path),
+                false => paths.push(path),
             }
         }
     }

@@ -268,7 +268,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<CodeMeaning> {
     let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
     let mut codes: Vec<CodeMeaning> = Vec::new();
     for (code, meaning) in own.chain(narrow).chain(interrupted).chain(exit_code::TABLE) {
-        if can_end_with(code) && !codes.iter().any(|(known, _)| *known == code) {
+        if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
             codes.push((code, meaning));
         }
     }
@@ -284,12 +284,12 @@ mod tests {
     use crate::cli::grammar;
 
     /// Returns the commands at the ends of the grammar, with their paths.
-    fn leaves<'a>(command: &'a Command, path: &str, found: &mut Vec<(String, &'a Command)>) {
+    fn leaves<'a>(command: &'a Command, path: &str, collected: &mut Vec<(String, &'a Command)>) {
         for below in command.get_subcommands() {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
             match below.has_subcommands() {
-                true => leaves(below, &path, found),
-                false => found.push((path, below)),
+                true => leaves(below, &path, collected),
+                false => collected.push((path, below)),
             }
         }
     }
@@ -389,8 +389,8 @@ mod tests {
         let grammar = grammar::whole();
         let mut command_leaves = Vec::new();
         leaves(&grammar, "", &mut command_leaves);
-        let of = |wanted: &str| -> String {
-            let (path, command) = command_leaves.iter().find(|(path, _)| path == wanted).unwrap();
+        let of = |command_path: &str| -> String {
+            let (path, command) = command_leaves.iter().find(|(path, _)| path == command_path).unwrap();
             let codes: Vec<&str> = exit_codes(command, path).into_iter().map(|(code, _)| code).collect();
             codes.join(" ")
         };

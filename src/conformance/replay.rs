@@ -27,7 +27,7 @@ pub struct TranscriptPlayer {
     settings: Value,
     recorded: Vec<RecordedProcess>,
     /// UUIDs in recorded answers.
-    known: BTreeSet<String>,
+    known_ids: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl TranscriptPlayer {
             })
             .collect();
         let name = path.display().to_string();
-        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known: known_ids })
+        Ok(TranscriptPlayer { name, settings: transcript.settings, recorded, known_ids })
     }
 
     /// Returns the settings of the recorded conformance run; null for other transcripts.
@@ -74,7 +74,7 @@ impl TranscriptPlayer {
     /// Returns the recorded answer to `input`.
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
-        let request_key = request.as_ref().map(|request| key(request, &self.known));
+        let request_key = request.as_ref().map(|request| key(request, &self.known_ids));
         let fits = |recorded: &&mut RecordedProcess| match (&recorded.key, &request_key) {
             (Some(recorded), Some(request_key)) => same(recorded, request_key),
             (None, None) => recorded.entry.input() == input,
@@ -156,7 +156,7 @@ fn position_file(path: &Path) -> PathBuf {
 }
 
 /// Returns the part of a request that is compared.
-fn key(request: &Value, known: &BTreeSet<String>) -> Value {
+fn key(request: &Value, known_ids: &BTreeSet<String>) -> Value {
     let mut key = Map::new();
     for (name, value) in request.as_object().into_iter().flatten() {
         match name.as_str() {
@@ -166,7 +166,7 @@ fn key(request: &Value, known: &BTreeSet<String>) -> Value {
                 key.insert("context".to_owned(), json!({"stemcell": version}));
             }
             _ => {
-                key.insert(name.clone(), stable(value, known));
+                key.insert(name.clone(), stable(value, known_ids));
             }
         }
     }
@@ -184,21 +184,21 @@ fn key(request: &Value, known: &BTreeSet<String>) -> Value {
 }
 
 /// Replaces values that differ from run to run.
-fn stable(value: &Value, known: &BTreeSet<String>) -> Value {
+fn stable(value: &Value, known_ids: &BTreeSet<String>) -> Value {
     match value {
         Value::String(text) if is_time(text) => json!("<time>"),
         Value::String(text) => {
             let mut stable = text.clone();
             uuids(text, |uuid| {
-                if !known.contains(uuid) {
+                if !known_ids.contains(uuid) {
                     stable = stable.replace(uuid, "<uuid>");
                 }
             });
             Value::String(stable)
         }
-        Value::Array(values) => values.iter().map(|value| stable(value, known)).collect(),
+        Value::Array(values) => values.iter().map(|value| stable(value, known_ids)).collect(),
         Value::Object(object) => {
-            Value::Object(object.iter().map(|(key, value)| (key.clone(), stable(value, known))).collect())
+            Value::Object(object.iter().map(|(key, value)| (key.clone(), stable(value, known_ids))).collect())
         }
         other => other.clone(),
     }
@@ -208,7 +208,7 @@ fn is_time(text: &str) -> bool {
     time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).is_ok()
 }
 
-fn uuids(text: &str, mut found: impl FnMut(&str)) {
+fn uuids(text: &str, mut on_uuid: impl FnMut(&str)) {
     const LENGTH: usize = 36;
     let mut from = 0;
     while let Some(candidate) = text.as_bytes().get(from..from + LENGTH) {
@@ -217,7 +217,7 @@ fn uuids(text: &str, mut found: impl FnMut(&str)) {
             _ => byte.is_ascii_hexdigit(),
         };
         if candidate.iter().enumerate().all(shape) {
-            found(&text[from..from + LENGTH]);
+            on_uuid(&text[from..from + LENGTH]);
             from += LENGTH;
         } else {
             from += 1;
@@ -226,21 +226,21 @@ fn uuids(text: &str, mut found: impl FnMut(&str)) {
 }
 
 /// Returns true if a request equals the recorded one, in which secrets are redacted.
-fn same(recorded: &Value, wanted: &Value) -> bool {
-    match (recorded, wanted) {
+fn same(recorded: &Value, actual: &Value) -> bool {
+    match (recorded, actual) {
         (Value::String(pattern), Value::String(text)) => pattern == text || matches(pattern, text),
         (Value::String(pattern), Value::Number(number)) => matches(pattern, &number.to_string()),
-        (Value::Array(recorded), Value::Array(wanted)) => {
-            recorded.len() == wanted.len()
-                && recorded.iter().zip(wanted).all(|(recorded, wanted)| same(recorded, wanted))
+        (Value::Array(recorded), Value::Array(actual)) => {
+            recorded.len() == actual.len()
+                && recorded.iter().zip(actual).all(|(recorded, actual)| same(recorded, actual))
         }
-        (Value::Object(recorded), Value::Object(wanted)) => {
-            recorded.len() == wanted.len()
+        (Value::Object(recorded), Value::Object(actual)) => {
+            recorded.len() == actual.len()
                 && recorded
                     .iter()
-                    .all(|(key, recorded)| wanted.get(key).is_some_and(|wanted| same(recorded, wanted)))
+                    .all(|(key, recorded)| actual.get(key).is_some_and(|actual| same(recorded, actual)))
         }
-        _ => recorded == wanted,
+        _ => recorded == actual,
     }
 }
 

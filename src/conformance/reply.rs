@@ -251,7 +251,7 @@ mod tests {
         ] {
             let answer = reply(text);
             assert!(
-                answer.problems.iter().any(|found| found.contains(problem)),
+                answer.problems.iter().any(|actual| actual.contains(problem)),
                 "{text}: {:?}",
                 answer.problems
             );

@@ -40,7 +40,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let report = run_script(host.as_deref())?;
     let types = call.texts("type");
     let mut connectors = initiators(&report);
-    connectors.retain(|(kind, _)| types.is_empty() || types.iter().any(|wanted| wanted == kind));
+    connectors.retain(|(kind, _)| types.is_empty() || types.iter().any(|requested| requested == kind));
     let machine = host.map_or_else(|| "this machine".to_owned(), |host| format!("'{host}'"));
     let unreadable = report.lines().find_map(|line| line.strip_prefix("unreadable="));
     if let Some(file) = unreadable.filter(|_| types.is_empty() || types.iter().any(|kind| kind == "iqn")) {

@@ -177,28 +177,28 @@ impl Output {
         self.format.as_deref().unwrap_or(if session.globals.json() { "json" } else { "table" })
     }
 
-    /// Returns the columns that `-c` names, in the order of `known`. Without `-c`, returns all columns.
-    fn select<'k>(&self, known: &[&'k str]) -> Result<Vec<&'k str>> {
+    /// Returns the columns that `-c` names, in the order of `known_columns`. Without `-c`, returns all columns.
+    fn select<'k>(&self, known_columns: &[&'k str]) -> Result<Vec<&'k str>> {
         if self.columns.is_empty() {
-            return Ok(known.to_vec());
+            return Ok(known_columns.to_vec());
         }
         let requested_columns: Vec<String> =
             self.columns.iter().map(|name| column_key(&name.to_string_lossy())).collect();
-        let is = |name: &str, wanted: &str| name.to_lowercase() == wanted;
+        let is = |name: &str, column: &str| name.to_lowercase() == column;
         if let Some(unknown) =
-            requested_columns.iter().find(|wanted| !known.iter().any(|name| is(name, wanted)))
+            requested_columns.iter().find(|column| !known_columns.iter().any(|name| is(name, column)))
         {
-            let all = || Some(format!("the columns are: {}", known.join(", ")));
+            let all = || Some(format!("the columns are: {}", known_columns.join(", ")));
             return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
                 unknown,
-                known.iter().copied(),
+                known_columns.iter().copied(),
                 all,
             ));
         }
-        Ok(known
+        Ok(known_columns
             .iter()
             .copied()
-            .filter(|name| requested_columns.iter().any(|wanted| is(name, wanted)))
+            .filter(|name| requested_columns.iter().any(|column| is(name, column)))
             .collect())
     }
 

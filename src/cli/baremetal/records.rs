@@ -57,8 +57,8 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
 }
 
 /// Returns the names of all fields that the server sends.
-fn field_names(found: &[JsonObject]) -> Vec<String> {
-    let mut names: Vec<String> = found.first().map(|one| one.keys().cloned().collect()).unwrap_or_default();
+fn field_names(objects: &[JsonObject]) -> Vec<String> {
+    let mut names: Vec<String> = objects.first().map(|one| one.keys().cloned().collect()).unwrap_or_default();
     names.retain(|name| !LINKS.contains(&name.as_str()));
     names.sort();
     names

@@ -149,9 +149,9 @@ pub(super) fn remove_traits(call: &Call) -> Result<CommandResult> {
 pub(super) fn validate(call: &Call) -> Result<CommandResult> {
     let mut interfaces = call.ironic()?.validate(&call.id())?;
     interfaces.sort_keys();
-    let verdict = |(name, found): (String, Value)| {
-        let reason = found.get("reason").filter(|reason| !reason.is_null()).cloned();
-        let result = found.get("result").cloned().unwrap_or_default();
+    let verdict = |(name, validation): (String, Value)| {
+        let reason = validation.get("reason").filter(|reason| !reason.is_null()).cloned();
+        let result = validation.get("result").cloned().unwrap_or_default();
         let reason = reason.unwrap_or_else(|| json!(""));
         row([("Interface", Value::String(name)), ("Result", result), ("Reason", reason)])
     };

@@ -25,7 +25,7 @@ const SHELLS: [&dyn EnvCompleter; 5] = [&BASH, &ZSH, &Fish, &Powershell, &Elvish
 /// Returns the completion script of a shell.
 pub(super) fn script(shell: &str) -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    if let Some(shell) = SHELLS.iter().find(|known| known.name() == shell) {
+    if let Some(shell) = SHELLS.iter().find(|candidate| candidate.name() == shell) {
         shell
             .write_registration(COMPLETING_SHELL.name, "monopile", "monopile", "monopile", &mut text)
             .map_err(|error| Error::io("writing a completion script", error))?;

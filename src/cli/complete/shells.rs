@@ -43,9 +43,9 @@ impl EnvCompleter for OwnScript {
         &self,
         grammar: &mut Command,
         words: Vec<OsString>,
-        here: Option<&Path>,
+        directory: Option<&Path>,
         answer: &mut dyn Write,
     ) -> Result<(), Error> {
-        self.shell.write_complete(grammar, words, here, answer)
+        self.shell.write_complete(grammar, words, directory, answer)
     }
 }

@@ -102,8 +102,8 @@ impl CallArgs {
 /// Warns about an unknown method or unusual arguments. The call is made anyway.
 fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Value]) {
     match method.parse::<Method>() {
-        Ok(known) => {
-            if let Err(problem) = known.check_arguments(versions.api.unwrap_or(1), arguments) {
+        Ok(cpi_method) => {
+            if let Err(problem) = cpi_method.check_arguments(versions.api.unwrap_or(1), arguments) {
                 session.reporter.warn(problem);
             }
         }

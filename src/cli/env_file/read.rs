@@ -309,8 +309,8 @@ impl Reader {
         entries
     }
 
-    fn wrong(&mut self, name: &str, wanted: &str, value: &Node) {
-        self.problem(value, format!("`{name}` must be {wanted}, not {}", kind_with_article(value)));
+    fn wrong(&mut self, name: &str, expected: &str, value: &Node) {
+        self.problem(value, format!("`{name}` must be {expected}, not {}", kind_with_article(value)));
     }
 
     fn problem(&mut self, node: &Node, problem: String) {

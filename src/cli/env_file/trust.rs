@@ -173,12 +173,14 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
     jobs.extend(provider.and_then(|provider| provider.get("templates")?.as_seq()).unwrap_or_default());
     for job in jobs {
         let release = text(job, "release");
-        let url =
-            releases.iter().find(|known| text(known, "name") == release).map(|known| text(known, "url"));
+        let url = releases
+            .iter()
+            .find(|candidate| text(candidate, "name") == release)
+            .map(|candidate| text(candidate, "url"));
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
         programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
-    let named = |flag: &str| file.content.flags.iter().find(|known| known.name == flag);
+    let named = |flag: &str| file.content.flags.iter().find(|candidate| candidate.name == flag);
     if let Some(config) = named("cpi-config") {
         let path = config.values.first().map(|path| path.to_string_lossy().into_owned());
         programs.insert(format!("the CPIs of '{}'", path.unwrap_or_default()));

@@ -84,7 +84,7 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let all_titles = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
     // A heading of one command follows the options without a heading.
     let place = |title: &str| {
-        all_titles().position(|known| known == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
+        all_titles().position(|candidate| candidate == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
     };
     // clap adds the flag for help to the options without a heading.
     if !titles.iter().any(|title| title == UNTITLED[1]) {

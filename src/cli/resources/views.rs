@@ -60,7 +60,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
             DiskUse::Kept => ("kept", "delete-disk deletes it"),
             DiskUse::Orphaned => ("orphaned", "the next create-env deletes it"),
         };
-        let note = disk.undeleted.map(|said| format!("to be deleted: {said}"));
+        let note = disk.undeleted.map(|reason| format!("to be deleted: {reason}"));
         table.row([
             disk.cid.to_string(),
             format!("{} MiB", disk.size),
@@ -98,7 +98,8 @@ fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
     for listed_resource in listed {
-        let note = listed_resource.undeleted.map(|said| format!("to be deleted: {said}")).unwrap_or_default();
+        let note =
+            listed_resource.undeleted.map(|reason| format!("to be deleted: {reason}")).unwrap_or_default();
         table.row([
             listed_resource.name,
             listed_resource.version,

@@ -170,7 +170,7 @@ impl ResourceLedger {
     /// Removes a resource that is certainly gone.
     pub(super) fn record_deletion(&mut self, resource: &CreatedResource) {
         let before = self.resources.len();
-        self.resources.retain(|known| known != resource);
+        self.resources.retain(|recorded| recorded != resource);
         if self.resources.len() < before {
             self.deleted += 1;
             self.note(|leftover_log| leftover_log.record_deletion(resource));

@@ -459,9 +459,9 @@ fn expect_attached_disks(
     vm: &CreatedResource,
     expected: &[&str],
 ) -> CheckOutcome {
-    let Answer::Disks(found) = check.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
-    if found.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
+    let Answer::Disks(attached) = check.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
+    if attached.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    fail(format!("`get_disks` answered {} and not {}", json!(found), json!(expected)))
+    fail(format!("`get_disks` answered {} and not {}", json!(attached), json!(expected)))
 }

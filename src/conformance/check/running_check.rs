@@ -312,7 +312,7 @@ impl RunningCheck<'_, '_> {
     pub(super) fn exists(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.existence_method() else { return Ok(None) };
         match self.answer(method, &[json!(resource.cid)]) {
-            Ok(Answer::Boolean(there)) => Ok(Some(there)),
+            Ok(Answer::Boolean(exists)) => Ok(Some(exists)),
             Ok(_) => Ok(None),
             Err(CheckStop::Skipped(_)) => Ok(None),
             Err(halt) => Err(halt),
