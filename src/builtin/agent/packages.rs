@@ -141,14 +141,17 @@ impl Links {
     pub(super) fn hold<'a>(
         &'a self,
         dirs: &'a Dirs,
-        wanted: &[(String, PathBuf)],
+        package_links: &[(String, PathBuf)],
     ) -> Result<PackageHold<'a>> {
         let mut held = self.held.lock();
-        while wanted.iter().any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target)) {
+        while package_links
+            .iter()
+            .any(|(name, target)| held.get(name).is_some_and(|held| held.target != *target))
+        {
             self.released.wait(&mut held);
         }
         let mut hold = PackageHold { links: self, dirs, names: Vec::new() };
-        for (name, target) in wanted {
+        for (name, target) in package_links {
             let link = dirs.packages().join(name);
             let entry = held.entry(name.clone()).or_insert_with(|| HeldLinks {
                 target: target.clone(),

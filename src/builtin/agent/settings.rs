@@ -145,7 +145,7 @@ impl Endpoint {
         (self.host.as_str(), self.port)
             .to_socket_addrs()
             .ok()
-            .and_then(|mut found| found.next())
+            .and_then(|mut addresses| addresses.next())
             .ok_or_else(|| Error::failure(format!("the mbus host '{}' does not resolve", self.host)))
     }
 

@@ -35,11 +35,11 @@ impl<'a> Arguments<'a> {
 
     /// Returns the error for the wrong type of the last taken argument. The message does not quote the value,
     /// which may be a secret.
-    fn mismatch(&self, name: &str, wanted: &str, value: &Value) -> CpiFailure {
+    fn mismatch(&self, name: &str, expected: &str, value: &Value) -> CpiFailure {
         let given = type_name(value);
         let (method, position) = (self.method, self.position);
         CpiFailure::invalid_call(format!(
-            "{method}: argument {position} ({name}) must be {wanted}, {given} given"
+            "{method}: argument {position} ({name}) must be {expected}, {given} given"
         ))
         .before_any_effect()
     }

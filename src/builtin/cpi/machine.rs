@@ -8,9 +8,9 @@ use base::JsonObject;
 
 /// `calculate_vm_cloud_properties`: checks that the machine is as large as the wanted VM. Memory and disk are
 /// in MiB.
-pub(crate) fn calculate_cloud_properties(wanted: JsonObject) -> CpiResult<Value> {
+pub(crate) fn calculate_cloud_properties(requirements: JsonObject) -> CpiResult<Value> {
     let names = ["cpu", "ram", "ephemeral_disk_size"];
-    let values = names.iter().map(|name| wanted.get(*name).cloned().unwrap_or(Value::Null)).collect();
+    let values = names.iter().map(|name| requirements.get(*name).cloned().unwrap_or(Value::Null)).collect();
     let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
     let (cpu, ram, disk) =
         (arguments.size("cpu")?, arguments.size("ram")?, arguments.size("ephemeral_disk_size")?);

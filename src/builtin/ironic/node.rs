@@ -169,7 +169,7 @@ impl Node {
             Err(error) if error.is_not_found() => Ok(true),
             Err(error) if error.refusal() == Some(Refusal::NotPoweredOff) => {
                 let mut detached_targets = self.detached_targets();
-                if !detached_targets.iter().any(|known| known == uuid) {
+                if !detached_targets.iter().any(|detached| detached == uuid) {
                     detached_targets.push(uuid.to_owned());
                     self.set_detached_targets(ironic, &detached_targets)?;
                 }

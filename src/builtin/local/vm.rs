@@ -48,21 +48,21 @@ struct LocalFields {
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut wanted: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
     let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
-        let namespace = network::namespace(&wanted.cloud_properties)?;
+        let namespace = network::namespace(&request.cloud_properties)?;
         let listener = call.config.agent.listener()?;
         let networks = network::inside(namespace.as_deref(), || {
-            let networks = assign_addresses(wanted.networks.clone())?;
+            let networks = assign_addresses(request.networks.clone())?;
             listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
-        Ok((namespace, networks, cloud.require(&wanted.stemcell)?))
+        Ok((namespace, networks, cloud.require(&request.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
     let cid = ObjectKind::Vm.new_cid();
-    let env = std::mem::take(&mut wanted.env);
+    let env = std::mem::take(&mut request.env);
     let staged = cloud.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -73,9 +73,9 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut wanted: VmRequest)
             .create(staged.path.join(DEVICES))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
         let own = LocalFields { settings_in_registry: false };
-        let mut record = VmRecord::new(&cid, &wanted, call.is_v2, &networks, own);
+        let mut record = VmRecord::new(&cid, &request, call.is_v2, &networks, own);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
-            agent_id: &wanted.agent_id,
+            agent_id: &request.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,
             env,
@@ -93,7 +93,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut wanted: VmRequest)
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
-    call.log(format_args!("VM '{cid}' created, with agent '{}'", wanted.agent_id));
+    call.log(format_args!("VM '{cid}' created, with agent '{}'", request.agent_id));
     Ok(if call.is_v2 { json!([cid.as_str(), networks]) } else { json!(cid.as_str()) })
 }
 

@@ -38,7 +38,7 @@ impl Machine<'_> {
     /// Returns the arguments of QEMU.
     pub(super) fn arguments(&self) -> Vec<String> {
         let slot = |name: &str| {
-            let slot_entry = SLOTS.iter().find(|(known, _)| *known == name);
+            let slot_entry = SLOTS.iter().find(|(device, _)| *device == name);
             slot_entry.map_or(String::new(), |(_, slot)| format!(",bus=pci.0,addr={slot:#x}"))
         };
         let mut arguments: Vec<String> = Vec::new();

@@ -94,7 +94,7 @@ impl Config {
 /// manifest that an ops file adapts to this one.
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
     let known_keys = KEYS.into_iter().chain(OTHER_KEYS);
-    for key in properties.keys().filter(|key| !known_keys.clone().any(|known| known == *key)) {
+    for key in properties.keys().filter(|key| !known_keys.clone().any(|known_key| known_key == *key)) {
         if let Some(near) = nearest(key, known_keys.clone()) {
             return Err(CpiFailure::cloud(format!(
                 "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",

@@ -56,7 +56,7 @@ impl Programs {
         let text = String::from_utf8_lossy(&finished.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
         match version(&line) {
-            Some(found) if found >= OLDEST => Ok(System { path, version: line }),
+            Some(parsed_version) if parsed_version >= OLDEST => Ok(System { path, version: line }),
             Some((major, minor)) => Err(CpiFailure::new(
                 FailureKind::NotSupported,
                 format!(

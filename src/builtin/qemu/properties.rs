@@ -80,12 +80,12 @@ pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()>
     check_keys(method, "cloud property", properties, &[])
 }
 
-fn check_keys(method: &str, what: &str, given: &JsonObject, known: &[&str]) -> CpiResult<()> {
-    let Some(unknown) = given.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
-    let near = did_you_mean(unknown, known.iter().copied());
-    let list = match known {
+fn check_keys(method: &str, what: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
+    let Some(unknown) = given.keys().find(|key| !known_keys.contains(&key.as_str())) else { return Ok(()) };
+    let near = did_you_mean(unknown, known_keys.iter().copied());
+    let list = match known_keys {
         [] => "the 'qemu' CPI has none here".to_owned(),
-        known => format!("the 'qemu' CPI knows {}", known.join(", ")),
+        known_keys => format!("the 'qemu' CPI knows {}", known_keys.join(", ")),
     };
     Err(CpiFailure::invalid_call(format!(
         "{method}: unknown {what} '{}'{near}; {list}. Correct the manifest, or remove it with an ops file",
@@ -107,9 +107,9 @@ fn size(properties: &JsonObject, key: &str, most: u64) -> CpiResult<Option<u64>>
     }
 }
 
-fn mismatch(key: &str, wanted: &str, given: &Value) -> CpiFailure {
+fn mismatch(key: &str, expected: &str, given: &Value) -> CpiFailure {
     let given = type_name(given);
-    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {wanted}, {given} given"))
+    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {given} given"))
 }
 
 /// Parses `ports`: a hash from names to a port, or to the ports of host and guest.

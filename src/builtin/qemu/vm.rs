@@ -38,20 +38,20 @@ struct QemuFields {
 type QemuRecord = VmRecord<QemuFields>;
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
-pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut wanted: VmRequest) -> CpiResult<Value> {
+pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
     let cid = ObjectKind::Vm.new_cid();
     let (properties, system, images, planned, stemcell) = (|| {
-        let properties = VmProperties::parse(&wanted.cloud_properties)?;
+        let properties = VmProperties::parse(&request.cloud_properties)?;
         let programs = call.programs();
         let (system, images) = (programs.system()?, Images::new(&programs)?);
         let config = &call.config;
         let ports = &properties.ports;
-        let planned = network::plan(&cid, &wanted.networks, &config.agent, ports, config.restrict)?;
-        Ok((properties, system, images, planned, cloud.require(&wanted.stemcell)?))
+        let planned = network::plan(&cid, &request.networks, &config.agent, ports, config.restrict)?;
+        Ok((properties, system, images, planned, cloud.require(&request.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
-    let env = std::mem::take(&mut wanted.env);
+    let env = std::mem::take(&mut request.env);
     let staged = cloud.stage(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
@@ -60,10 +60,10 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut wanted: VmRequest) 
         drop(stemcell);
         make_disks(&images, &staged.path, &properties)?;
         let own = QemuFields { user_network: planned.user };
-        let record = VmRecord::new(&cid, &wanted, call.is_v2, &planned.answered, own);
+        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, own);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
-            agent_id: &wanted.agent_id,
+            agent_id: &request.agent_id,
             vm_cid: cid.as_str(),
             networks: &planned.guest,
             env,
@@ -78,7 +78,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut wanted: VmRequest) 
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
-    call.log(format_args!("VM '{cid}' created, with agent '{}'", wanted.agent_id));
+    call.log(format_args!("VM '{cid}' created, with agent '{}'", request.agent_id));
     Ok(if call.is_v2 { json!([cid.as_str(), planned.answered]) } else { json!(cid.as_str()) })
 }
 

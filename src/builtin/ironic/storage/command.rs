@@ -138,10 +138,10 @@ impl Storage for Command {
     }
 
     fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
-        let malformed = |wanted: &str| {
+        let malformed = |expected: &str| {
             let program = self.settings.program.display();
             CpiFailure::cloud(format!(
-                "'{program}' failed to export volume '{volume}': the result must be {wanted}"
+                "'{program}' failed to export volume '{volume}': the result must be {expected}"
             ))
         };
         match initiators {

@@ -137,7 +137,7 @@ impl Tgt {
     fn delete_target(&self, volume: &VolumeName) -> CpiResult<()> {
         let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
         durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&what, error))?;
-        for (number, _) in self.targets()?.into_iter().filter(|(_, found)| *found == name) {
+        for (number, _) in self.targets()?.into_iter().filter(|(_, target_name)| *target_name == name) {
             let number = number.to_string();
             // `--force` also ends the sessions of initiators.
             self.tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;

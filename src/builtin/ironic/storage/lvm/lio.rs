@@ -190,9 +190,9 @@ impl Lio {
             })
         };
         let listens = |portal: &SocketAddr| {
-            group.portals.iter().any(|found| {
-                found.ip_address.trim_matches(['[', ']']) == portal.ip().to_string()
-                    && found.port == portal.port()
+            group.portals.iter().any(|existing| {
+                existing.ip_address.trim_matches(['[', ']']) == portal.ip().to_string()
+                    && existing.port == portal.port()
             })
         };
         let number = |key: &str| group.attributes.get(key).map(|value| value.to_string().replace('"', ""));

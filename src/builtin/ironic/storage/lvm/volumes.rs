@@ -49,7 +49,7 @@ impl Volumes {
 
     /// Returns a volume's size in bytes, or `None` if it does not exist.
     pub(super) fn size(&self, name: &str) -> CpiResult<Option<u64>> {
-        Ok(self.list()?.into_iter().find(|(found, _)| found == name).map(|(_, size)| size))
+        Ok(self.list()?.into_iter().find(|(volume_name, _)| volume_name == name).map(|(_, size)| size))
     }
 
     fn list(&self) -> CpiResult<Vec<(String, u64)>> {
