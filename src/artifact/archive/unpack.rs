@@ -511,7 +511,7 @@ struct CountingReader<'p, R> {
     packed_bytes: Rc<Cell<u64>>,
     total: u64,
     progress: Progress<'p>,
-    /// Value of `packed` at the last report.
+    /// The value of `packed_bytes` at the last report.
     reported: u64,
 }
 

@@ -244,7 +244,7 @@ fn malformed(flag: &str, value: &str, problem: &str) -> Error {
     ))
 }
 
-/// Returns the flag without the number that [`numbered`] adds.
+/// Returns the flag without the number that [`numbered_flag`] adds.
 fn flag_name(flag: &str) -> &str {
     flag.split(' ').next().unwrap_or(flag)
 }

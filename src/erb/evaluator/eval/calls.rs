@@ -4,9 +4,9 @@
 //! private ones (`kernel`) if the receiver is `self`, and `method_missing`. Before all of these, a call on
 //! `self` tries the methods that need the caller's scope, such as `block_given?` (`own_call`).
 //!
-//! Two parameters recur here. `own` is true if the receiver is `self`, so private methods may be called.
-//! `bare` is true for a name alone, without receiver and arguments, which Ruby's error calls a "local
-//! variable or method".
+//! Two parameters recur here. `is_self_call` is true if the receiver is `self`, so private methods may be
+//! called. `is_bare_name` is true for a name alone, without receiver and arguments, which Ruby's error calls a
+//! "local variable or method".
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,15 +31,15 @@ impl Interp {
         let (block, tag) = self.eval_block(call.block.as_ref(), env)?;
         self.span = expr.span;
         let args = Args { list, keywords, block };
-        let own = match &call.receiver {
+        let is_self_call = match &call.receiver {
             None => true,
             Some(receiver) => matches!(receiver.node, Node::SelfValue),
         };
-        let bare = call.receiver.is_none() && call.args.is_empty();
-        let result = if own {
+        let is_bare_name = call.receiver.is_none() && call.args.is_empty();
+        let result = if is_self_call {
             match self.own_call(&receiver, &call.name, &args, env)? {
                 Some(value) => Ok(value),
-                None => self.dispatch(&receiver, &call.name, args, true, bare, Some(env)),
+                None => self.dispatch(&receiver, &call.name, args, true, is_bare_name, Some(env)),
             }
         } else {
             self.dispatch(&receiver, &call.name, args, false, false, Some(env))

@@ -216,7 +216,7 @@ impl Interp {
         }
     }
 
-    /// Records that a class gets methods, if it is one of Ruby's own. See `Interp::patched`.
+    /// Records that a class gets methods, if it is one of Ruby's own. See [`Interp::is_patched`].
     pub(crate) fn note_patch(&mut self, class: &Rc<Class>) {
         if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
             self.is_patched = true;
