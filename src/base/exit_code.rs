@@ -9,7 +9,7 @@ pub const ENVIRONMENT: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The input is invalid: manifest, release, stemcell, digest or state.
 pub const INVALID_INPUT: u8 = 3;
-/// Another run holds the state.
+/// Another run holds the state or the cache, or this run lost its lease.
 pub const LOCKED: u8 = 4;
 /// The agent cannot be reached.
 pub const AGENT_UNREACHABLE: u8 = 5;
@@ -26,7 +26,7 @@ pub const TABLE: [(&str, &str); 9] = [
     ("1", "failure of the environment: CPI, agent, VM, file system"),
     ("2", "the command line is wrong, or a question was answered with no"),
     ("3", "invalid input: manifest, variables, release, stemcell, digest, state file"),
-    ("4", "another run holds the state"),
+    ("4", "another run holds the state or the cache, or this run lost its lease"),
     ("5", "the agent cannot be reached"),
     ("6", "drift: the cloud is not as the state says (status, cloud-check, state verify)"),
     ("7", "changes are pending (plan --detailed-exitcode)"),

@@ -10,7 +10,7 @@ pub enum NameClass {
     Key,
     /// The name of a password, a token or the like.
     Secret,
-    /// A name that the operator declared secret (`--redact`).
+    /// Declared secret: by the operator (`--redact`), or because a program printed the value (`--vars-exec`).
     Requested,
 }
 

@@ -85,7 +85,7 @@ pub struct OpenCall {
 pub enum CallProgress {
     /// The process was never started.
     NeverStarted,
-    /// The process still runs.
+    /// The process is about to start, or runs.
     Pending,
     /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),

@@ -202,7 +202,7 @@ pub struct ReleaseRecord {
     pub name: String,
     /// The version in `release.MF`.
     pub version: String,
-    /// The identity of its content.
+    /// The digest of the tarball, or of the files of a release in source form, as `ArtifactIdentity::digest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Keys of other tools, kept as they are.
@@ -293,7 +293,7 @@ pub struct AgentTask {
     pub id: String,
 }
 
-/// A failed deletion, which the next run tries again.
+/// A resource that should be gone and may still exist. Every run tries again to delete it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undeleted {
     /// The resource, with the CPI of its record.
@@ -302,7 +302,7 @@ pub struct Undeleted {
     /// The reason why it is to be deleted, such as the message of the CPI, without secrets.
     #[serde(rename = "said")]
     pub message: String,
-    /// The time of the attempt, RFC 3339 UTC.
+    /// The time of the first attempt, RFC 3339 UTC.
     pub since: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default)]
