@@ -1,0 +1,221 @@
+//! Names in code and comments: variables are named by their role, and comments name only what exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::layers::rust_files;
+
+/// Rust code, taken apart.
+struct Source {
+    /// The code without comments. Strings are empty, but keep their line ends.
+    code: String,
+    /// The contents of strings.
+    strings: Vec<String>,
+    /// The comments, with the numbers of their lines.
+    comments: Vec<(usize, String)>,
+}
+
+/// A comment, or a literal in quotes.
+static COMMENT_OR_LITERAL: LazyLock<Regex> = LazyLock::new(|| {
+    let parts = [
+        r"(?<comment>//[^\n]*)",
+        r###"(?-u:\b)b?r##".*?"##|(?-u:\b)b?r#".*?"#|(?-u:\b)b?r"[^"]*""###,
+        r#"b?"([^"\\]|\\.)*""#,
+        r"'([^'\\\n]|\\[^\n]*?)'",
+    ];
+    Regex::new(&format!("(?s){}", parts.join("|"))).unwrap()
+});
+
+impl Source {
+    fn of(text: &str) -> Self {
+        let mut source = Source { code: String::new(), strings: Vec::new(), comments: Vec::new() };
+        let (mut rest, mut line) = (0, 1);
+        for token in COMMENT_OR_LITERAL.captures_iter(text) {
+            let all = token.get(0).unwrap();
+            source.code.push_str(&text[rest..all.start()]);
+            line += text[rest..all.start()].matches('\n').count();
+            rest = all.end();
+            let line_ends = all.as_str().matches('\n').count();
+            match token.name("comment") {
+                Some(comment) => source.comments.push((line, comment.as_str().to_owned())),
+                None => {
+                    source.code.push_str(&format!("\"{}\"", "\n".repeat(line_ends)));
+                    let inside = all.as_str().trim_start_matches(['b', 'r', '#']).trim_end_matches('#');
+                    source.strings.push(inside.trim_matches(['"', '\'']).to_owned());
+                }
+            }
+            line += line_ends;
+        }
+        source.code.push_str(&text[rest..]);
+        source
+    }
+}
+
+/// Words that say nothing about the role of what they name.
+static VAGUE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)\b(known|found|said|seen|here|there|wanted)\b").unwrap());
+
+/// Returns the numbers of lines that name a variable, a parameter or a field by a word that says nothing
+/// about its role.
+fn vague_names(text: &str) -> Vec<usize> {
+    let code = Source::of(text).code;
+    code.lines().enumerate().filter(|(_, line)| VAGUE.is_match(line)).map(|(index, _)| index + 1).collect()
+}
+
+#[test]
+fn variables_are_named_by_their_role() {
+    let mut problems = Vec::new();
+    for (path, text) in rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &|_| true) {
+        problems.extend(vague_names(&text).into_iter().map(|line| format!("src/{}:{line}", path.display())));
+    }
+    assert!(problems.is_empty(), "\"Names\" in CONTRIBUTING.md:\n{}", problems.join("\n"));
+}
+
+/// Names in comments that are of other programs, of Rust, or examples.
+const OTHER_NAMES: &[&str] = &[
+    "AWS_CHECKSUM_ALGORITHM",
+    "ConfigDrive",
+    "DiskSettings",
+    "Display",
+    "Outer",
+    "PREFIX_",
+    "RFC3986_Parser",
+    "U000000e4",
+    "_1",
+    "_2",
+    "__LINE__",
+    "_args",
+    "a10",
+    "a2",
+    "accessKey",
+    "async_trait",
+    "copytruncate",
+    "direnv",
+    "httpproxy",
+    "key_name",
+    "nohup",
+    "object_store",
+    "u00",
+    "u00e4",
+    "write_printable_string",
+];
+
+/// Returns a name as it is compared: the name of a variant is the same word in JSON, in lower case.
+fn folded(name: &str) -> String {
+    name.replace('_', "").to_lowercase()
+}
+
+/// Returns the words of a text, as they are compared.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|character: char| !character.is_alphanumeric() && character != '_').map(folded)
+}
+
+/// A name or a path in backticks.
+static PATH: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)`([A-Za-z_]\w*(?:::\w+)*)(?:\(\))?!?`").unwrap());
+
+/// The names that exist.
+#[derive(Default)]
+struct Names {
+    /// By crate, all words of its code.
+    of_crates: BTreeMap<String, BTreeSet<String>>,
+    /// Names outside of code: whole strings, such as the name of a method or a key, and code in documents.
+    outside: BTreeSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, crate_name: &str, source: &Source) {
+        let of_crate = self.of_crates.entry(crate_name.to_owned()).or_default();
+        of_crate.extend(words(&source.code));
+        of_crate.extend(source.strings.iter().flat_map(|string| words(string)));
+        self.outside.extend(source.strings.iter().map(|string| folded(string)));
+    }
+
+    /// Returns the names in backticks in a comment of a crate that do not exist. Other code in backticks is
+    /// ignored.
+    fn missing(&self, crate_name: &str, comment: &str) -> Vec<String> {
+        let mut missing = Vec::new();
+        for path in PATH.captures_iter(comment).map(|code| code.get(1).unwrap().as_str()) {
+            let first = path.split("::").next().unwrap();
+            let exists = |name: &&str| {
+                let in_crate = |name_of_crate: &str| {
+                    self.of_crates.get(name_of_crate).is_some_and(|names| names.contains(&folded(name)))
+                };
+                in_crate(crate_name)
+                    || in_crate(first)
+                    || self.of_crates.contains_key(*name)
+                    || (first == path && self.outside.contains(&folded(name)))
+                    || OTHER_NAMES.contains(name)
+            };
+            missing.extend(path.split("::").filter(|name| !exists(name)).map(str::to_owned));
+        }
+        missing
+    }
+}
+
+#[test]
+fn comments_name_what_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crate_of = |path: &Path| {
+        let folder = path.iter().next().unwrap().to_string_lossy().into_owned();
+        if root.join("src").join(&folder).join("Cargo.toml").exists() {
+            folder
+        } else {
+            "monopile".to_owned()
+        }
+    };
+    let files: Vec<_> = rust_files(&root.join("src"), &|_| true)
+        .into_iter()
+        .map(|(path, text)| (crate_of(&path), path, Source::of(&text)))
+        .collect();
+    let mut names = Names::default();
+    for (crate_name, _, source) in &files {
+        names.add(crate_name, source);
+    }
+    let in_document = Regex::new("`([^`\n]+)`").unwrap();
+    for entry in std::fs::read_dir(root.join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "md") {
+            let text = std::fs::read_to_string(path).unwrap();
+            names.outside.extend(in_document.captures_iter(&text).map(|code| folded(&code[1])));
+        }
+    }
+    let mut problems = Vec::new();
+    for (crate_name, path, source) in &files {
+        for (line, comment) in &source.comments {
+            let missing = names.missing(crate_name, comment).into_iter();
+            problems.extend(missing.map(|name| format!("src/{}:{line}: `{name}`", path.display())));
+        }
+    }
+    let hint = "no code has these names (OTHER_NAMES lists those of other programs)";
+    assert!(problems.is_empty(), "{hint}:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn finds_vague_names() {
+    let code = "let mut found = 1;\nlet found_jobs = 2; // found\nf(|here| \"there\n{known}\");\n\
+                struct S {\n    wanted: bool,\n}\nlet quote = '\"'; let said = r#\"\"seen\"#;\n";
+    assert_eq!(vague_names(code), [1, 3, 6, 8]);
+}
+
+#[test]
+fn finds_names_that_do_not_exist() {
+    let mut names = Names::default();
+    let code = "fn numbered_flag(to_stderr: bool) {} // numbered\n\
+                struct Interp { is_patched: bool }\nf(\"create_vm\");";
+    names.add("erb", &Source::of(code));
+    names.add("ui", &Source::of("enum Line { Begun }"));
+    let missing = |comment: &str| names.missing("erb", comment);
+    assert_eq!(
+        missing("// If `trouble`, see [`numbered`] and `Interp::patched`."),
+        ["trouble", "numbered", "patched"]
+    );
+    assert_eq!(
+        missing("// `to_stderr`, [`Interp::is_patched`], `ui::Line`, `create_vm`, `a b`, `ui`"),
+        [""; 0]
+    );
+    assert_eq!(names.missing("ui", "// `begun`, `create_vm`, `erb::numbered_flag()`, `Interp`"), ["Interp"]);
+}
