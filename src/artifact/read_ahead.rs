@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const MAX_WAITING_CHUNKS: usize = 8;
 
 /// The minimum size in bytes at which a separate thread saves time.
-pub(super) const WORTH_A_THREAD: u64 = 1 << 20;
+pub(super) const MIN_THREAD_BYTES: u64 = 1 << 20;
 
 /// A reader whose input is read ahead and hashed on a thread of its own.
 pub(super) struct ReadAhead<'scope, R> {
@@ -111,14 +111,14 @@ pub(super) enum CopyError {
 }
 
 /// Copies `data` to `file` and adds it to `hasher`, which is returned. If `size` is at least
-/// [`WORTH_A_THREAD`], a separate thread hashes and writes. `size` is only an estimate.
+/// [`MIN_THREAD_BYTES`], a separate thread hashes and writes. `size` is only an estimate.
 pub(super) fn copy(
     data: &mut impl Read,
     size: u64,
     file: &File,
     hasher: Option<Hasher>,
 ) -> Result<Option<Hasher>, CopyError> {
-    if size < WORTH_A_THREAD {
+    if size < MIN_THREAD_BYTES {
         return copy_here(data, file, hasher);
     }
     scope(|scope| {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn copy_of_any_size_is_complete_and_hashed() {
-        for count in [0, 1, 70_000, WORTH_A_THREAD as usize, 5_000_001] {
+        for count in [0, 1, 70_000, MIN_THREAD_BYTES as usize, 5_000_001] {
             let all = bytes(count);
             let mut file = tempfile::tempfile().unwrap();
             let mut data = Uneven { rest: &all, turn: 0, fails: false };
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn copy_error_tells_reading_from_writing() {
-        for size in [10, WORTH_A_THREAD * 5] {
+        for size in [10, MIN_THREAD_BYTES * 5] {
             let all = bytes(size as usize);
             let file = tempfile::tempfile().unwrap();
             let mut data = Uneven { rest: &all, turn: 0, fails: true };

@@ -267,14 +267,14 @@ pub(super) fn reason(status: u16, body: &[u8]) -> String {
         .or_else(|| text("message"))
         .or_else(|| text("title"))
         .or_else(|| decoded.as_str());
-    let words = words.map(|words| words.trim().chars().take(LONGEST_REASON).collect::<String>());
+    let words = words.map(|words| words.trim().chars().take(MAX_REASON_CHARS).collect::<String>());
     words
         .filter(|words| !words.is_empty())
         .unwrap_or_else(|| format!("no reason given, HTTP status {status}"))
 }
 
 /// The maximum length of a reason in characters. Longer ones are pages of a proxy, or stack traces.
-const LONGEST_REASON: usize = 2000;
+const MAX_REASON_CHARS: usize = 2000;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use super::version::Microversion;
 use base::JsonObject;
 
 /// The number of objects to request per page. A server may return fewer.
-const PAGE_SIZE: usize = 1000;
+const PAGE_OBJECTS: usize = 1000;
 /// The characters that are not percent-encoded in a part of a URL.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -175,8 +175,9 @@ impl Client {
             problem: problem.to_owned(),
         };
         loop {
-            let size =
-                options.limit.map_or(PAGE_SIZE, |limit| limit.saturating_sub(objects.len()).min(PAGE_SIZE));
+            let size = options
+                .limit
+                .map_or(PAGE_OBJECTS, |limit| limit.saturating_sub(objects.len()).min(PAGE_OBJECTS));
             if size == 0 {
                 return Ok(objects);
             }

@@ -8,11 +8,11 @@ use super::scalar::{self, ResolvedScalar};
 use super::{Data, Mapping, Node};
 
 /// The number of characters after which a line is folded at the next space.
-const WIDTH: usize = 80;
+const LINE_COLUMNS: usize = 80;
 /// The maximum length in bytes of a key that is written as `key:` and not as `? key`.
 const MAX_SIMPLE_KEY_BYTES: usize = 128;
 /// The columns by which a nested mapping is indented.
-const INDENT: usize = 2;
+const INDENT_COLUMNS: usize = 2;
 
 /// Emits a tree as a YAML document, with a line break at its end.
 ///
@@ -85,7 +85,7 @@ impl Emitter {
             matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey) && !self.indention;
         let outer = self.indent;
         if !indentless || outer.is_none() {
-            self.indent = Some(outer.map_or(0, |indent| indent + INDENT));
+            self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         }
         for item in items {
             self.line();
@@ -97,7 +97,7 @@ impl Emitter {
 
     fn mapping(&mut self, map: &Mapping) {
         let outer = self.indent;
-        self.indent = Some(outer.map_or(0, |indent| indent + INDENT));
+        self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         for (key, value) in order::sorted(map) {
             self.line();
             if is_simple_key(key) {
@@ -169,7 +169,7 @@ impl Emitter {
 
     fn string(&mut self, text: &str, context: Context) {
         let outer = self.indent;
-        self.indent = Some(outer.map_or(INDENT, |indent| indent + INDENT));
+        self.indent = Some(outer.map_or(INDENT_COLUMNS, |indent| indent + INDENT_COLUMNS));
         let folds = context != Context::SimpleKey;
         match style(text, context) {
             Style::Plain => self.plain_folded(text, folds),
@@ -187,12 +187,12 @@ impl Emitter {
 
     fn plain_folded(&mut self, text: &str, folds: bool) {
         self.space(true);
-        if folds && self.column + text.len() > WIDTH {
+        if folds && self.column + text.len() > LINE_COLUMNS {
             let mut spaces = false;
             let mut rest = text.chars().peekable();
             while let Some(character) = rest.next() {
                 if character == ' ' {
-                    if !spaces && self.column > WIDTH && rest.peek() != Some(&' ') {
+                    if !spaces && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
                         self.line();
                     } else {
                         self.push(' ');
@@ -220,7 +220,7 @@ impl Emitter {
         while let Some(character) = rest.next() {
             if character == ' ' {
                 let inner = !first && rest.peek().is_some();
-                if folds && !spaces && self.column > WIDTH && inner && rest.peek() != Some(&' ') {
+                if folds && !spaces && self.column > LINE_COLUMNS && inner && rest.peek() != Some(&' ') {
                     self.line();
                 } else {
                     self.push(' ');
@@ -266,7 +266,7 @@ impl Emitter {
                 self.escape(character);
                 spaces = false;
             } else if character == ' ' {
-                if folds && !spaces && self.column > WIDTH && !first && rest.peek().is_some() {
+                if folds && !spaces && self.column > LINE_COLUMNS && !first && rest.peek().is_some() {
                     self.line();
                     if rest.peek() == Some(&' ') {
                         self.push('\\');

@@ -87,7 +87,7 @@ struct Decoder<'a> {
 }
 
 /// Mappings with more entries than this get an index for their keys.
-const MAX_UNINDEXED: usize = 8;
+const MAX_UNINDEXED_PAIRS: usize = 8;
 
 /// A mapping under construction. A key from a merge may be set again, but a key of the mapping itself may
 /// not.
@@ -96,7 +96,7 @@ struct Entries<'t> {
     pairs: Vec<(Node, Node)>,
     /// The indices of the entries that come from merges.
     merged: HashSet<usize, RandomState>,
-    /// The indices of all entries, by key. Empty up to [`MAX_UNINDEXED`] entries.
+    /// The indices of all entries, by key. Empty up to [`MAX_UNINDEXED_PAIRS`] entries.
     index: HashMap<Key<'t>, usize, RandomState>,
 }
 
@@ -133,13 +133,13 @@ impl<'t> Entries<'t> {
         if merged {
             self.merged.insert(at);
         }
-        if at == MAX_UNINDEXED {
+        if at == MAX_UNINDEXED_PAIRS {
             let indexed_pairs = self.pairs.iter().enumerate();
             let keys =
                 indexed_pairs.filter_map(|(at, (key, _))| Some((Key::of(&key.data)?.into_owned(), at)));
             self.index.extend(keys);
         }
-        if at >= MAX_UNINDEXED {
+        if at >= MAX_UNINDEXED_PAIRS {
             self.index.extend(index_key.map(|key| (key, at)));
         }
         self.pairs.push((key, value));

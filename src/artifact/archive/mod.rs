@@ -40,14 +40,14 @@ pub struct Limits {
     pub entries: u64,
     /// Size of the uncompressed tar stream in bytes, including headers.
     pub bytes: u64,
-    /// Unpacked bytes per byte of the archive. Not checked below [`Limits::RATIO_FLOOR`].
+    /// Unpacked bytes per byte of the archive. Not checked below [`Limits::RATIO_FLOOR_BYTES`].
     pub ratio: u64,
 }
 
 impl Limits {
     /// The ratio is checked above this number of unpacked bytes. Small files of zeros compress a thousandfold
     /// and are harmless.
-    pub const RATIO_FLOOR: u64 = 128 << 20;
+    pub const RATIO_FLOOR_BYTES: u64 = 128 << 20;
 }
 
 impl Default for Limits {

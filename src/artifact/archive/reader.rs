@@ -40,7 +40,7 @@ impl<R: Read> Read for BudgetReader<R> {
             return Err(io::Error::other(refused));
         }
         let ratio = self.unpacked / self.packed.get().max(1);
-        if self.unpacked > Limits::RATIO_FLOOR && ratio > self.limits.ratio {
+        if self.unpacked > Limits::RATIO_FLOOR_BYTES && ratio > self.limits.ratio {
             let refused =
                 ArchiveError::TooLarge { what: "bytes per compressed byte", limit: self.limits.ratio };
             return Err(io::Error::other(refused));

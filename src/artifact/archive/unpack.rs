@@ -14,7 +14,7 @@ use tar::EntryType;
 use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
 use super::{ArchiveError, Limits, Links, Options, Unpacked, path, printable};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
-use crate::read_ahead::{self, CopyError, ReadAhead, WORTH_A_THREAD};
+use crate::read_ahead::{self, CopyError, MIN_THREAD_BYTES, ReadAhead};
 use base::{Error, Result};
 
 /// The maximum number of directories remembered as checked. The set is emptied when it is full, to bound
@@ -23,9 +23,9 @@ const MAX_CHECKED_DIRECTORIES: usize = 10_000;
 
 /// The maximum size in bytes of all names held until the end: those of directories whose mode is set last,
 /// and of files that are hashed. Real archives have some MiB.
-const MAX_HELD_NAMES: usize = 64 << 20;
+const MAX_HELD_NAME_BYTES: usize = 64 << 20;
 /// Estimated bytes that holding a name takes in addition to the name.
-const HELD_NAME_OVERHEAD: usize = 128;
+const HELD_NAME_OVERHEAD_BYTES: usize = 128;
 
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -48,7 +48,7 @@ pub fn unpack_file(
     let reading = |error| Error::io(format!("reading {what} ('{}')", file.display()), error);
     let input = File::open(file).map_err(reading)?;
     let total = input.metadata().map_err(reading)?.len();
-    if total < WORTH_A_THREAD {
+    if total < MIN_THREAD_BYTES {
         let input = on_this_thread(input, expected);
         return unpack_counted(input, total, progress, what, dest, expected, options);
     }
@@ -254,7 +254,7 @@ struct UnpackedTree<'a> {
     checked_directories: HashSet<PathBuf>,
     digests: BTreeMap<PathBuf, Digest>,
     /// Size in bytes of the names held until the end.
-    held_names: usize,
+    held_name_bytes: usize,
     /// Number of directories created. A directory need not have an entry of its own.
     created_directories: u64,
 }
@@ -263,7 +263,14 @@ impl<'a> UnpackedTree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
         let checked_directories = HashSet::new();
         let digests = BTreeMap::new();
-        UnpackedTree { root, options, checked_directories, digests, held_names: 0, created_directories: 0 }
+        UnpackedTree {
+            root,
+            options,
+            checked_directories,
+            digests,
+            held_name_bytes: 0,
+            created_directories: 0,
+        }
     }
 
     /// Unpacks all entries and returns their number.
@@ -422,9 +429,9 @@ impl<'a> UnpackedTree<'a> {
 
     /// Counts a name that is held until the end against the limit.
     fn hold_name(&mut self, path: &Path) -> Result<(), ArchiveError> {
-        self.held_names += path.as_os_str().len() + HELD_NAME_OVERHEAD;
-        if self.held_names > MAX_HELD_NAMES {
-            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: MAX_HELD_NAMES as u64 });
+        self.held_name_bytes += path.as_os_str().len() + HELD_NAME_OVERHEAD_BYTES;
+        if self.held_name_bytes > MAX_HELD_NAME_BYTES {
+            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: MAX_HELD_NAME_BYTES as u64 });
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{ArtifactKind, Cache, DIGESTS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::read_ahead::{ReadAhead, WORTH_A_THREAD};
+use crate::read_ahead::{ReadAhead, MIN_THREAD_BYTES};
 use base::Result;
 use base::files::{JsonLayout, input, read_json, write_json};
 
@@ -109,10 +109,13 @@ fn entry_name(path: &Path) -> String {
 /// The clocks of file systems are coarse: a file written just before `started` could be written again in the
 /// same tick.
 fn is_settled(stamp: &Stamp, started: SystemTime) -> bool {
-    const SECOND: u64 = 1_000_000_000;
+    const SECOND_NS: u64 = 1_000_000_000;
     // File systems without fractions of a second have a resolution of up to two seconds.
-    let step =
-        if stamp.mtime.is_multiple_of(SECOND) { Duration::from_secs(2) } else { Duration::from_millis(50) };
+    let step = if stamp.mtime.is_multiple_of(SECOND_NS) {
+        Duration::from_secs(2)
+    } else {
+        Duration::from_millis(50)
+    };
     let changed = UNIX_EPOCH + Duration::from_nanos(stamp.mtime);
     started.duration_since(changed).is_ok_and(|age| age > step)
 }
@@ -127,7 +130,7 @@ fn hash(
     let mut algorithms = algorithms.to_vec();
     algorithms.sort_unstable();
     algorithms.dedup();
-    if total < WORTH_A_THREAD {
+    if total < MIN_THREAD_BYTES {
         let mut hasher = Hasher::new(&algorithms);
         io::copy(&mut file, &mut hasher)?;
         return Ok(hasher.finish());

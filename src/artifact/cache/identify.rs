@@ -13,7 +13,7 @@ use base::events::{Reporter, Unit};
 use base::files::input;
 
 /// The minimum size in bytes of a file whose reading is shown as a stage.
-const WORTH_A_STAGE: u64 = 64 << 20;
+const MIN_STAGE_BYTES: u64 = 64 << 20;
 
 /// The kind of an artifact, in the index of digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,5 +124,5 @@ fn algorithms(expected: Option<&Digest>) -> Vec<Algorithm> {
 fn is_long(stamp: &Stamp, entry: Option<&DigestEntry>, algorithms: &[Algorithm]) -> bool {
     let unread =
         |entry: &DigestEntry| algorithms.iter().any(|algorithm| entry.digest.hex(*algorithm).is_none());
-    stamp.size >= WORTH_A_STAGE && entry.is_none_or(unread)
+    stamp.size >= MIN_STAGE_BYTES && entry.is_none_or(unread)
 }

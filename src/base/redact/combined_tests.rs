@@ -19,7 +19,7 @@ const SECRETS: u64 = 150;
 const SHOWN_CASES: [(u64, u64); 8] =
     [(1002, 140), (5081, 16), (5087, 133), (5127, 105), (5298, 103), (5423, 130), (5441, 27), (5452, 67)];
 /// The minimum number of characters of a secret in a text before it is cut off.
-const CUT_AFTER: usize = 8;
+const CUT_AFTER_CHARS: usize = 8;
 /// The number of characters that may stay visible, such as `$` of `$'…'` or `&#3` of an entity that was cut
 /// off. The second number is added for each base64, whose characters at the edges also encode neighbours.
 const VISIBLE: (usize, usize) = (3, 6);
@@ -118,7 +118,7 @@ impl Random {
             let secret: String = (0..length).map(|_| self.choose(alphabet)).collect();
             let is_quoting = |character: char| " \"'\\+\n\t.,".contains(character);
             let secret = secret.trim_matches(is_quoting).to_owned();
-            if secret.chars().count() >= 16 && without_quoting(&secret).len() >= search::SHORTEST_COMPACT {
+            if secret.chars().count() >= 16 && without_quoting(&secret).len() >= search::MIN_COMPACT_BYTES {
                 return secret;
             }
         }
@@ -239,7 +239,8 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
             failed.extend(check(&shown, before, after, &of).err());
 
             // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
-            let shows_little = |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER;
+            let shows_little =
+                |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER_CHARS;
             let last = (0..secret.chars().count()).rev().find(shows_little).unwrap();
             // `inspect` spells a `#` by the character after it.
             let more = usize::from(prefix(&secret, last + 1).ends_with('#'));

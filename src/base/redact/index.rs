@@ -1,16 +1,16 @@
 //! Finds which of many byte strings begin at a position of a text.
 //!
-//! Strings are kept sorted in buckets by their first [`KEY`] bytes. Inserting needs no rebuild, so secrets
-//! can be added at any time. A position where no string begins usually costs one lookup of a bit.
+//! Strings are kept sorted in buckets by their first [`KEY_BYTES`]. Inserting needs no rebuild, so secrets can
+//! be added at any time. A position where no string begins usually costs one lookup of a bit.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
 /// The number of bytes that select the bucket, and the minimum length of a string.
-pub(super) const KEY: usize = 4;
+pub(super) const KEY_BYTES: usize = 4;
 /// The binary logarithm of the number of bits in the filter.
-const FILTER: u32 = 18;
+const FILTER_BITS_LOG2: u32 = 18;
 
 /// A spelling of a secret, as it is searched.
 pub(super) struct IndexedString {
@@ -33,7 +33,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds a string. Strings shorter than [`KEY`] bytes are ignored. A string that was once added as a
+    /// Adds a string. Strings shorter than [`KEY_BYTES`] are ignored. A string that was once added as a
     /// secret stays a secret, even if it is later added as a precaution.
     pub(super) fn insert(&mut self, string: &[u8], is_precaution: bool) {
         self.insert_within(string, is_precaution, (0, 0));
@@ -56,7 +56,7 @@ impl Index {
                 self.count += 1;
                 self.longest = self.longest.max(string.len());
                 if self.filter.is_empty() {
-                    self.filter.resize(1 << (FILTER - 6), 0);
+                    self.filter.resize(1 << (FILTER_BITS_LOG2 - 6), 0);
                 }
                 let bit = bit(key);
                 if let Some(word) = self.filter.get_mut(bit >> 6) {
@@ -84,10 +84,10 @@ impl Index {
         let mut key = 0;
         for (last, byte) in text.iter().enumerate() {
             key = key << 8 | u32::from(*byte);
-            if last + 1 < KEY || !self.may_begin(key) {
+            if last + 1 < KEY_BYTES || !self.may_begin(key) {
                 continue;
             }
-            let at = last + 1 - KEY;
+            let at = last + 1 - KEY_BYTES;
             let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(at..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
             while let Some(indexed) = entry {
@@ -141,12 +141,12 @@ fn longest_prefix<'b>(bucket: &'b [IndexedString], text: &[u8]) -> Option<&'b In
 }
 
 fn key(text: &[u8]) -> Option<u32> {
-    text.first_chunk::<KEY>().map(|bytes| u32::from_be_bytes(*bytes))
+    text.first_chunk::<KEY_BYTES>().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Returns the bit of the filter for the first bytes of a string.
 fn bit(key: u32) -> usize {
-    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - FILTER)) as usize
+    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - FILTER_BITS_LOG2)) as usize
 }
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ mod tests {
                 strings.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
             prop_assert_eq!(actual, expected);
             let actual = index.continuation(text.as_bytes()).is_some();
-            let expected = text.len() >= KEY
+            let expected = text.len() >= KEY_BYTES
                 && strings.iter().any(|form| form.starts_with(&text));
             prop_assert_eq!(actual, expected);
             let mut actual = Vec::new();

@@ -40,7 +40,7 @@ use crate::text::clean;
 const MIN_CUT_BYTES: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
 /// The maximum length of a text that [`Redactor::exempt_from_precautions`] accepts.
-const LONGEST_EXEMPT: usize = 4096;
+const MAX_EXEMPT_BYTES: usize = 4096;
 
 /// The set of secrets of a run. Clones are cheap and share the set, so a secret added later takes effect
 /// everywhere.
@@ -92,7 +92,7 @@ impl Redactor {
     /// Keeps values added with [`Self::add_as_precaution`] visible inside this path or address. A text
     /// without a slash or dot is ignored.
     pub fn exempt_from_precautions(&self, text: &str) {
-        if text.contains(['/', '.']) && text.len() <= LONGEST_EXEMPT {
+        if text.contains(['/', '.']) && text.len() <= MAX_EXEMPT_BYTES {
             self.shared.write().exempt.insert(text.as_bytes(), true);
         }
     }

@@ -8,22 +8,22 @@ use super::spellings;
 use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
-pub(super) const SHORTEST_INSIDE: usize = 8;
+pub(super) const MIN_INSIDE_BYTES: usize = 8;
 /// The minimum length in bytes, without quotes and whitespace, of a secret that is searched in that form. Two
 /// adjacent short words are not a secret.
-pub(super) const SHORTEST_COMPACT: usize = 12;
+pub(super) const MIN_COMPACT_BYTES: usize = 12;
 /// The number of times that base64 is decoded.
 const MAX_BASE64_DEPTH: u8 = 2;
 /// The possible lengths in bytes of a fragment of a secret at the edge of a text.
-const FRAGMENT: Range<usize> = 8..513;
+const FRAGMENT_BYTES: Range<usize> = 8..513;
 /// The minimum length of such a fragment in base64, in characters.
-const SHORTEST_BASE64_FRAGMENT: usize = 8;
+const MIN_BASE64_FRAGMENT_CHARS: usize = 8;
 /// The minimum length of a fragment that was decoded from base64, in bytes.
-const SHORTEST_DECODED_FRAGMENT: usize = 5;
+const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
 /// The maximum length in bytes of what remains of an escape that was cut off.
-const RESIDUE: usize = 16;
+const MAX_RESIDUE_BYTES: usize = 16;
 /// The maximum number of brackets, commas and dots between a secret and an ellipsis.
-const LONGEST_BETWEEN: usize = 3;
+const MAX_BYTES_BETWEEN: usize = 3;
 /// The number of bytes that are searched at each edge of a text.
 const EDGE_BYTES: usize = 4096;
 /// The length in bytes of the parts in which a text is searched.
@@ -68,13 +68,13 @@ impl Forms {
             let view = DecodedView::of(part.as_bytes(), 0);
             let unescaped = view.unescaped();
             if let Some(unescaped) = &unescaped
-                && unescaped.bytes.len() >= spellings::SHORTEST
+                && unescaped.bytes.len() >= spellings::MIN_SECRET_CHARS
             {
                 self.exact.insert(&unescaped.bytes, is_precaution);
             }
             let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
             let mut form = compact(plain);
-            if form.len() >= SHORTEST_COMPACT {
+            if form.len() >= MIN_COMPACT_BYTES {
                 let offsets = compact_offsets(plain);
                 let after = plain.len() - offsets.last().map_or(0, |last| last + 1);
                 self.compact.insert_within(
@@ -139,7 +139,7 @@ impl Forms {
             self.search_compact(plain, matches);
         }
         if depth > 0 && self.compact.len() > 0 {
-            plain.texts(SHORTEST_COMPACT, |text| self.search(text, depth - 1, matches));
+            plain.texts(MIN_COMPACT_BYTES, |text| self.search(text, depth - 1, matches));
         }
     }
 
@@ -147,7 +147,7 @@ impl Forms {
     fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
         self.exact.each(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
             let range = at..at + form.len();
-            if form.len() >= SHORTEST_INSIDE
+            if form.len() >= MIN_INSIDE_BYTES
                 || !form.iter().all(u8::is_ascii_alphabetic)
                 || is_word(&view.bytes, &range)
             {
@@ -183,7 +183,7 @@ impl Forms {
         // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
         // secret.
         let before = text.get(..at).unwrap_or_default().iter().rev();
-        let between = before.take(LONGEST_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
+        let between = before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
         for at in (at - between..=at).rev() {
             let start = part.start.max(at.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
@@ -200,9 +200,9 @@ impl Forms {
         let residue = residue(&view.bytes, &plain.bytes);
         let mut longest: Option<(usize, &IndexedString)> = None;
         for end in (bytes.len().saturating_sub(residue)..=bytes.len()).rev() {
-            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(SHORTEST_DECODED_FRAGMENT);
+            let shortest = shortest(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
             let last = (end + 1).saturating_sub(shortest);
-            for at in end.saturating_sub(FRAGMENT.end - 1)..last {
+            for at in end.saturating_sub(FRAGMENT_BYTES.end - 1)..last {
                 let fragment = bytes.get(at..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if hides(entry, fragment, edge, depth) {
@@ -223,7 +223,7 @@ impl Forms {
         let length = plain.bytes.len();
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
-                plain.text_at_end(end, SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
+                plain.text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
                     self.starts_in(text, edge, depth - 1, matches)
                 })
             })
@@ -244,7 +244,7 @@ impl Forms {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let mut bytes = compact(&plain.bytes);
-        bytes.truncate(FRAGMENT.end - 1);
+        bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
         for at in 0..(bytes.len() + 1).saturating_sub(shortest(depth)) {
             let fragment = bytes.get(at..).unwrap_or_default();
@@ -258,7 +258,7 @@ impl Forms {
             }
         }
         depth > 0
-            && plain.text_at_start(SHORTEST_BASE64_FRAGMENT, SHORTEST_DECODED_FRAGMENT, |text| {
+            && plain.text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
                 self.ends_in(text, edge, depth - 1, matches)
             })
     }
@@ -275,17 +275,17 @@ fn start_of(offsets: &[usize], index: usize, before: usize) -> usize {
 /// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
 /// `%2` or `u00` without its backslash.
 fn residue(text: &[u8], unescaped: &[u8]) -> usize {
-    let tail = text.get(text.len().saturating_sub(RESIDUE + 3)..).unwrap_or_default();
+    let tail = text.get(text.len().saturating_sub(MAX_RESIDUE_BYTES + 3)..).unwrap_or_default();
     if !tail.iter().any(|byte| is_escape(*byte)) {
         return 0;
     }
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte < b' ' || b"%&#{\\".contains(*byte);
-    unescaped.iter().rev().take(RESIDUE).take_while(is_part).count()
+    unescaped.iter().rev().take(MAX_RESIDUE_BYTES).take_while(is_part).count()
 }
 
 /// Returns the minimum length of a fragment.
 fn shortest(depth: u8) -> usize {
-    if depth == MAX_BASE64_DEPTH { FRAGMENT.start } else { SHORTEST_DECODED_FRAGMENT }
+    if depth == MAX_BASE64_DEPTH { FRAGMENT_BYTES.start } else { MIN_DECODED_FRAGMENT_BYTES }
 }
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one

@@ -8,34 +8,34 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 /// The minimum length of a redacted value in characters.
-pub(super) const SHORTEST: usize = 4;
+pub(super) const MIN_SECRET_CHARS: usize = 4;
 /// The minimum length in bytes of a line that counts as a secret by itself.
-const SHORTEST_LINE: usize = 8;
+const MIN_LINE_BYTES: usize = 8;
 /// The minimum length in bytes of an encoded form. Shorter ones would match by accident.
-const SHORTEST_ENCODED: usize = 6;
+const MIN_ENCODED_BYTES: usize = 6;
 /// The maximum length in bytes of a secret that is also searched as a whole, not only line by line.
-const LONGEST: usize = 4096;
+const MAX_WHOLE_BYTES: usize = 4096;
 /// The maximum length in bytes of a secret that is searched line by line. Longer ones are searched in pieces.
-const LONGEST_IN_LINES: usize = 64 * 1024;
+const MAX_LINEWISE_BYTES: usize = 64 * 1024;
 /// The length in bytes of a piece of such a secret.
-const PIECE: usize = 64;
+const PIECE_BYTES: usize = 64;
 
 /// Returns the parts of a secret that are secrets by themselves: the whole, and each line.
 pub(super) fn parts(secret: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let secret = secret.trim();
-    if secret.chars().count() < SHORTEST || matches!(secret, "true" | "false" | "null") {
+    if secret.chars().count() < MIN_SECRET_CHARS || matches!(secret, "true" | "false" | "null") {
         return parts;
     }
     let lines = || secret.lines().map(str::trim).filter(|line| line_is_secret(line));
-    if secret.len() <= LONGEST {
+    if secret.len() <= MAX_WHOLE_BYTES {
         parts.push(secret);
         if secret.contains('\n') {
             parts.extend(lines());
         }
     } else {
         for line in lines() {
-            if secret.len() <= LONGEST_IN_LINES && line.len() <= LONGEST {
+            if secret.len() <= MAX_LINEWISE_BYTES && line.len() <= MAX_WHOLE_BYTES {
                 parts.push(line);
             } else {
                 pieces(line, &mut parts);
@@ -47,14 +47,14 @@ pub(super) fn parts(secret: &str) -> Vec<&str> {
 
 /// Returns false for lines that frame a PEM block and for short lines, because they reveal nothing.
 fn line_is_secret(line: &str) -> bool {
-    line.len() >= SHORTEST_LINE && !line.starts_with("-----")
+    line.len() >= MIN_LINE_BYTES && !line.starts_with("-----")
 }
 
 /// Cuts a long line at character boundaries. The pieces cover the whole line, so all of it is found.
 fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
     let mut rest = line;
-    while rest.len() > PIECE {
-        let mut at = PIECE;
+    while rest.len() > PIECE_BYTES {
+        let mut at = PIECE_BYTES;
         while !rest.is_char_boundary(at) {
             at += 1;
         }
@@ -62,7 +62,7 @@ fn pieces<'s>(line: &'s str, parts: &mut Vec<&'s str>) {
         parts.push(piece);
         rest = tail;
     }
-    if rest.len() >= SHORTEST_LINE {
+    if rest.len() >= MIN_LINE_BYTES {
         parts.push(rest);
     }
 }
@@ -207,7 +207,7 @@ fn base64_inside(secret: &str, alignment: usize, engine: &impl Engine, forms: &m
     // after the secret.
     let first = (alignment * 8).div_ceil(6);
     let end = bytes.len() * 8 / 6;
-    if let Some(inner) = encoded.get(first..end).filter(|inner| inner.len() >= SHORTEST_ENCODED) {
+    if let Some(inner) = encoded.get(first..end).filter(|inner| inner.len() >= MIN_ENCODED_BYTES) {
         forms.push(inner.to_owned());
     }
 }

@@ -1,7 +1,7 @@
 use base64::Engine;
 
-use super::search::SHORTEST_INSIDE;
-use super::spellings::SHORTEST;
+use super::search::MIN_INSIDE_BYTES;
+use super::spellings::MIN_SECRET_CHARS;
 use super::*;
 use proptest::prelude::*;
 
@@ -274,11 +274,11 @@ proptest! {
         let redactor = redactor(&[&secret]);
         let trimmed = secret.trim();
         let text = format!("{before}{trimmed}{after}");
-        prop_assume!(trimmed.chars().count() >= SHORTEST && !["true", "null", "false"].contains(&trimmed));
+        prop_assume!(trimmed.chars().count() >= MIN_SECRET_CHARS && !["true", "null", "false"].contains(&trimmed));
         prop_assume!(!REPLACEMENT.contains(trimmed));
         // A short word is redacted only as a whole word.
         let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());
-        prop_assume!(trimmed.len() >= SHORTEST_INSIDE || !is_word);
+        prop_assume!(trimmed.len() >= MIN_INSIDE_BYTES || !is_word);
         let shown = redactor.redact(&text).into_owned();
         let without = shown.replace(REPLACEMENT, "\u{0}");
         prop_assert!(!without.contains(trimmed));

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// The maximum number of nested escapes.
 const MAX_ESCAPE_LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
-const LONGEST_AT_EDGE: usize = 1024;
+const MAX_EDGE_BYTES: usize = 1024;
 /// Marks a byte that is not base64 in [`SEXTETS`].
 const NOT_BASE64: u8 = 0xff;
 /// The value of each byte in base64, in the standard and the URL-safe alphabet.
@@ -164,7 +164,7 @@ impl<'t> DecodedView<'t> {
         if count < shortest_run {
             return false;
         }
-        let range = 0..end.min(LONGEST_AT_EDGE);
+        let range = 0..end.min(MAX_EDGE_BYTES);
         self.decoded_edges(&range, shortest, |texts| {
             // The first character may have been cut off.
             texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| found(&text))
@@ -208,7 +208,7 @@ impl<'t> DecodedView<'t> {
     /// Returns the start of the run that ends at `end`, and its number of base64 characters.
     fn run_before(&self, end: usize) -> (usize, usize) {
         let (mut start, mut count) = (end, 0);
-        while start > 0 && end - start < LONGEST_AT_EDGE {
+        while start > 0 && end - start < MAX_EDGE_BYTES {
             let before = self.bytes.get(..start).unwrap_or_default();
             let between = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
             let length = start - between;

@@ -15,7 +15,7 @@ use base::{Error, Result};
 /// The number of finished tasks whose results are kept.
 const MAX_KEPT_TASKS: usize = 500;
 /// The number of tasks that may run at the same time.
-const MAX_RUNNING: usize = 64;
+const MAX_RUNNING_TASKS: usize = 64;
 /// The maximum time that `get_task` waits for the end of a task, so that clients learn of it at once. It is
 /// short, because an interrupted client waits for the answer.
 const MAX_WAIT: Duration = Duration::from_millis(200);
@@ -46,9 +46,9 @@ impl Tasks {
         let control = TaskControl::default();
         {
             let mut table = self.lock();
-            if table.running.len() >= MAX_RUNNING {
+            if table.running.len() >= MAX_RUNNING_TASKS {
                 return Err(Error::failure(format!(
-                    "{MAX_RUNNING} tasks are running already: wait for one to end"
+                    "{MAX_RUNNING_TASKS} tasks are running already: wait for one to end"
                 )));
             }
             table.running.insert(id.clone(), control.clone());

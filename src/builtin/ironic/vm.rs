@@ -9,7 +9,7 @@ use super::config_drive;
 use super::leftovers;
 use super::node::{METADATA, Node, text};
 use super::rpc::IronicCall;
-use super::storage::{FIRMWARE_ROOM, Login};
+use super::storage::{FIRMWARE_ROOM_BYTES, Login};
 use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::agent::AgentSettingsInput;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
@@ -154,10 +154,10 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
         node.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
     }
 
-    if firmware_bytes > FIRMWARE_ROOM && node.capability("boot_mode") != Some("uefi") {
+    if firmware_bytes > FIRMWARE_ROOM_BYTES && node.capability("boot_mode") != Some("uefi") {
         call.log(format_args!(
             "{name} will not boot with BIOS: the names of its initiator and targets and their logins take \
-             {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM}; shorten `storage.iqn` or the \
+             {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM_BYTES}; shorten `storage.iqn` or the \
              initiator's name, or set the capability boot_mode:uefi if the machine boots with UEFI"
         ));
     }

@@ -56,7 +56,7 @@ impl VolumeName {
     }
 
     /// Returns `disk-<last 12 digits of the UUID>`: the end of the target's IQN, and the user of its login.
-    /// It is short because iPXE has little room for names, see [`super::storage::FIRMWARE_ROOM`].
+    /// It is short because iPXE has little room for names, see [`super::storage::FIRMWARE_ROOM_BYTES`].
     pub(super) fn short(&self) -> String {
         format!("{}-{:012x}", self.kind.prefix(), self.uuid.as_u128() & 0xffff_ffff_ffff)
     }

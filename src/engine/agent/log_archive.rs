@@ -111,7 +111,7 @@ mod tests {
     fn log_with_a_large_hole_is_accepted() {
         let logs = tempfile::tempdir().unwrap();
         let log = File::create(logs.path().join("rotated.log")).unwrap();
-        log.set_len(Limits::RATIO_FLOOR + (8 << 20)).unwrap();
+        log.set_len(Limits::RATIO_FLOOR_BYTES + (8 << 20)).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let digest = archive::pack_directory(logs.path(), &scratch.path().join("logs.tgz")).unwrap();
         LogArchive { scratch, digest }.check().unwrap();

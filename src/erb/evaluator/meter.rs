@@ -41,7 +41,7 @@ impl Default for Limits {
 pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
 /// The number of steps after which time and signals are checked again. That many take about a millisecond.
-const CHECK_INTERVAL: u64 = 16_384;
+const CHECK_INTERVAL_STEPS: u64 = 16_384;
 /// The number of bytes that are read or written in one step.
 const BYTES_PER_STEP: usize = 16;
 /// Reading or writing fewer bytes than this counts no steps of its own.
@@ -80,7 +80,7 @@ pub(crate) fn start(limits: Limits, interrupted: Option<SignalCheck>) {
     MEMORY.set(0);
     MAX_MEMORY.set(limits.memory);
     ACCOUNT.set(Some(Account { limits, started: Instant::now(), interrupted }));
-    NEXT_CHECK.set(CHECK_INTERVAL.min(limits.steps));
+    NEXT_CHECK.set(CHECK_INTERVAL_STEPS.min(limits.steps));
 }
 
 /// Ends the account, so that the thread can drop values and describe errors without limits.
@@ -112,7 +112,7 @@ fn check(steps: u64) -> Result<(), Exceeded> {
             let text = format!("the template ran for more than {} seconds", time.as_secs_f64());
             return Err(Exceeded::Limit(text));
         }
-        NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL).min(limit));
+        NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL_STEPS).min(limit));
         Ok(())
     })
 }

@@ -3,9 +3,9 @@
 use yaml::{Data, Node};
 
 /// The maximum number of names in an error.
-const LISTED: usize = 8;
+const MAX_LISTED_NAMES: usize = 8;
 /// The maximum length of a name in an error.
-const MAX_NAME: usize = 60;
+const MAX_NAME_BYTES: usize = 60;
 
 /// Describes the candidate nearest to `given`, or a few candidates if none is near. `show` formats a name.
 pub(super) fn nearest<'a>(
@@ -15,15 +15,15 @@ pub(super) fn nearest<'a>(
 ) -> String {
     let mut listed_names = std::collections::HashSet::new();
     let names: Vec<&str> =
-        candidates.filter(|name| name.len() <= MAX_NAME && listed_names.insert(*name)).collect();
+        candidates.filter(|name| name.len() <= MAX_NAME_BYTES && listed_names.insert(*name)).collect();
     match (base::error::nearest(given, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
         (Some(name), _) => base::error::question(&show(name)),
         (None, [only]) => format!("there is only '{}'", show(only)),
         (None, _) => {
             let shown: Vec<String> =
-                names.iter().take(LISTED).map(|name| format!("'{}'", show(name))).collect();
-            let more = match names.len().saturating_sub(LISTED) {
+                names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", show(name))).collect();
+            let more = match names.len().saturating_sub(MAX_LISTED_NAMES) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };

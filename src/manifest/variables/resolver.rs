@@ -17,9 +17,9 @@ use base::{Error, Result};
 use yaml::{Data, Mapping, Node, Position};
 
 /// The maximum amount of text and nodes that variables add to all documents of one resolver, in bytes (a node
-/// counts as [`NODE_WEIGHT`]). Without it, a small manifest could expand to terabytes.
-const BUDGET: usize = 256 * 1024 * 1024;
-const NODE_WEIGHT: usize = 16;
+/// counts as [`NODE_BYTES`]). Without it, a small manifest could expand to terabytes.
+const MAX_ADDED_BYTES: usize = 256 * 1024 * 1024;
+const NODE_BYTES: usize = 16;
 
 /// The value of a variable. Cheap to clone.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl<'a> Resolver<'a> {
             used: BTreeSet::new(),
             missing: MissingVariables::default(),
             unresolved: 0,
-            budget: BUDGET,
+            budget: MAX_ADDED_BYTES,
             read_only: false,
             notes: Vec::new(),
             replaced: Vec::new(),
@@ -357,7 +357,7 @@ impl<'a> Resolver<'a> {
             Error::invalid(format!(
                 "{}: with its variables, the document is larger than {} MiB",
                 position.describe(),
-                BUDGET / 1024 / 1024
+                MAX_ADDED_BYTES / 1024 / 1024
             ))
         })?;
         Ok(Some(part.clone()))
@@ -475,7 +475,7 @@ fn fill_positions(mut node: Node, position: &Position) -> Node {
 }
 
 fn weight(node: &Node) -> usize {
-    NODE_WEIGHT
+    NODE_BYTES
         + match &node.data {
             Data::String(text) => text.len(),
             Data::Seq(items) => items.iter().map(weight).sum(),

@@ -6,7 +6,7 @@ use base::{Error, Result};
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
 /// The length in characters if the manifest names none.
-pub(super) const DEFAULT_LENGTH: usize = 20;
+pub(super) const DEFAULT_PASSWORD_CHARS: usize = 20;
 
 /// Generates a random password of `length` characters.
 pub(super) fn generate(length: usize) -> Result<String> {

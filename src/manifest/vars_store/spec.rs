@@ -27,7 +27,7 @@ pub enum GeneratorSpec {
 }
 
 /// The maximum length of a password, so that a mistyped option does not fill the disk.
-const MAX_PASSWORD: i64 = 1024 * 1024;
+const MAX_PASSWORD_CHARS: i64 = 1024 * 1024;
 
 const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
@@ -39,10 +39,10 @@ impl GeneratorSpec {
             "password" => {
                 check_names(options, &["length"])?;
                 match get("length").map(|value| integer("length", value)).transpose()? {
-                    None | Some(0) => Ok(GeneratorSpec::Password(password::DEFAULT_LENGTH)),
-                    Some(length @ 1..=MAX_PASSWORD) => Ok(GeneratorSpec::Password(length as usize)),
+                    None | Some(0) => Ok(GeneratorSpec::Password(password::DEFAULT_PASSWORD_CHARS)),
+                    Some(length @ 1..=MAX_PASSWORD_CHARS) => Ok(GeneratorSpec::Password(length as usize)),
                     Some(length) => Err(Error::invalid(format!(
-                        "option 'length' is {length}; it must be from 1 to {MAX_PASSWORD}"
+                        "option 'length' is {length}; it must be from 1 to {MAX_PASSWORD_CHARS}"
                     ))),
                 }
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The maximum number of bytes of a short text.
-const MAX_SHORT: usize = 22;
+const MAX_SHORT_BYTES: usize = 22;
 
 /// The text of a string. Up to 22 bytes are stored in place, so that most keys and values of a document need
 /// no memory of their own.
@@ -16,7 +16,7 @@ enum Form {
     /// The first `length` bytes are copied from a `str`.
     Short {
         length: u8,
-        bytes: [u8; MAX_SHORT],
+        bytes: [u8; MAX_SHORT_BYTES],
     },
     Long(Box<str>),
 }
@@ -44,7 +44,7 @@ impl Deref for Text {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        let mut bytes = [0; MAX_SHORT];
+        let mut bytes = [0; MAX_SHORT_BYTES];
         match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
             (Some(start), Ok(length)) => {
                 start.copy_from_slice(text.as_bytes());
@@ -63,7 +63,7 @@ impl From<&String> for Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        if text.len() > MAX_SHORT { Text(Form::Long(text.into())) } else { text.as_str().into() }
+        if text.len() > MAX_SHORT_BYTES { Text(Form::Long(text.into())) } else { text.as_str().into() }
     }
 }
 

@@ -67,7 +67,7 @@ impl StorageSettings {
 /// iPXE passes a table (iBFT) of 768 bytes to the operating system, and two volumes leave 256 bytes for
 /// strings: the initiator's name, the machine's name from DHCP, and for each volume the target's name, user
 /// and password. Each string ends with a zero byte.
-pub(super) const FIRMWARE_ROOM: usize = 256;
+pub(super) const FIRMWARE_ROOM_BYTES: usize = 256;
 
 /// The user and password of an initiator (CHAP).
 pub(super) struct Login {
@@ -102,7 +102,7 @@ pub(super) enum Initiators {
 }
 
 impl Initiators {
-    /// Returns the bytes of [`FIRMWARE_ROOM`] that the initiators take.
+    /// Returns the bytes of [`FIRMWARE_ROOM_BYTES`] that the initiators take.
     pub(super) fn firmware_bytes(&self) -> usize {
         match self {
             Initiators::Iscsi(names) => names.first().map_or(0, |name| name.len() + 1),
@@ -162,7 +162,7 @@ impl Export {
         }
     }
 
-    /// Returns the bytes of [`FIRMWARE_ROOM`] that the export takes with its login.
+    /// Returns the bytes of [`FIRMWARE_ROOM_BYTES`] that the export takes with its login.
     pub(super) fn firmware_bytes(&self, login: &Login) -> usize {
         match self {
             Export::Iscsi(way) => {

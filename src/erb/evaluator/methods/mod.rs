@@ -126,7 +126,7 @@ impl Interp {
     /// that the method makes of them.
     fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let size = weight(receiver);
-        if size > FREE_SIZE && !is_constant_time(receiver, name) {
+        if size > FREE_BYTES && !is_constant_time(receiver, name) {
             meter::hold_scratch(size)?;
             // Collections copy references, which takes less time for each byte than text.
             let text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
@@ -134,7 +134,7 @@ impl Interp {
         }
         for value in &args.list {
             if let Value::Str(text) = value
-                && text.get().len() > FREE_SIZE
+                && text.get().len() > FREE_BYTES
             {
                 self.use_scratch(text.get().len())?;
             }
@@ -253,7 +253,7 @@ impl Interp {
 }
 
 /// Work on values smaller than this many bytes counts no steps beyond that of the call.
-const FREE_SIZE: usize = 256;
+const FREE_BYTES: usize = 256;
 
 /// Returns the size of a value in bytes, without the values in it.
 fn weight(value: &Value) -> usize {

@@ -4,7 +4,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interp};
 use crate::evaluator::value::Value;
 
 /// The maximum length of an entity that is decoded, in bytes.
-const LONGEST_ENTITY: usize = 64;
+const MAX_ENTITY_BYTES: usize = 64;
 /// Code points from this one on are not decoded.
 const LARGEST_ENTITY: u32 = 0x10_ffff;
 
@@ -32,7 +32,7 @@ fn unescape_html(text: &str) -> Option<String> {
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let end = rest.bytes().take(LONGEST_ENTITY).position(|byte| byte == b';');
+        let end = rest.bytes().take(MAX_ENTITY_BYTES).position(|byte| byte == b';');
         match end.and_then(|end| Some((end, entity(&rest[1..end])?))) {
             Some((end, code)) => {
                 out.push(char::from_u32(code)?);

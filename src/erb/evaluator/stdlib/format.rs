@@ -26,7 +26,7 @@ struct Directive {
 }
 
 /// Maximum width and precision.
-const MAX_WIDTH: i64 = 1 << 20;
+const MAX_WIDTH_CHARS: i64 = 1 << 20;
 /// An upper bound for the number of digits of a float after the point.
 const MAX_DIGITS: usize = 1100;
 
@@ -119,7 +119,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 '1'..='9' => {
                     let mut digits = flag.to_string();
                     digits.push_str(&digits_of(&mut characters));
-                    let number: i64 = digits.parse().unwrap_or(MAX_WIDTH + 1);
+                    let number: i64 = digits.parse().unwrap_or(MAX_WIDTH_CHARS + 1);
                     if characters.peek() == Some(&'$') {
                         characters.next();
                         if argument.is_some() {
@@ -155,7 +155,7 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                         interp.int_arg(&value)?.max(0)
                     } else {
                         let digits = digits_of(&mut characters);
-                        if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH + 1) }
+                        if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH_CHARS + 1) }
                     };
                     directive.precision = Some(limited(interp, number)?);
                 }
@@ -216,7 +216,7 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
 
 /// Checks a width or precision, and counts the memory for it.
 fn limited(interp: &mut Interp, number: i64) -> EvalResult<usize> {
-    if number > MAX_WIDTH {
+    if number > MAX_WIDTH_CHARS {
         return interp.argument_error("width too big");
     }
     interp.use_scratch(number.max(0) as usize)?;

@@ -16,7 +16,7 @@ use strftime::strftime;
 
 const NANOS: i128 = 1_000_000_000;
 /// The maximum number of digits of a second that `iso8601` shows.
-const MOST_DIGITS: i64 = 100;
+const MAX_DIGITS: i64 = 100;
 
 /// A point in time.
 #[derive(Debug, Clone)]
@@ -282,7 +282,7 @@ pub(crate) fn method(
             let zone = if moment.utc { "Z".to_owned() } else { offset(at.offset(), ":") };
             let digits = match args.get(0) {
                 None | Some(Value::Nil) => 0,
-                Some(Value::Int(digits)) if *digits <= MOST_DIGITS => (*digits).max(0) as usize,
+                Some(Value::Int(digits)) if *digits <= MAX_DIGITS => (*digits).max(0) as usize,
                 Some(_) => return Err(interp.unsupported(format!("Time#{name} with this value"))),
             };
             let mut fraction = String::new();

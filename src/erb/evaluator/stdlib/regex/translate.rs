@@ -8,7 +8,7 @@ use std::str::Chars;
 use super::folds_to_several;
 
 /// Intervals such as `1,2` must be shorter than this.
-const LONGEST_INTERVAL: usize = 16;
+const MAX_INTERVAL_BYTES: usize = 16;
 
 /// One group, or the expression around all groups.
 #[derive(Clone, Copy, Default)]
@@ -434,7 +434,7 @@ impl<'s> Translator<'s> {
 /// Returns the interval of a quantifier, such as `1,2`, from the text after `{`. Returns `None` if there is
 /// none.
 fn interval(rest: &str) -> Option<&str> {
-    let inside = &rest[..rest.bytes().take(LONGEST_INTERVAL).position(|byte| byte == b'}')?];
+    let inside = &rest[..rest.bytes().take(MAX_INTERVAL_BYTES).position(|byte| byte == b'}')?];
     let has_digit = inside.contains(|c: char| c.is_ascii_digit());
     let is_interval = inside.chars().all(|c| c.is_ascii_digit() || c == ',');
     (has_digit && is_interval && inside.matches(',').count() < 2).then_some(inside)

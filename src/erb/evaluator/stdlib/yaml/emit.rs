@@ -10,9 +10,9 @@ use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{Data, Value};
 
 /// Lines are folded at the first space after this column.
-const WIDTH: usize = 80;
+const LINE_COLUMNS: usize = 80;
 /// Maximum length of a key in bytes. Longer keys are written with `?`.
-const KEY_LENGTH: usize = 128;
+const MAX_SIMPLE_KEY_BYTES: usize = 128;
 
 /// A node of a document. Each collection has a number, to which aliases refer.
 enum Item {
@@ -359,7 +359,7 @@ impl Emitter {
         for (index, &character) in characters.iter().enumerate() {
             if character == ' ' {
                 let next_blank = characters.get(index + 1) == Some(&' ');
-                if fold && !spaces && self.column > WIDTH && !next_blank {
+                if fold && !spaces && self.column > LINE_COLUMNS && !next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
@@ -383,7 +383,7 @@ impl Emitter {
             let inside = index > 0 && index + 1 < characters.len();
             if character == ' ' {
                 let next_blank = characters.get(index + 1) == Some(&' ');
-                if fold && !spaces && self.column > WIDTH && inside && !next_blank {
+                if fold && !spaces && self.column > LINE_COLUMNS && inside && !next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
@@ -429,7 +429,7 @@ impl Emitter {
                 self.out.push_str(&escaped);
                 spaces = false;
             } else if character == ' ' {
-                if fold && !spaces && self.column > WIDTH && inside {
+                if fold && !spaces && self.column > LINE_COLUMNS && inside {
                     self.write_indent();
                     if characters.get(index + 1) == Some(&' ') {
                         self.put('\\');
@@ -486,7 +486,7 @@ impl Emitter {
 fn is_simple_key(item: &Item) -> bool {
     match item {
         Item::Alias(_) => true,
-        Item::Scalar { text, .. } => !text.chars().any(is_break) && text.len() <= KEY_LENGTH,
+        Item::Scalar { text, .. } => !text.chars().any(is_break) && text.len() <= MAX_SIMPLE_KEY_BYTES,
         Item::Sequence(items, _) => items.is_empty(),
         Item::Mapping(pairs, ..) => pairs.is_empty(),
     }
