@@ -2,20 +2,27 @@
 
 use std::time::Duration;
 
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
+const SECOND_MS: u64 = 1000;
+const MINUTE_MS: u64 = 60 * SECOND_MS;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// The units, in milliseconds.
-const UNITS: [(&str, u64); 7] =
-    [("ms", 1), ("s", SECOND), ("m", MINUTE), ("min", MINUTE), ("h", HOUR), ("d", DAY), ("w", 7 * DAY)];
+const UNITS: [(&str, u64); 7] = [
+    ("ms", 1),
+    ("s", SECOND_MS),
+    ("m", MINUTE_MS),
+    ("min", MINUTE_MS),
+    ("h", HOUR_MS),
+    ("d", DAY_MS),
+    ("w", 7 * DAY_MS),
+];
 
 /// The maximum timeout. Longer ones are mistakes, and could overflow the clock.
-const LONGEST: Duration = Duration::from_millis(10 * 366 * DAY);
+const LONGEST: Duration = Duration::from_millis(10 * 366 * DAY_MS);
 
 /// The maximum age. A thousand years can be added to any date.
-const LONGEST_AGE: Duration = Duration::from_millis(366_000 * DAY);
+const LONGEST_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 
 /// Parses `90s`, `10m`, `1h30m`, `500ms`, `2d`, or a number of seconds. This is a parser for clap.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {

@@ -62,7 +62,7 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
 const SETUP: &str = "Setup";
 
 /// The column in which descriptions of commands begin.
-const INDENT: usize = 26;
+const INDENT_COLUMNS: usize = 26;
 
 /// Examples of each command and of each group of commands, without the name of the program. Those of
 /// `baremetal` are in its table.
@@ -227,7 +227,7 @@ pub(super) fn template(grammar: &Command) -> String {
     let name = *Styles::styled().get_literal();
     let mut text = String::from("{before-help}{about-with-newline}\n{usage-heading} {usage}\n");
     let line = |text: &mut String, command: &str, about: &str| {
-        let blanks = " ".repeat(INDENT.saturating_sub(2 + command.len()));
+        let blanks = " ".repeat(INDENT_COLUMNS.saturating_sub(2 + command.len()));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name}{command}{name:#}{blanks}{about}");
     };
@@ -282,7 +282,7 @@ fn first_steps() -> String {
 /// Returns the end of `monopile --help`.
 pub(super) fn overview() -> String {
     let exit_codes = exit_codes(&exit_code::TABLE);
-    let blanks = |name: &str| " ".repeat(INDENT.saturating_sub(2 + name.len()));
+    let blanks = |name: &str| " ".repeat(INDENT_COLUMNS.saturating_sub(2 + name.len()));
     let topics = TOPICS.map(|topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.about));
     let topics = section("Pages of the book, with `monopile help PAGE`", &topics);
     let steps = first_steps();
@@ -378,12 +378,12 @@ impl HelpNotes {
 
 /// Breaks a long command line before its options, so that it fits and can still be pasted.
 fn folded(line: &str) -> String {
-    const WIDTH: usize = 76;
+    const TEXT_COLUMNS: usize = 76;
     let mut parts = line.split(" -");
     let mut folded = parts.next().unwrap_or_default().to_owned();
     let mut width = folded.len();
     for part in parts {
-        if width + 2 + part.len() > WIDTH {
+        if width + 2 + part.len() > TEXT_COLUMNS {
             folded.push_str(" \\\n   ");
             width = 3;
         }
@@ -396,10 +396,10 @@ fn folded(line: &str) -> String {
 
 /// Lists exit codes in lines. A long meaning continues below its beginning.
 fn exit_codes(codes: &[(&str, &str)]) -> String {
-    const WIDTH: usize = 76;
+    const TEXT_COLUMNS: usize = 76;
     let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let gap = format!("\n{:1$}", "", width + 4);
-    let shown = |meaning: &str| ui::fit(meaning, WIDTH - width).join(&gap);
+    let shown = |meaning: &str| ui::fit(meaning, TEXT_COLUMNS - width).join(&gap);
     let lines: Vec<String> =
         codes.iter().map(|(code, meaning)| format!("{code:width$}  {}", shown(meaning))).collect();
     section("Exit codes", &lines)
@@ -619,7 +619,7 @@ mod tests {
             let about = command.get_about().unwrap().to_string();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             let shown = about_with_aliases(&about, &aliases);
-            assert!(INDENT + shown.len() <= 80, "{shown}");
+            assert!(INDENT_COLUMNS + shown.len() <= 80, "{shown}");
         }
     }
 

@@ -29,9 +29,9 @@ use engine::state::{State, Storage};
 const OF_ONE: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
 
 /// The number of remaining days at which a certificate is marked.
-const EXPIRES_SOON: i64 = 30;
+const EXPIRES_SOON_DAYS: i64 = 30;
 /// The number of remaining days at which a certificate is shown on a terminal without --verbose.
-const SHOWN_BEFORE: i64 = 60;
+const SHOWN_BEFORE_DAYS: i64 = 60;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct StatusArgs {
@@ -244,7 +244,7 @@ fn status_text(session: &Session, status: &Status) -> String {
         processes(status),
         disks(status, with_hints),
         networks(status).filter(|_| shows_all),
-        certificates(status, if shows_all { i64::MAX } else { SHOWN_BEFORE }),
+        certificates(status, if shows_all { i64::MAX } else { SHOWN_BEFORE_DAYS }),
     ];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
@@ -393,7 +393,7 @@ fn certificates(status: &Status, below: i64) -> Option<Table> {
     for certificate in shown() {
         let note = match certificate.days {
             ..0 => "EXPIRED".to_owned(),
-            days @ 0..EXPIRES_SOON => format!("ONLY {days} DAYS"),
+            days @ 0..EXPIRES_SOON_DAYS => format!("ONLY {days} DAYS"),
             days => format!("{days} days"),
         };
         table.row([certificate.path.clone(), certificate.expires.clone(), note]);

@@ -4,13 +4,13 @@ use crate::ui::{self, longest_word};
 use base::redact::Redactor;
 
 /// The number of columns between two cells.
-const GAP: usize = 2;
+const GAP_COLUMNS: usize = 2;
 /// The maximum width of a column that is not wrapped.
-const NARROW: usize = 20;
+const NARROW_COLUMNS: usize = 20;
 /// The minimum width of a last column whose words are broken.
-const LAST: usize = 30;
+const MIN_LAST_COLUMNS: usize = 30;
 /// The minimum width of a value beside its label.
-const LEAST_ROOM: usize = 10;
+const MIN_VALUE_COLUMNS: usize = 10;
 /// The text for a cell without a value.
 const EMPTY: &str = "-";
 
@@ -155,11 +155,11 @@ fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, cuts_last: boo
         .iter()
         .enumerate()
         .map(|(column, width)| match cuts_last && column + 1 == count {
-            true => LAST.min(*width),
-            false => longest(column, &longest_word).max(NARROW).min(*width),
+            true => MIN_LAST_COLUMNS.min(*width),
+            false => longest(column, &longest_word).max(NARROW_COLUMNS).min(*width),
         })
         .collect();
-    while widths.iter().sum::<usize>() + GAP * count.saturating_sub(1) > limit {
+    while widths.iter().sum::<usize>() + GAP_COLUMNS * count.saturating_sub(1) > limit {
         let widest = (0..count).filter(|column| widths[*column] > least[*column]);
         let widest = widest.max_by_key(|column| widths[*column])?;
         widths[widest] -= 1;
@@ -176,7 +176,7 @@ fn align_row(row: &[Vec<String>], widths: &[usize]) -> String {
         for (cell, width) in cells.iter().zip(widths) {
             let text = cell.get(index).map_or("", String::as_str);
             line.push_str(text);
-            line.push_str(&" ".repeat((width + GAP).saturating_sub(ui::width(text))));
+            line.push_str(&" ".repeat((width + GAP_COLUMNS).saturating_sub(ui::width(text))));
         }
         line.trim_end().to_owned() + "\n"
     };
@@ -190,12 +190,12 @@ fn fit_lines(lines: &[String], width: usize) -> Vec<String> {
 
 /// Returns the column in which the values beside these labels begin.
 fn indent<'l>(labels: impl Iterator<Item = &'l str>) -> usize {
-    labels.map(ui::width).max().unwrap_or(0) + GAP
+    labels.map(ui::width).max().unwrap_or(0) + GAP_COLUMNS
 }
 
 /// Formats values beside their labels, wrapped to `limit` columns.
 fn label_lines(cells: &[(&str, Vec<String>)], indent: usize, limit: usize) -> String {
-    let room = limit.saturating_sub(indent).max(LEAST_ROOM);
+    let room = limit.saturating_sub(indent).max(MIN_VALUE_COLUMNS);
     let mut text = String::new();
     for (label, lines) in cells {
         for (index, line) in fit_lines(lines, room).iter().enumerate() {

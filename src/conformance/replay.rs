@@ -209,16 +209,16 @@ fn is_time(text: &str) -> bool {
 }
 
 fn uuids(text: &str, mut on_uuid: impl FnMut(&str)) {
-    const LENGTH: usize = 36;
+    const UUID_BYTES: usize = 36;
     let mut from = 0;
-    while let Some(candidate) = text.as_bytes().get(from..from + LENGTH) {
+    while let Some(candidate) = text.as_bytes().get(from..from + UUID_BYTES) {
         let shape = |(index, byte): (usize, &u8)| match index {
             8 | 13 | 18 | 23 => *byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         };
         if candidate.iter().enumerate().all(shape) {
-            on_uuid(&text[from..from + LENGTH]);
-            from += LENGTH;
+            on_uuid(&text[from..from + UUID_BYTES]);
+            from += UUID_BYTES;
         } else {
             from += 1;
         }

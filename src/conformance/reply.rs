@@ -143,8 +143,8 @@ fn search(text: &str) -> Option<Map<String, Value>> {
 }
 
 fn start_of(text: &str) -> String {
-    const LENGTH: usize = 80;
-    match text.char_indices().nth(LENGTH) {
+    const MAX_SHOWN_CHARS: usize = 80;
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
     }

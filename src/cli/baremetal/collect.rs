@@ -32,7 +32,7 @@ exit 0
 "#;
 
 /// The maximum length of the script's output. A machine has a few lines.
-const LONGEST_OUTPUT: u64 = 64 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// Creates the connectors that the node does not have yet, and lists those of the machine.
 pub(super) fn collect(call: &Call) -> Result<CommandResult> {
@@ -103,7 +103,7 @@ fn run_script(host: Option<&str>) -> Result<String> {
     let mut output = Vec::new();
     if let Some(stdout) = child.stdout.take() {
         // Closing the pipe ends a program that prints more.
-        stdout.take(LONGEST_OUTPUT).read_to_end(&mut output).map_err(failed)?;
+        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output).map_err(failed)?;
     }
     let status = child.wait().map_err(failed)?;
     match status.success() {

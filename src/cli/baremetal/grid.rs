@@ -3,7 +3,7 @@
 use crate::ui;
 
 /// The columns of a border and its blanks beside each cell.
-const BORDER: usize = 3;
+const BORDER_COLUMNS: usize = 3;
 
 /// A table and the way in which it is printed.
 pub(super) struct Grid<'g> {
@@ -42,7 +42,7 @@ impl Grid<'_> {
         };
         let mut widths: Vec<usize> = (0..titles.len()).map(widest).collect();
         let Some(limit) = self.limit else { return widths };
-        let room = limit.saturating_sub(BORDER * widths.len() + 1);
+        let room = limit.saturating_sub(BORDER_COLUMNS * widths.len() + 1);
         if widths.iter().sum::<usize>() <= room {
             return widths;
         }

@@ -51,19 +51,19 @@ pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
 ];
 
 /// The widest name of an option that has a description on the same line.
-const MAX_NAME: usize = 33;
+const MAX_NAME_COLUMNS: usize = 33;
 /// The indentation of a description below its option.
-const INDENT: usize = 10;
+const INDENT_COLUMNS: usize = 10;
 /// The fewest columns for descriptions beside options.
-const MIN_TEXT: usize = 30;
+const MIN_TEXT_COLUMNS: usize = 30;
 
 /// Returns the columns for help: those of the terminal, up to a width that is easy to read.
 pub(super) fn columns() -> usize {
-    const MOST: usize = 110;
-    const WITHOUT_TERMINAL: usize = 100;
+    const MAX_COLUMNS: usize = 110;
+    const COLUMNS_WITHOUT_TERMINAL: usize = 100;
     match std::io::stdout().is_terminal() {
-        true => ui::stdout_columns().min(MOST),
-        false => WITHOUT_TERMINAL,
+        true => ui::stdout_columns().min(MAX_COLUMNS),
+        false => COLUMNS_WITHOUT_TERMINAL,
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn long(command: &Command) -> String {
         let mut paragraphs: Vec<String> = arguments.into_iter().map(below).collect();
         if title == UNTITLED[1] {
             let flag = help_flag("Print help (see a summary with '-h')");
-            paragraphs.push(format!("{}\n{:INDENT$}{}", flag.name, "", flag.text));
+            paragraphs.push(format!("{}\n{:INDENT_COLUMNS$}{}", flag.name, "", flag.text));
         }
         parts.push(format!("{}\n{}", heading(&title), paragraphs.join("\n\n")));
     }
@@ -265,8 +265,8 @@ fn global(arg: &Arg) -> Row {
 /// Formats a section with descriptions beside the names.
 fn beside(title: &str, rows: &[Row], longest: usize) -> String {
     let columns = columns();
-    let indent = longest.min(MAX_NAME) + 4;
-    let indent = if columns < indent + MIN_TEXT { INDENT } else { indent };
+    let indent = longest.min(MAX_NAME_COLUMNS) + 4;
+    let indent = if columns < indent + MIN_TEXT_COLUMNS { INDENT_COLUMNS } else { indent };
     let mut text = heading(title);
     for row in rows {
         let fits = row.width + 4 <= indent;
@@ -283,7 +283,7 @@ fn beside(title: &str, rows: &[Row], longest: usize) -> String {
 
 /// Formats an argument with its description and details below it.
 fn below(arg: &Arg) -> String {
-    let width = columns().saturating_sub(INDENT);
+    let width = columns().saturating_sub(INDENT_COLUMNS);
     let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut blocks: Vec<Vec<String>> = whole
         .split("\n\n")
@@ -311,9 +311,9 @@ fn below(arg: &Arg) -> String {
     if !notes.is_empty() {
         blocks.push(notes);
     }
-    let blocks = blocks
-        .iter()
-        .map(|lines| lines.iter().map(|line| format!("{:INDENT$}{line}", "")).collect::<Vec<_>>().join("\n"));
+    let blocks = blocks.iter().map(|lines| {
+        lines.iter().map(|line| format!("{:INDENT_COLUMNS$}{line}", "")).collect::<Vec<_>>().join("\n")
+    });
     format!("{}\n{}", named(arg).name, blocks.collect::<Vec<_>>().join("\n\n"))
 }
 

@@ -17,7 +17,7 @@ use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPoli
 use engine::protocol::Terms;
 
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
-const RETRIES: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 /// The timeout of malformed requests.
 const MALFORMED_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -130,7 +130,7 @@ impl RunningCheck<'_, '_> {
             let request = self.announce(method, arguments)?;
             let response = self.send(&request, Some(method))?;
             match response {
-                Response::Refused(refusal) if refusal.ok_to_retry && retry < RETRIES => {
+                Response::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
                     self.note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
                     self.wait(pause);
                     pause *= 2;
@@ -377,11 +377,11 @@ pub(super) fn has_error_type(refusal: &CpiErrorAnswer, error_type: &str) -> bool
 /// Describes a call: its request id, and the last lines of its log.
 fn last_call(exchange: &Exchange) -> LastCall {
     /// The number of log lines.
-    const LINES: usize = 5;
+    const MAX_LINES: usize = 5;
     let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
     let log = String::from_utf8_lossy(&exchange.stderr);
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let from = lines.len().saturating_sub(LINES);
+    let from = lines.len().saturating_sub(MAX_LINES);
     LastCall {
         request_id: request_id(&request).to_owned(),
         log: lines[from..].iter().map(|line| (*line).to_owned()).collect(),

@@ -20,12 +20,12 @@ const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 /// The number of lines of each file shown first when logs are followed.
 const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// The maximum length of a line that is read whole. A longer line is printed in several pieces to save
 /// memory.
-const LONGEST_LINE: usize = 1 << 20;
+const MAX_LINE_BYTES: usize = 1 << 20;
 /// The number of printed lines between two checks for signals.
-const SIGNAL_CHECK_INTERVAL: u64 = 256;
+const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
 const BINARY_LOGS: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
@@ -160,7 +160,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
         each_line(path, request.lines, &mut |line| {
             print(&printable_line(run, line));
             printed += 1;
-            if printed.is_multiple_of(SIGNAL_CHECK_INTERVAL) { signals::check(run) } else { Ok(()) }
+            if printed.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
         })?;
         signals::check(run)?;
     }
@@ -223,10 +223,11 @@ fn is_text(name: &Path) -> bool {
 }
 
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
-/// file is: a line above [`LONGEST_LINE`] comes in several pieces.
+/// file is: a line above [`MAX_LINE_BYTES`] comes in several pieces.
 fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
-    let open = || fs::File::open(path).map(|file| BufReader::with_capacity(BUFFER, file)).map_err(failed);
+    let open =
+        || fs::File::open(path).map(|file| BufReader::with_capacity(BUFFER_BYTES, file)).map_err(failed);
     let mut skipped = match last {
         None => 0,
         Some(last) => count_lines(&mut open()?).map_err(failed)?.saturating_sub(last),
@@ -251,10 +252,10 @@ fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -
                 use_line(&line)?;
                 line.clear();
             }
-            None if line.len() >= LONGEST_LINE => {
+            None if line.len() >= MAX_LINE_BYTES => {
                 // No secret is cut between two words.
                 let word =
-                    line.iter().rposition(u8::is_ascii_whitespace).filter(|at| *at >= LONGEST_LINE / 2);
+                    line.iter().rposition(u8::is_ascii_whitespace).filter(|at| *at >= MAX_LINE_BYTES / 2);
                 let rest = line.split_off(word.map_or(line.len(), |at| at + 1));
                 use_line(&line)?;
                 line = rest;
@@ -310,11 +311,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.log");
         let word = "0123456789 ";
-        let text = word.repeat(5 * LONGEST_LINE / word.len());
+        let text = word.repeat(5 * MAX_LINE_BYTES / word.len());
         fs::write(&path, format!("first\n{text}\nlast\n")).unwrap();
         let mut pieces = Vec::new();
         let mut add = |line: &[u8]| {
-            assert!(line.len() <= LONGEST_LINE + BUFFER);
+            assert!(line.len() <= MAX_LINE_BYTES + BUFFER_BYTES);
             pieces.push(String::from_utf8(line.to_vec()).unwrap());
             Ok(())
         };

@@ -22,7 +22,7 @@ use erb::Mode;
 use manifest::{self, Inputs};
 
 /// The number of recent runs shown.
-const RUNS: usize = 5;
+const MAX_SHOWN_RUNS: usize = 5;
 
 /// The commands that stop or start jobs.
 const CHANGES_JOBS: [&str; 7] =
@@ -387,7 +387,7 @@ impl StatusCollector<'_> {
         let has_failed_deploy = last_deploy.is_some_and(|run| {
             matches!(run.result, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
         });
-        runs.truncate(RUNS);
+        runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
             has_failed_deploy,
             cpi_problem: self.asked.as_ref().and_then(|asked| asked.problem.clone()),

@@ -11,9 +11,9 @@ use crate::agent::{Agent, LogArchive};
 use base::Result;
 
 /// The number of files shown: the most recently written ones.
-const FILES: usize = 3;
+const MAX_FILES: usize = 3;
 /// The number of lines shown of each file.
-const LINES: usize = 10;
+const MAX_LINES: usize = 10;
 /// The maximum size of the part that is read from the end of a file, in bytes.
 const MAX_TAIL_BYTES: u64 = 16 * 1024;
 /// The maximum length of a shown line, in characters.
@@ -78,7 +78,7 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
         })
         .collect();
     files.sort_by(|a, b| b.cmp(a));
-    files.truncate(FILES);
+    files.truncate(MAX_FILES);
     let tail = |(_, _, path): &(bool, SystemTime, PathBuf)| {
         let lines = last_lines_of_file(path).ok().filter(|lines| !lines.is_empty())?;
         Some(LogTail { name: below(path).display().to_string(), lines })
@@ -108,7 +108,7 @@ pub(super) fn last_lines(text: &str) -> Vec<String> {
             _ => folded.push((line, 1)),
         }
     }
-    let last = folded.split_off(folded.len().saturating_sub(LINES));
+    let last = folded.split_off(folded.len().saturating_sub(MAX_LINES));
     let shown = |(line, count): (&str, usize)| match count {
         1 => clip(line),
         count => format!("{} ({count} times)", clip(line)),

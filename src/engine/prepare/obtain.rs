@@ -260,7 +260,7 @@ fn obtain(
 /// Combines the failures of artifacts into one error.
 fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     /// The maximum number of failures that the error describes.
-    const MAX_SHOWN: usize = 10;
+    const MAX_SHOWN_FAILURES: usize = 10;
     let count = failures.len();
     if count < 2 {
         return failures.pop().map(|(what, error)| error.context(format!("{what} cannot be used")));
@@ -268,10 +268,10 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     // Invalid input fails again, whatever becomes of the others.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);
     let kind = if is_invalid { ErrorKind::InvalidInput } else { failures[0].1.kind() };
-    let shown = failures.iter().take(MAX_SHOWN);
+    let shown = failures.iter().take(MAX_SHOWN_FAILURES);
     let mut lines: Vec<String> =
         shown.clone().map(|(what, error)| format!("{what}: {}", error.chain().join(": "))).collect();
-    lines.extend((count > MAX_SHOWN).then(|| format!("and {} more", count - MAX_SHOWN)));
+    lines.extend((count > MAX_SHOWN_FAILURES).then(|| format!("and {} more", count - MAX_SHOWN_FAILURES)));
     let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
     Some(shown.fold(all, |all, (_, error)| all.with_advice_of(error)))
 }

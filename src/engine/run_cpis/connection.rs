@@ -23,7 +23,7 @@ use base::timing::{Activity, ActivityTimer};
 use base::{Error, Result};
 
 /// The maximum number of retries of a call that the CPI marks as retryable.
-const RETRIES: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 /// The pause before the first retry; it doubles.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of log lines held back; beyond it the oldest are dropped.
@@ -70,7 +70,7 @@ impl Retries {
         error: &CpiError,
     ) -> Result<bool> {
         let CpiError::Answered { method, message, ok_to_retry: true, .. } = error else { return Ok(false) };
-        if self.0 == RETRIES {
+        if self.0 == MAX_RETRIES {
             return Ok(false);
         }
         let pause = RETRY_PAUSE * 2u32.pow(self.0);
@@ -78,7 +78,7 @@ impl Retries {
         stage.reporter().warn(format!(
             "the CPI's `{method}` failed, and a retry may help: {message}; attempt {} of {} in {} s",
             self.0 + 1,
-            RETRIES + 1,
+            MAX_RETRIES + 1,
             pause.as_secs()
         ));
         signals::pause(run, pause)?;

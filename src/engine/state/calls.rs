@@ -280,8 +280,8 @@ fn is_held(file: &File) -> io::Result<bool> {
 fn reserve(file: &File) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
 
-    const ROOM: u64 = 64 * 1024;
-    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, ROOM) {
+    const ANSWER_ROOM_BYTES: u64 = 64 * 1024;
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, ANSWER_ROOM_BYTES) {
         Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => Err(error.into()),
         _ => Ok(()),
     }

@@ -29,7 +29,7 @@ use base::{Error, Result, files};
 
 /// The number of digits of a key that name an entry. Paths of packages end up in `#!` lines, which must be
 /// short.
-const SHORT_KEY: usize = 16;
+const SHORT_KEY_DIGITS: usize = 16;
 /// The pause between attempts to take a lock that another process holds.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -94,7 +94,7 @@ impl CpiPackageStore {
     pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
         let (name, key) = (package.package.name.clone(), package.key.clone());
         if self.is_cache {
-            let short = key.get(..SHORT_KEY).unwrap_or(&key);
+            let short = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
             let entry = self.root.join(short);
             let packages = entry.join("packages");
             PackageSlot {

@@ -26,7 +26,7 @@ use base::namespaces::{self, UnshareFlags};
 /// The pause between two looks at the processes. A fork bomb starts some ten in this time.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 /// The number of new processes after which all are counted.
-const COUNT_AFTER: u64 = 100;
+const COUNT_AFTER_PROCESSES: u64 = 100;
 /// The exit status if the program cannot be started, as that of a shell.
 const NOT_STARTED: u8 = 127;
 
@@ -149,7 +149,7 @@ fn limit_processes() {
     loop {
         std::thread::sleep(LOOK_PAUSE);
         let latest = latest_pid();
-        if latest.abs_diff(counted) < COUNT_AFTER {
+        if latest.abs_diff(counted) < COUNT_AFTER_PROCESSES {
             continue;
         }
         counted = latest;

@@ -86,9 +86,9 @@ impl Directory {
     /// Follows symbolic links to the directory of the state file itself, which need not exist.
     pub(super) fn resolved(&self) -> io::Result<Self> {
         /// The maximum number of links to follow, as in the kernel.
-        const LINKS: usize = 40;
+        const MAX_LINKS: usize = 40;
         let mut path = self.state.clone();
-        for _ in 0..LINKS {
+        for _ in 0..MAX_LINKS {
             match fs::read_link(&path) {
                 Ok(target) => path = parent(&path).join(target),
                 // Not a link, or no such file.
