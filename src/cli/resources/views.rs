@@ -58,7 +58,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
             DiskUse::Attached => ("attached", ""),
             DiskUse::Waiting => ("waiting", "the next create-env attaches it"),
             DiskUse::Kept => ("kept", "delete-disk deletes it"),
-            DiskUse::Orphaned => ("orphaned", "the next create-env deletes it"),
+            DiskUse::Unused => ("unused", "the next create-env deletes it"),
         };
         let note = disk.undeleted.map(|reason| format!("to be deleted: {reason}"));
         table.row([

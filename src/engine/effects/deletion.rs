@@ -8,7 +8,7 @@
 //! region, where `delete_disk` of an unknown disk may succeed. For stemcells and snapshots, which no CPI can
 //! be asked about, a "not found" of such a CPI keeps the record, and its success comes with a warning.
 //!
-//! With several CPIs, if the CPI on record does not find a disk, a snapshot or an orphaned VM, every other
+//! With several CPIs, if the CPI on record does not find a disk, a snapshot or an earlier VM, every other
 //! CPI is asked in turn.
 
 use std::fmt::Write as _;

@@ -168,9 +168,9 @@ fn no_vm(cid: &VmCid, cpi: Option<&str>) -> Error {
         .with_hint("list the resources on record: `monopile state show MANIFEST`")
 }
 
-/// Records the VM as an orphan, so that a later run deletes it if this one fails to.
+/// Records that the VM is to be deleted, so that a later run deletes it if this one fails to.
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
-    executor.commit(Change::VmOrphaned {
+    executor.commit(Change::VmDeletionBegun {
         vm: vm.clone(),
         reason: "requested on the command line".to_owned(),
         began_at: base::encoding::now(),

@@ -40,7 +40,7 @@ pub enum DiskUse {
     /// Nothing uses it; it stays until `delete-disk`.
     Kept,
     /// Nothing uses it; the next create-env deletes it.
-    Orphaned,
+    Unused,
 }
 
 /// A disk on record.
@@ -99,7 +99,7 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
             true if state.vm_cid().is_some() && state.disk_left_on_vm().is_none() => DiskUse::Attached,
             true => DiskUse::Waiting,
             false if disk.is_kept() => DiskUse::Kept,
-            false => DiskUse::Orphaned,
+            false => DiskUse::Unused,
         },
         undeleted: cpi_answer(&state, disk.handle()),
     });

@@ -87,7 +87,7 @@ pub enum Change {
         to: String,
     },
     /// A VM that was not on record is about to be deleted. It is on record from now on, until it is gone.
-    VmOrphaned {
+    VmDeletionBegun {
         /// Its handle.
         vm: VmHandle,
         /// The reason for its deletion.
@@ -341,7 +341,7 @@ impl State {
                 self.unmark(&handle.into());
             }
             Change::CpiRenamed { from, to } => self.rename_cpi(from.as_deref(), &to)?,
-            Change::VmOrphaned { vm, reason, began_at } => {
+            Change::VmDeletionBegun { vm, reason, began_at } => {
                 let resource = Resource::Vm(vm);
                 if !self.has_on_record(&resource) {
                     self.monopile.undeleted.push(Undeleted {

@@ -225,18 +225,18 @@ fn chosen_disk_is_used_by_the_next_deploy() {
 }
 
 #[test]
-fn orphaned_vm_stays_on_record_until_it_is_deleted() {
-    let orphan = |cid: &str| {
+fn vm_whose_deletion_began_stays_on_record_until_it_is_deleted() {
+    let deletion_begun = |cid: &str| {
         let (reason, began_at) = (String::new(), String::new());
-        Change::VmOrphaned { vm: handle(cid), reason, began_at }
+        Change::VmDeletionBegun { vm: handle(cid), reason, began_at }
     };
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     let before = state.clone();
-    state.apply(orphan("vm-1")).unwrap();
+    state.apply(deletion_begun("vm-1")).unwrap();
     assert_eq!(state, before, "it is the VM of this environment");
-    state.apply(orphan("vm-2")).unwrap();
-    state.apply(orphan("vm-2")).unwrap();
+    state.apply(deletion_begun("vm-2")).unwrap();
+    state.apply(deletion_begun("vm-2")).unwrap();
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-2")]);
     state.apply(Change::VmDeleted(handle("vm-2"))).unwrap();
     assert_eq!(state, before);

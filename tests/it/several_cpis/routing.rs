@@ -164,7 +164,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
 }
 
 #[test]
-fn orphaned_vm_is_searched_at_all_cpis_but_the_current_is_not() {
+fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     clouds.delete("z-east").success();
