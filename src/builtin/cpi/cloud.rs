@@ -95,7 +95,7 @@ impl Cloud {
     }
 
     /// Removes the id and the facts about this machine if nothing else is left.
-    fn forget_id(&self) {
+    fn remove_id(&self) {
         let Ok(names) = names(&self.root) else { return };
         if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(MACHINE_FACTS)) {
             for name in names {
@@ -233,7 +233,7 @@ impl Cloud {
             let _ = fs::remove_dir(self.root.join(kind.directory()));
         }
         let _ = fs::remove_dir(self.staging());
-        self.forget_id();
+        self.remove_id();
         let _ = fs::remove_dir(&self.root);
     }
 

@@ -354,7 +354,7 @@ impl<'a> Teardown<'a> {
         let deleting = self.run.reporter.stage("Deleting");
         let agent = self.agent(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
-        executor.commit(Change::DeploymentForgotten)?;
+        executor.commit(Change::DeployRequired)?;
         let mut failures = Vec::new();
         for (index, planned) in plan.steps.iter().enumerate() {
             signals::check(self.run)?;

@@ -151,7 +151,7 @@ pub enum Change {
         durations: BTreeMap<String, Duration>,
     },
     /// The jobs were stopped or removed on purpose, so the next create-env must deploy.
-    DeploymentForgotten,
+    DeployRequired,
 }
 
 /// Another CID of an updated disk. The disk with the old CID may still exist, so it stays on record until an
@@ -261,7 +261,7 @@ impl State {
                 let current = self.vm_handle();
                 let vm = Resource::Vm(handle);
                 match current.map(Resource::Vm) {
-                    Some(current) if current == vm => self.forget_vm(),
+                    Some(current) if current == vm => self.remove_vm_record(),
                     Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded_error(&vm)),
                     _ => {}
                 }
@@ -320,7 +320,7 @@ impl State {
                     before
                         .into_iter()
                         .for_each(|disk| disk.vm_at_replacement = Some(vm_at_replacement.clone()));
-                    self.apply(Change::DeploymentForgotten)?;
+                    self.apply(Change::DeployRequired)?;
                 }
             }
             Change::DiskDeleted(handle) => {
@@ -363,7 +363,7 @@ impl State {
                         // The VM stays the VM of this environment.
                         return Ok(());
                     }
-                    self.forget_vm();
+                    self.remove_vm_record();
                 }
                 let unknown = self.undeleted(resource).map(|mark| mark.unknown.clone()).unwrap_or_default();
                 self.unmark(resource);
@@ -397,7 +397,7 @@ impl State {
                     Resource::Snapshot(_) => false,
                 };
                 if used {
-                    self.apply(Change::DeploymentForgotten)?;
+                    self.apply(Change::DeployRequired)?;
                 }
                 self.apply(Change::deletion_of(resource))?;
             }
@@ -411,7 +411,7 @@ impl State {
             }
             Change::Replaced(state) => *self = *state,
             Change::DeployBegun { in_place: true } => self.clear_deployment(),
-            Change::DeployBegun { in_place: false } | Change::DeploymentForgotten => {
+            Change::DeployBegun { in_place: false } | Change::DeployRequired => {
                 self.clear_deployment();
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.is_ready = false;
@@ -479,7 +479,7 @@ impl State {
     }
 
     /// Removes the record of the VM of this environment.
-    fn forget_vm(&mut self) {
+    fn remove_vm_record(&mut self) {
         self.current_vm_cid = None;
         self.monopile.failed_update_of = None;
         self.monopile.agent_task = None;

@@ -134,7 +134,7 @@ impl Journal {
     }
 
     /// Removes the content of the registry. Called when no VM can ask for it.
-    pub(super) fn forget_registry(&self) -> io::Result<()> {
+    pub(super) fn remove_registry(&self) -> io::Result<()> {
         if self.names()?.iter().any(|name| name == REGISTRY) {
             self.registry_document().remove()?;
             // Succeeds only if the folder is empty.

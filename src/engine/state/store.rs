@@ -55,7 +55,7 @@ impl Store {
         let store = Store { storage, state, journal, may_have_open_calls, exists, version_kept: false, lock };
         // An open `create_vm` may have created a VM that needs the registry.
         if no_call_is_open && store.state.vm_cid().is_none() {
-            store.forget_registry()?;
+            store.remove_registry()?;
         }
         Ok(store)
     }
@@ -145,13 +145,13 @@ impl Store {
         next.apply(change)
             .map_err(|rejected| Error::failure("the state rejects a change").with_source(rejected))?;
         self.write(next)?;
-        if ends_vm { self.forget_registry() } else { Ok(()) }
+        if ends_vm { self.remove_registry() } else { Ok(()) }
     }
 
     /// Removes the content of the registry, which only the agent of a deleted VM could need.
-    fn forget_registry(&self) -> Result<()> {
+    fn remove_registry(&self) -> Result<()> {
         self.journal
-            .forget_registry()
+            .remove_registry()
             .map_err(|error| Error::io(format!("removing '{}'", self.journal.registry_document()), error))
     }
 
