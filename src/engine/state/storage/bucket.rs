@@ -53,7 +53,7 @@ impl BucketDocuments {
     pub(super) fn write(&self, document: &str, bytes: &[u8]) -> io::Result<()> {
         self.client.interruption.begin_writing();
         let known_version = self.known_versions.lock().get(document).cloned();
-        let condition = known_version.map_or(WriteCondition::Nothing, WriteCondition::This);
+        let condition = known_version.map_or(WriteCondition::Absent, WriteCondition::Version);
         match self.client.put(document, bytes, &condition)? {
             WriteOutcome::Done(version) => {
                 self.remember_version(document, Some(version));

@@ -42,9 +42,9 @@ pub(super) struct Object {
 #[derive(Debug, Clone)]
 pub(super) enum WriteCondition {
     /// No object: the write creates it.
-    Nothing,
+    Absent,
     /// This version of the object.
-    This(UpdateVersion),
+    Version(UpdateVersion),
 }
 
 /// The outcome of a write.
@@ -108,8 +108,8 @@ impl BucketClient {
     ) -> io::Result<WriteOutcome> {
         let path = self.path(document)?;
         let mode = match condition {
-            WriteCondition::Nothing => PutMode::Create,
-            WriteCondition::This(version) => PutMode::Update(version.clone()),
+            WriteCondition::Absent => PutMode::Create,
+            WriteCondition::Version(version) => PutMode::Update(version.clone()),
         };
         let written = self.retry_change("write", document, || {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };

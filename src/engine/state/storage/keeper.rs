@@ -187,7 +187,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
                 return Ok(());
             }
             // A conflict is fine: an existing document has the same content.
-            client.put(&document(kind), &bytes, &WriteCondition::Nothing).map(drop)
+            client.put(&document(kind), &bytes, &WriteCondition::Absent).map(drop)
         })
         .map_err(failed)?;
     call.remove_announcement();

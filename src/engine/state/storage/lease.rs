@@ -112,13 +112,13 @@ impl Lease {
             let present = if looked { client.get(LOCK).map_err(failed)? } else { None };
             looked = true;
             let condition = match &present {
-                None => WriteCondition::Nothing,
+                None => WriteCondition::Absent,
                 Some(object) => match remaining(object, client.settings.lease) {
                     Some(left) => {
                         on_conflict(in_use_by(client, object, left))?;
                         continue;
                     }
-                    None => WriteCondition::This(object.version.clone()),
+                    None => WriteCondition::Version(object.version.clone()),
                 },
             };
             let started = uptime();
@@ -305,7 +305,7 @@ impl HeldLease {
         let url = self.client.url(LOCK);
         let never = UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
         for (write_condition, condition) in
-            [(WriteCondition::Nothing, "If-None-Match"), (WriteCondition::This(never), "If-Match")]
+            [(WriteCondition::Absent, "If-None-Match"), (WriteCondition::Version(never), "If-Match")]
         {
             let content = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
@@ -384,7 +384,7 @@ impl HeldLease {
             (state.content.clone(), state.version.clone())
         };
         let started = uptime();
-        match self.client.put(LOCK, &content.bytes(), &WriteCondition::This(version)) {
+        match self.client.put(LOCK, &content.bytes(), &WriteCondition::Version(version)) {
             Ok(WriteOutcome::Done(version)) => {
                 let mut state = self.state();
                 state.version = version;
