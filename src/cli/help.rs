@@ -348,8 +348,8 @@ impl HelpNotes {
     }
 
     /// Returns the text for `--help`.
-    fn long(&self, durations: bool) -> String {
-        let durations = durations.then(|| DURATIONS.to_owned());
+    fn long(&self, takes_duration: bool) -> String {
+        let durations = takes_duration.then(|| DURATIONS.to_owned());
         let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_codes(&self.exit_codes));
         let without_effect = self.without_effect.clone();
         let remarks = self.remarks.clone();

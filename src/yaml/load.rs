@@ -108,13 +108,13 @@ impl<'t> Entries<'t> {
         key: Node,
         index_key: Option<Key<'t>>,
         value: Node,
-        merged: bool,
+        is_merged: bool,
     ) -> Result<(), (Node, Position)> {
         let Some(at) = index_key.as_ref().and_then(|key| self.find(key)) else {
-            self.add(key, index_key, value, merged);
+            self.add(key, index_key, value, is_merged);
             return Ok(());
         };
-        if !merged && !self.merged.remove(&at) {
+        if !is_merged && !self.merged.remove(&at) {
             return Err((key, self.pairs[at].0.position.clone()));
         }
         self.pairs[at] = (key, value);
@@ -128,9 +128,9 @@ impl<'t> Entries<'t> {
         self.index.get(key).copied()
     }
 
-    fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, merged: bool) {
+    fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, is_merged: bool) {
         let at = self.pairs.len();
-        if merged {
+        if is_merged {
             self.merged.insert(at);
         }
         if at == MAX_UNINDEXED_PAIRS {
@@ -257,7 +257,7 @@ impl<'a> Decoder<'a> {
         result
     }
 
-    fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, merged: bool) -> Result<(), Error> {
+    fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
         self.enter(id)?;
         let tree = self.tree;
         let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
@@ -274,7 +274,7 @@ impl<'a> Decoder<'a> {
             }
             let index_key = self.index_key(key, &key_node);
             let value_node = self.node(value)?;
-            if let Err((key_node, first)) = into.set(key_node, index_key, value_node, merged) {
+            if let Err((key_node, first)) = into.set(key_node, index_key, value_node, is_merged) {
                 let problem = format!(
                     "{} is already set at line {}, column {}",
                     name(&key_node),

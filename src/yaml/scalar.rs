@@ -115,10 +115,10 @@ fn is_decimal(text: &str) -> bool {
 
 /// Parses a decimal float. Returns `None` if it is too large for 64 bits.
 ///
-/// With `underscores`, single underscores may separate digits.
-fn float(text: &str, underscores: bool) -> Option<Data> {
+/// With `allows_underscores`, single underscores may separate digits.
+fn float(text: &str, allows_underscores: bool) -> Option<Data> {
     let bytes = text.as_bytes();
-    let plain = if underscores && text.contains('_') {
+    let plain = if allows_underscores && text.contains('_') {
         let separates = |at: usize| {
             at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
         };

@@ -198,7 +198,7 @@ fn not_supported(format: &str) -> ArchiveError {
 /// The directory that receives the tree until the archive is fully checked. Removed on drop unless renamed.
 struct PartialTree {
     path: PathBuf,
-    renamed: bool,
+    is_renamed: bool,
 }
 
 impl PartialTree {
@@ -218,20 +218,20 @@ impl PartialTree {
             _ => {}
         }
         create_dir(&path).map_err(creating)?;
-        Ok(PartialTree { path, renamed: false })
+        Ok(PartialTree { path, is_renamed: false })
     }
 
     fn rename_to(mut self, dest: &Path) -> Result<()> {
         fs::rename(&self.path, dest)
             .map_err(|error| Error::io(format!("creating the directory '{}'", dest.display()), error))?;
-        self.renamed = true;
+        self.is_renamed = true;
         Ok(())
     }
 }
 
 impl Drop for PartialTree {
     fn drop(&mut self) {
-        if !self.renamed
+        if !self.is_renamed
             && let Err(error) = fs::remove_dir_all(&self.path)
         {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove a partially unpacked archive");

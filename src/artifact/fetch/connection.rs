@@ -229,18 +229,18 @@ impl Connector<()> for ProxyDialer {
         details: &ConnectionDetails<'_>,
         _: Option<()>,
     ) -> Result<Option<ProxyConnection>, ureq::Error> {
-        let tls = details.needs_tls();
+        let is_tls = details.needs_tls();
         let host = details.uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let port = details.uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let port = details.uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let limit = CONNECT_TIMEOUT.min(*details.timeout.after);
-        let (stream, head_rewriter) = match self.0.proxies.http(tls, host, port) {
+        let (stream, head_rewriter) = match self.0.proxies.http(is_tls, host, port) {
             None => (self.dial(host, port, limit)?, None),
             Some(proxy) => {
                 let through = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
                 let mut stream = self.dial(&proxy.host, proxy.port, limit).map_err(through)?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
-                if tls {
+                if is_tls {
                     let target = if details.uri.port_u16().is_some() {
                         authority.to_owned()
                     } else {

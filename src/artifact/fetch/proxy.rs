@@ -119,8 +119,8 @@ impl Proxies {
     }
 
     /// Returns the HTTP proxy for a request to this host.
-    pub(super) fn http(&self, tls: bool, host: &str, port: u16) -> Option<&Proxy> {
-        let proxy = if tls { self.https.as_ref() } else { self.http.as_ref() };
+    pub(super) fn http(&self, is_tls: bool, host: &str, port: u16) -> Option<&Proxy> {
+        let proxy = if is_tls { self.https.as_ref() } else { self.http.as_ref() };
         proxy.filter(|_| !is_this_machine(host) && !self.excepted(host, port))
     }
 

@@ -127,7 +127,7 @@ async fn blob(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     }
 }
 
-async fn get(agent: &Agent, id: &str, head: bool) -> Response {
+async fn get(agent: &Agent, id: &str, is_head: bool) -> Response {
     let Some(path) = agent.blobs.path(id) else { return StatusCode::NOT_FOUND.into_response() };
     let opened = match tokio::fs::File::open(&path).await {
         Ok(file) => file.metadata().await.map(|meta| (file, meta.len())),
@@ -135,7 +135,7 @@ async fn get(agent: &Agent, id: &str, head: bool) -> Response {
     };
     match opened {
         Ok((file, length)) => {
-            let body = if head {
+            let body = if is_head {
                 Body::empty()
             } else {
                 Body::from_stream(ReaderStream::with_capacity(file, CHUNK_BYTES))

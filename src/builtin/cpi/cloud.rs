@@ -258,15 +258,15 @@ pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
     }
 }
 
-/// Locks a directory. Returns `None` if it does not exist. With `now`, also returns `None` if another process
-/// holds the lock.
-fn hold(path: &Path, now: bool) -> io::Result<Option<ObjectLock>> {
+/// Locks a directory. Returns `None` if it does not exist. With `only_if_free`, also returns `None` if another
+/// process holds the lock.
+fn hold(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if now {
+    if only_if_free {
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
             Err(fs::TryLockError::Error(error)) => return Err(error),

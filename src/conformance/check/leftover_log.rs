@@ -92,8 +92,8 @@ impl LeftoverLog {
     }
 
     /// Ends the leftover log. It stays for the next run if resources are left.
-    pub(super) fn end(self, left: bool) {
-        if !left {
+    pub(super) fn end(self, has_leftovers: bool) {
+        if !has_leftovers {
             let _ = fs::remove_file(&self.path);
             // This fails while other runs use the directory.
             let _ = self.path.parent().map(fs::remove_dir);

@@ -57,7 +57,7 @@ impl CpiErrorKind {
     /// Returns a hint for the operator.
     fn hint(&self, method: Method) -> String {
         // A run that calls a changing method has a log, and would change more if it were repeated.
-        let look = match method.facts().changes {
+        let look = match method.facts().changes_iaas {
             true => "the CPI's log is in the log below",
             false => "run the same command with --verbose to see the CPI's log",
         };

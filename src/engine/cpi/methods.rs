@@ -56,7 +56,7 @@ pub struct MethodFacts {
     /// Its arguments, in order.
     pub arguments: &'static [Argument],
     /// True if it changes anything in the IaaS.
-    pub changes: bool,
+    pub changes_iaas: bool,
     /// The shape of its result for requests with `api_version` 1.
     pub v1: ResultShape,
     /// The shape of its result for requests with `api_version` 2 or higher.

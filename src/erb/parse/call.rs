@@ -34,7 +34,7 @@ impl Lowerer {
             name: self.name(&send.method_name),
             args,
             block,
-            safe: false,
+            is_safe_navigation: false,
         })))
     }
 
@@ -70,7 +70,8 @@ impl Lowerer {
             }
             // The buffer is not visible in a method. A call of its name raises the same error as in Ruby.
             let name = self.name(BUFFER);
-            let call = MethodCall { receiver: None, name, args: Vec::new(), block: None, safe: false };
+            let call =
+                MethodCall { receiver: None, name, args: Vec::new(), block: None, is_safe_navigation: false };
             return Ok(Some(Node::Call(Box::new(call))));
         }
         if send.method_name != "<<" {

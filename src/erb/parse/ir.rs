@@ -231,7 +231,7 @@ pub(crate) struct MethodCall {
     pub args: Vec<Argument>,
     pub block: Option<BlockArgument>,
     /// True for `&.`, which returns nil for a receiver of nil.
-    pub safe: bool,
+    pub is_safe_navigation: bool,
 }
 
 /// The block of a call.
@@ -295,7 +295,7 @@ pub(crate) enum Target {
     Global(Name),
     Constant(Option<Box<Expr>>, Name),
     Index(Box<Expr>, Vec<Argument>),
-    Attribute { receiver: Box<Expr>, name: Name, safe: bool },
+    Attribute { receiver: Box<Expr>, name: Name, is_safe_navigation: bool },
     Nested(MultiTarget),
 }
 

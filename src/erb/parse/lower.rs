@@ -278,14 +278,14 @@ impl Lowerer {
                 name: self.name(&send.method_name),
                 args: self.arguments(&send.args)?.0,
                 block: self.arguments(&send.args)?.1,
-                safe: true,
+                is_safe_navigation: true,
             })),
             Ast::Index(index) => Node::Call(Box::new(MethodCall {
                 receiver: Some(self.expr(&index.recv)?),
                 name: self.name("[]"),
                 args: self.arguments(&index.indexes)?.0,
                 block: None,
-                safe: false,
+                is_safe_navigation: false,
             })),
             Ast::Super(node) => {
                 let (args, block) = self.arguments(&node.args)?;

@@ -70,14 +70,14 @@ impl Lowerer {
                 Some(receiver) => Target::Attribute {
                     receiver: self.boxed(receiver)?,
                     name: self.name(node.method_name.trim_end_matches('=')),
-                    safe: false,
+                    is_safe_navigation: false,
                 },
                 None => return unsupported(ast, "this assignment"),
             },
             Ast::CSend(node) => Target::Attribute {
                 receiver: self.boxed(&node.recv)?,
                 name: self.name(node.method_name.trim_end_matches('=')),
-                safe: true,
+                is_safe_navigation: true,
             },
             Ast::Mlhs(node) => Target::Nested(self.multi(&node.items)?),
             other => return unsupported(other, "this assignment"),

@@ -58,17 +58,17 @@ impl MissingVariables {
     }
 
     /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing names.
-    /// Without `variables`, only missing parts count.
+    /// Without `reports_variables`, only missing parts count.
     ///
     /// `declared` returns true for the names in `variables:`.
     pub fn error<'a>(
         &self,
-        variables: bool,
+        reports_variables: bool,
         known_names: impl Iterator<Item = &'a str> + Clone,
         declared: impl Fn(&str) -> bool,
     ) -> Option<Error> {
         let mut lines = Vec::new();
-        if variables {
+        if reports_variables {
             // A declared variable has no value if another one that it needs has none: only that one is named.
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();

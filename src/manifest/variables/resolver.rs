@@ -401,8 +401,8 @@ impl<'a> Resolver<'a> {
         self.used.contains(name)
     }
 
-    /// Returns the error for everything missing. Without `variables`, only missing parts count.
-    pub fn missing_error(&self, variables: bool) -> Option<Error> {
+    /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
+    pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
         let stored = self.store.as_deref().into_iter().flat_map(VarsStore::names);
         let variable_names = self
             .sources
@@ -412,7 +412,7 @@ impl<'a> Resolver<'a> {
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing.contains(name));
         let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
-        self.missing.error(variables, variable_names, declared)
+        self.missing.error(reports_variables, variable_names, declared)
     }
 
     /// Returns the names in the vars store.

@@ -324,12 +324,12 @@ impl SupervisorState {
     fn tick(&mut self) -> bool {
         for index in 0..self.services.len() {
             let depends = &self.services[index].spec.depends;
-            let ready = depends.iter().all(|name| {
+            let is_ready = depends.iter().all(|name| {
                 self.services
                     .iter()
                     .any(|other| other.spec.name == *name && matches!(other.phase, Phase::Up { .. }))
             });
-            self.services[index].tick(ready);
+            self.services[index].tick(is_ready);
         }
         self.services.iter().any(Service::expects_change)
     }

@@ -99,9 +99,9 @@ impl Service {
         }
     }
 
-    /// Checks the process, and starts or restarts it if necessary. `ready` is true if all its dependencies
+    /// Checks the process, and starts or restarts it if necessary. `is_ready` is true if all its dependencies
     /// run.
-    pub(super) fn tick(&mut self, ready: bool) {
+    pub(super) fn tick(&mut self, is_ready: bool) {
         if !self.is_monitored {
             return;
         }
@@ -115,22 +115,22 @@ impl Service {
             }
             (_, Some(process)) => self.phase = Phase::Up { process, since: Instant::now() },
             (Phase::Up { process, .. }, None) => {
-                self.fail(&format!("process {} ended", process.pid), ready);
+                self.fail(&format!("process {} ended", process.pid), is_ready);
             }
             (Phase::Launched { at, exit }, None) => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
                 match exit.get() {
                     Some(status) if !status.success() => {
-                        self.fail(&format!("start program {}", ending(*status)), ready);
+                        self.fail(&format!("start program {}", ending(*status)), is_ready);
                     }
                     _ if at.elapsed() > timeout => {
-                        self.fail("no process appeared within the start program's timeout", ready);
+                        self.fail("no process appeared within the start program's timeout", is_ready);
                     }
                     _ => {}
                 }
             }
             (Phase::Backoff { until }, None) if until > Instant::now() => {}
-            (Phase::Down | Phase::Backoff { .. }, None) => self.launch(ready),
+            (Phase::Down | Phase::Backoff { .. }, None) => self.launch(is_ready),
         }
     }
 
@@ -173,21 +173,21 @@ impl Service {
             }
     }
 
-    fn fail(&mut self, why: &str, ready: bool) {
+    fn fail(&mut self, why: &str, is_ready: bool) {
         tracing::warn!(name = self.spec.name, why, "service failed");
         self.failures = self.failures.saturating_add(1);
         if self.failures == 1 {
             // The first restart has no pause, because most failures happen only once.
             self.phase = Phase::Down;
-            self.launch(ready);
+            self.launch(is_ready);
             return;
         }
         let wait = FIRST_BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_BACKOFF);
         self.phase = Phase::Backoff { until: Instant::now() + wait };
     }
 
-    fn launch(&mut self, ready: bool) {
-        if !ready {
+    fn launch(&mut self, is_ready: bool) {
+        if !is_ready {
             return;
         }
         let launched = match &self.spec.start {

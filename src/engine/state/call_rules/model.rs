@@ -166,7 +166,7 @@ impl Model {
         let is_owner = state.owner == Owner::Run(small(run));
         let mut unpublished = CallSet::default();
         for (number, call) in state.calls.iter_mut().enumerate() {
-            if self.is_local(call, run) && call.intent && !call.is_published {
+            if self.is_local(call, run) && call.is_announced && !call.is_published {
                 unpublished = unpublished.with(number);
             }
             if usize::from(call.by) != run {
@@ -202,7 +202,7 @@ impl Model {
     fn settle(&self, state: &mut ModelState, run: usize, number: usize) {
         let is_local = self.is_local(&state.calls[number], run);
         let call = &mut state.calls[number];
-        (call.intent, call.is_published) = (false, false);
+        (call.is_announced, call.is_published) = (false, false);
         if is_local {
             (call.file, call.content) = (AnswerFile::Missing, AnswerContent::Unusable);
         }
@@ -238,7 +238,7 @@ impl Model {
         transitions.push((ModelAction::TakeLock { run }, next));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None);
-        if is_quiet && state.calls.iter().any(|call| call.intent) {
+        if is_quiet && state.calls.iter().any(|call| call.is_announced) {
             next.runs[run].forgets = true;
             transitions.push((ModelAction::TakeLockToForget { run }, next));
         }
@@ -265,7 +265,9 @@ impl Model {
                 let me = &mut next.runs[run];
                 (me.phase, me.view, me.is_stale) = (Phase::Listing, state.record, false);
                 // Files of calls without an intent are swept.
-                for call in next.calls.iter_mut().filter(|call| !call.intent && self.is_local(call, run)) {
+                for call in
+                    next.calls.iter_mut().filter(|call| !call.is_announced && self.is_local(call, run))
+                {
                     call.file = AnswerFile::Missing;
                 }
                 transitions.push((ModelAction::ReadState { run }, next));
@@ -273,7 +275,7 @@ impl Model {
             Phase::Listing => {
                 let me = &mut next.runs[run];
                 me.phase = Phase::Recovering;
-                for number in (0..CALLS).filter(|&number| state.calls[number].intent) {
+                for number in (0..CALLS).filter(|&number| state.calls[number].is_announced) {
                     me.open = me.open.with(number);
                 }
                 transitions.push((ModelAction::ReadJournal { run }, next));
@@ -337,7 +339,7 @@ impl Model {
         };
         let mut action = ModelAction::Prepare { run, call: number.into(), step };
         match step {
-            Preparation::Announce => call.intent = true,
+            Preparation::Announce => call.is_announced = true,
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
                 if state.owner != Owner::Run(small(run)) {
@@ -473,7 +475,7 @@ impl Model {
                 }
                 let mut next = *state;
                 next.keepers[run] = Some(unpublished.without(call));
-                next.calls[call].is_published = state.calls[call].intent;
+                next.calls[call].is_published = state.calls[call].is_announced;
                 transitions.push((ModelAction::KeeperPublishes { run, call }, next));
             }
         }
@@ -517,8 +519,9 @@ fn check_start(state: &mut ModelState, number: usize) {
     if kind != CallKind::Create {
         return;
     }
-    let is_again =
-        |(other, call): (usize, &Call)| other != number && call.kind == kind && call.is_made && call.intent;
+    let is_again = |(other, call): (usize, &Call)| {
+        other != number && call.kind == kind && call.is_made && call.is_announced
+    };
     if state.calls.iter().enumerate().any(is_again) {
         state.violate(MADE_ONCE);
     }
@@ -566,8 +569,9 @@ impl System for Model {
     }
 
     fn violated(&self, state: &ModelState) -> Option<&'static str> {
-        let is_known =
-            |(number, call): (usize, &Call)| !call.is_alive || call.intent || state.record.names(number);
+        let is_known = |(number, call): (usize, &Call)| {
+            !call.is_alive || call.is_announced || state.record.names(number)
+        };
         let is_lost = !state.calls.iter().enumerate().all(is_known);
         let vm = state.record.vm.first().map(|vm| state.calls[vm]);
         let is_ahead = state.record.is_resized && vm.is_some_and(|vm| vm.is_alive && !vm.is_resized);
@@ -576,7 +580,7 @@ impl System for Model {
 
     fn is_settled(&self, state: &ModelState) -> bool {
         state.runs.iter().all(|run| run.phase == Phase::Off)
-            && state.calls.iter().all(|call| call.process == CpiProcess::None && !call.intent)
+            && state.calls.iter().all(|call| call.process == CpiProcess::None && !call.is_announced)
             && (state.owner == Owner::None || state.has_lapsed)
     }
 }

@@ -88,7 +88,7 @@ pub(super) struct Call {
     /// The run that makes it.
     pub(super) by: u8,
     /// True if the intent is in the journal.
-    pub(super) intent: bool,
+    pub(super) is_announced: bool,
     pub(super) file: AnswerFile,
     /// True if the run holds the lock of the prepared file.
     pub(super) is_held: bool,
@@ -248,7 +248,7 @@ impl Packed {
         };
         self.add(4, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
-        let facts = [call.intent, call.is_held, call.is_made, call.is_published];
+        let facts = [call.is_announced, call.is_held, call.is_made, call.is_published];
         self.add(1, facts.map(u8::from));
         self.add(1, [call.is_alive, call.is_resized].map(u8::from));
         self.add(1, [call.by]);
@@ -410,7 +410,7 @@ impl ModelState {
         for number in 0..CALLS {
             let busy = |run: &Run| run.phase.call() == Some(number) || run.open.has(number);
             let call = self.calls[number];
-            if call.intent || call.process != CpiProcess::None || self.runs.iter().any(busy) {
+            if call.is_announced || call.process != CpiProcess::None || self.runs.iter().any(busy) {
                 continue;
             }
             let Call { kind, is_alive, is_resized, .. } = call;

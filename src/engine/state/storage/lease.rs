@@ -90,7 +90,7 @@ struct HeldLeaseState {
     lost_reason: Option<String>,
     /// The time since which the run waits for an answer at a prompt, by [`uptime`].
     prompting_since: Option<Duration>,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl Lease {
@@ -142,7 +142,7 @@ impl Lease {
                 good_until,
                 lost_reason: None,
                 prompting_since: None,
-                ended: false,
+                has_ended: false,
             };
             let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
             let renewing = Some(held_lease.renew_in_background().map_err(failed)?);
@@ -174,7 +174,7 @@ impl Lease {
             good_until: Duration::ZERO,
             lost_reason: None,
             prompting_since: None,
-            ended: false,
+            has_ended: false,
         };
         let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
         // The first attempt may conflict with a last renewal by the run itself.
@@ -198,7 +198,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let held_lease = &self.held_lease;
         held_lease.client.interruption.begin_cleaning_up();
-        held_lease.state().ended = true;
+        held_lease.state().has_ended = true;
         held_lease.ended_signal.notify_all();
         if let Some(renewing) = self.renewing.take() {
             let _ = renewing.join();
@@ -252,7 +252,7 @@ impl HeldLease {
         let state = self.state();
         let why = match &state.lost_reason {
             // The lease was given back.
-            _ if state.ended => return Ok(()),
+            _ if state.has_ended => return Ok(()),
             Some(why) => why.clone(),
             None if good => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
@@ -337,8 +337,8 @@ impl HeldLease {
         let mut pause = lasts / 3;
         loop {
             let mut state = self.state();
-            self.ended_signal.wait_while_for(&mut state, |state| !state.ended, pause);
-            if state.ended || state.lost_reason.is_some() {
+            self.ended_signal.wait_while_for(&mut state, |state| !state.has_ended, pause);
+            if state.has_ended || state.lost_reason.is_some() {
                 return;
             }
             let idle = state.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);

@@ -11,17 +11,17 @@ use crate::parse::ir::{Argument, Body, Pair, Parameter, Params};
 pub(crate) struct Args {
     pub(crate) list: Vec<Value>,
     /// True if the last of `list` is a hash of keyword arguments.
-    pub(crate) keywords: bool,
+    pub(crate) has_keywords: bool,
     pub(crate) block: Option<Value>,
 }
 
 impl Args {
     pub(crate) fn new(list: Vec<Value>) -> Self {
-        Args { list, keywords: false, block: None }
+        Args { list, has_keywords: false, block: None }
     }
 
     pub(crate) fn with_block(list: Vec<Value>, block: Value) -> Self {
-        Args { list, keywords: false, block: Some(block) }
+        Args { list, has_keywords: false, block: Some(block) }
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&Value> {
@@ -39,7 +39,7 @@ impl Args {
     /// Returns the hash of keyword arguments.
     pub(crate) fn options(&self) -> Option<Rc<RHash>> {
         match self.list.last() {
-            Some(Value::Hash(hash)) if self.keywords => Some(Rc::clone(hash)),
+            Some(Value::Hash(hash)) if self.has_keywords => Some(Rc::clone(hash)),
             _ => None,
         }
     }
@@ -47,7 +47,7 @@ impl Args {
     /// Returns the arguments that are not keywords.
     pub(crate) fn positional(&self) -> &[Value] {
         match self.list.len() {
-            length if self.keywords && length > 0 => &self.list[..length - 1],
+            length if self.has_keywords && length > 0 => &self.list[..length - 1],
             _ => &self.list,
         }
     }
@@ -68,7 +68,7 @@ impl Interp {
     /// [`Args`].
     pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> EvalResult<(Vec<Value>, bool)> {
         let mut list = Vec::with_capacity(args.len());
-        let mut keywords = false;
+        let mut has_keywords = false;
         for arg in args {
             match arg {
                 Argument::Value(expr) => list.push(self.eval(expr, env)?),
@@ -80,13 +80,13 @@ impl Interp {
                     let hash = self.eval_pairs(pairs, env)?;
                     // `f(**{})` passes nothing.
                     if hash.len() > 0 || pairs.iter().any(|pair| matches!(pair, Pair::Entry(..))) {
-                        keywords = true;
+                        has_keywords = true;
                         list.push(Value::hash(hash));
                     }
                 }
             }
         }
-        Ok((list, keywords))
+        Ok((list, has_keywords))
     }
 
     /// Returns the values that `*value` expands to.
@@ -142,7 +142,7 @@ impl Interp {
         strictness: Strictness,
     ) -> EvalResult<()> {
         let params = &body.params;
-        let Args { mut list, keywords, block } = args;
+        let Args { mut list, has_keywords, block } = args;
         if params.numbered > 0 {
             return self.bind_numbered(params.numbered, list, env);
         }
@@ -159,7 +159,7 @@ impl Interp {
         let mut given_keywords = None;
         if strictness == Strictness::Block
             && list.len() == 1
-            && !keywords
+            && !has_keywords
             && !params.lone
             && (params.required.len() + params.optional.len() + params.post.len() > 1
                 || (params.required.len() + params.optional.len() > 0 && params.rest.is_some())
@@ -171,7 +171,7 @@ impl Interp {
             list = items;
         }
         if takes_keywords
-            && keywords
+            && has_keywords
             && let Some(Value::Hash(hash)) = list.last()
         {
             given_keywords = Some(Rc::clone(hash));

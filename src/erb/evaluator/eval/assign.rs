@@ -127,9 +127,9 @@ impl Interp {
                 let receiver = self.eval(receiver, env)?;
                 EvaluatedTarget::Index(receiver, self.eval_args(indexes, env)?.0)
             }
-            Target::Attribute { receiver, safe, .. } => {
+            Target::Attribute { receiver, is_safe_navigation, .. } => {
                 let receiver = self.eval(receiver, env)?;
-                if *safe && receiver.is_nil() {
+                if *is_safe_navigation && receiver.is_nil() {
                     EvaluatedTarget::Nowhere
                 } else {
                     EvaluatedTarget::Attribute(receiver)

@@ -24,13 +24,13 @@ impl Interp {
             Some(receiver) => self.eval(receiver, env)?,
             None => env.this.clone(),
         };
-        if call.safe && receiver.is_nil() {
+        if call.is_safe_navigation && receiver.is_nil() {
             return Ok(Value::Nil);
         }
-        let (list, keywords) = self.eval_args(&call.args, env)?;
+        let (list, has_keywords) = self.eval_args(&call.args, env)?;
         let (block, tag) = self.eval_block(call.block.as_ref(), env)?;
         self.span = expr.span;
-        let args = Args { list, keywords, block };
+        let args = Args { list, has_keywords, block };
         let is_self_call = match &call.receiver {
             None => true,
             Some(receiver) => matches!(receiver.node, Node::SelfValue),
@@ -202,7 +202,7 @@ impl Interp {
         meter::step_bytes(args.list.len() * VALUE_BYTES)?;
         let mut list = vec![Value::symbol(name)];
         list.extend(args.list.iter().cloned());
-        let args = Args { list, keywords: args.keywords, block: args.block.clone() };
+        let args = Args { list, has_keywords: args.has_keywords, block: args.block.clone() };
         self.invoke(&method, receiver, args).map(Some)
     }
 
@@ -308,7 +308,8 @@ impl Interp {
                 let mut list = args.list.into_iter();
                 match list.next() {
                     Some(receiver) => {
-                        let args = Args { list: list.collect(), keywords: args.keywords, block: None };
+                        let args =
+                            Args { list: list.collect(), has_keywords: args.has_keywords, block: None };
                         self.call_with(&receiver, name, args)
                     }
                     None => self.argument_error("no receiver given"),
@@ -316,15 +317,15 @@ impl Interp {
             }
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
-                let lambda = block.lambda.get() || as_method;
-                let id = if lambda { self.fresh_id() } else { env.frame.id };
-                let frame = if lambda {
+                let is_lambda = block.lambda.get() || as_method;
+                let id = if is_lambda { self.fresh_id() } else { env.frame.id };
+                let frame = if is_lambda {
                     let outer = &env.frame;
                     Rc::new(Frame {
                         id,
                         block: outer.block.clone(),
                         args: outer.args.clone(),
-                        keywords: outer.keywords,
+                        has_keywords: outer.has_keywords,
                         method: outer.method.clone(),
                         owner: outer.owner.clone(),
                         last_match: RefCell::new(outer.last_match.borrow().clone()),
@@ -336,12 +337,12 @@ impl Interp {
                 let this = this.unwrap_or_else(|| env.this.clone());
                 let module = module.unwrap_or_else(|| Rc::clone(&env.module));
                 let inner = Env::new(body.locals.len(), Some(Rc::clone(env)), frame, this, module, block.tag);
-                let strictness = if lambda { Strictness::Method } else { Strictness::Block };
+                let strictness = if is_lambda { Strictness::Method } else { Strictness::Block };
                 self.bind(body, args, &inner, strictness)?;
                 match self.eval_maybe(body.code.as_ref(), &inner) {
                     Err(Flow::Next(value)) => Ok(value),
-                    Err(Flow::Return(frame, value)) if lambda && frame == id => Ok(value),
-                    Err(Flow::Break(tag, value)) if lambda && tag == block.tag => Ok(value),
+                    Err(Flow::Return(frame, value)) if is_lambda && frame == id => Ok(value),
+                    Err(Flow::Break(tag, value)) if is_lambda && tag == block.tag => Ok(value),
                     other => other,
                 }
             }
@@ -351,14 +352,14 @@ impl Interp {
     pub(super) fn eval_yield(
         &mut self,
         list: Vec<Value>,
-        keywords: bool,
+        has_keywords: bool,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
         let Some(Value::Proc(block)) = env.frame.block.clone() else {
             return Err(self.error("LocalJumpError", "no block given (yield)"));
         };
         self.step(1)?;
-        self.call_proc(&block, Args { list, keywords, block: None })
+        self.call_proc(&block, Args { list, has_keywords, block: None })
     }
 
     /// Evaluates `super`. Without `args` it passes the arguments of the current method.
@@ -371,12 +372,12 @@ impl Interp {
         let (Some(name), Some(owner)) = (env.frame.method.clone(), env.frame.owner.clone()) else {
             return Err(self.error("RuntimeError", "super called outside of method"));
         };
-        let (list, keywords) = match args {
+        let (list, has_keywords) = match args {
             Some(args) => self.eval_args(args, env)?,
-            None => (env.frame.args.clone(), env.frame.keywords),
+            None => (env.frame.args.clone(), env.frame.has_keywords),
         };
         let (own_block, _) = self.eval_block(block, env)?;
-        let args = Args { list, keywords, block: own_block.or_else(|| env.frame.block.clone()) };
+        let args = Args { list, has_keywords, block: own_block.or_else(|| env.frame.block.clone()) };
         let this = env.this.clone();
         match self.method_above(&this, &owner, &name) {
             Some(method) => self.invoke(&method, &this, args),

@@ -106,9 +106,9 @@ impl Interp {
                 self.eval_super(args.as_deref(), block.as_ref(), env)
             }
             Node::Yield(args) => {
-                let (list, keywords) = self.eval_args(args, env)?;
+                let (list, has_keywords) = self.eval_args(args, env)?;
                 self.span = expr.span;
-                self.eval_yield(list, keywords, env)
+                self.eval_yield(list, has_keywords, env)
             }
             Node::Lambda(body) => Ok(self.lambda(body, env)),
             _ => self.eval_control(expr, env),

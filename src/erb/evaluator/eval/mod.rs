@@ -79,7 +79,7 @@ pub(crate) struct Frame {
     pub(super) block: Option<Value>,
     pub(super) args: Vec<Value>,
     /// True if the last of `args` is a hash of keyword arguments.
-    pub(super) keywords: bool,
+    pub(super) has_keywords: bool,
     /// The name of the method. `None` for the template and for class bodies.
     pub(super) method: Option<Name>,
     /// The class that defines the method, for `super`.
@@ -291,7 +291,7 @@ impl Frame {
             id,
             block: args.block.clone(),
             args: args.list.clone(),
-            keywords: args.keywords,
+            has_keywords: args.has_keywords,
             method,
             owner,
             last_match: RefCell::new(None),

@@ -67,8 +67,8 @@ impl Interp {
             _ => float.trunc(),
         })?;
         let mut list = vec![Value::Int(digits)];
-        let keywords = name == "round";
-        if keywords {
+        let has_keywords = name == "round";
+        if has_keywords {
             let half = match half {
                 Half::Up => "up",
                 Half::Even => "even",
@@ -76,7 +76,7 @@ impl Interp {
             };
             list.push(Value::hash(RHash::from_pairs([(Value::symbol("half"), Value::symbol(half))])));
         }
-        self.call_with(&whole, name, Args { list, keywords, block: None })
+        self.call_with(&whole, name, Args { list, has_keywords, block: None })
     }
 }
 

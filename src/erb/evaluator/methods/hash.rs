@@ -132,7 +132,7 @@ impl Interp {
                     out.push(self.call_with(
                         &this,
                         "fetch",
-                        Args { list: vec![key.clone()], keywords: false, block: args.block.clone() },
+                        Args { list: vec![key.clone()], has_keywords: false, block: args.block.clone() },
                     )?);
                 }
                 Value::array(out)

@@ -177,7 +177,7 @@ impl Interp {
         let given = args.len();
         // Keywords are the last value of `args`. Some methods take them in addition to their positional
         // arguments.
-        let has_keywords = args.keywords && given > min && names::TAKE_KEYWORDS.contains(&name);
+        let has_keywords = args.has_keywords && given > min && names::TAKE_KEYWORDS.contains(&name);
         let positional = given - usize::from(has_keywords);
         if positional >= min && max.is_none_or(|max| positional <= max) {
             return Ok(());

@@ -80,7 +80,7 @@ impl Interp {
                 let method_name = self.name_arg(&method_name)?;
                 let args = Args {
                     list: args.list[1..].to_vec(),
-                    keywords: args.keywords,
+                    has_keywords: args.has_keywords,
                     block: args.block.clone(),
                 };
                 if name == "public_send" {

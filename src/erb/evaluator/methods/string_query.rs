@@ -232,7 +232,7 @@ impl Interp {
                 let last = self.arg(args, 0)?;
                 let exclusive = args.get(1).is_some_and(Value::truthy);
                 let range = self.range(this.clone(), last, exclusive)?;
-                let each = Args { list: Vec::new(), keywords: false, block: args.block.clone() };
+                let each = Args { list: Vec::new(), has_keywords: false, block: args.block.clone() };
                 let result = self.call_with(&range, "each", each)?;
                 if args.block.is_some() { this } else { result }
             }

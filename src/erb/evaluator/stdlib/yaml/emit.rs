@@ -323,17 +323,17 @@ impl Emitter {
         if simple_key && analysis.multiline {
             style = Style::Double;
         }
-        if style == Style::Plain && (!analysis.plain || (text.is_empty() && simple_key) || !plain) {
+        if style == Style::Plain && (!analysis.allows_plain || (text.is_empty() && simple_key) || !plain) {
             style = Style::Single;
             if text.is_empty() && simple_key && tag.is_none() {
                 // Nil as a key is quoted, and the tag shows that it is not a string.
                 tag = Some("!");
             }
         }
-        if style == Style::Single && !analysis.single {
+        if style == Style::Single && !analysis.allows_single_quotes {
             style = Style::Double;
         }
-        if style == Style::Literal && (!analysis.block || simple_key) {
+        if style == Style::Literal && (!analysis.allows_block || simple_key) {
             style = Style::Double;
         }
         if let Some(tag) = tag {

@@ -11,10 +11,10 @@ use yaml::syntax_tree::{self, NodeId, RawContent, SyntaxTree};
 
 /// The features that the caller permits in addition to plain data.
 struct Allowed {
-    symbols: bool,
-    aliases: bool,
+    allows_symbols: bool,
+    allows_aliases: bool,
     /// Times and dates. If they are permitted, they are reported as unsupported.
-    times: bool,
+    allows_times: bool,
     symbolize_names: bool,
 }
 
@@ -36,13 +36,13 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         return Err(interp.unsupported(format!("YAML.{name} with these options")));
     }
     let allowed = Allowed {
-        symbols: match name {
+        allows_symbols: match name {
             "load" => permits("Symbol") || option("permitted_classes").is_none(),
             "safe_load" => permits("Symbol"),
             _ => true,
         },
-        aliases: flag("aliases") || name == "unsafe_load",
-        times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
+        allows_aliases: flag("aliases") || name == "unsafe_load",
+        allows_times: name == "unsafe_load" || permits("Date") || permits("Time") || permits("DateTime"),
         symbolize_names: flag("symbolize_names"),
     };
     interp.use_scratch(text.len().saturating_mul(4))?;
@@ -79,7 +79,7 @@ impl Loader<'_> {
                 Ok(value)
             }
             RawContent::Alias(target) => {
-                if !self.allowed.aliases {
+                if !self.allowed.allows_aliases {
                     return Err(interp.error("Psych::BadAlias", "Unknown alias"));
                 }
                 Ok(self.values.get(&target).cloned().unwrap_or(Value::Nil))
@@ -190,9 +190,9 @@ impl Loader<'_> {
             Plain::Text => Value::str(text),
             Plain::Int(int) => Value::big(int),
             Plain::Float(float) => Value::Float(float),
-            Plain::Symbol(_) if !self.allowed.symbols => return disallowed(interp, "Symbol"),
+            Plain::Symbol(_) if !self.allowed.allows_symbols => return disallowed(interp, "Symbol"),
             Plain::Symbol(name) => Value::symbol(name),
-            Plain::Date | Plain::Time if self.allowed.times => {
+            Plain::Date | Plain::Time if self.allowed.allows_times => {
                 return Err(interp.unsupported("YAML with a time or date"));
             }
             Plain::Date => return disallowed(interp, "Date"),

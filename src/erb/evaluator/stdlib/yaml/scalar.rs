@@ -13,9 +13,9 @@ pub(super) enum Style {
 pub(super) struct Analysis {
     /// True if the text has line breaks.
     pub(super) multiline: bool,
-    pub(super) plain: bool,
-    pub(super) single: bool,
-    pub(super) block: bool,
+    pub(super) allows_plain: bool,
+    pub(super) allows_single_quotes: bool,
+    pub(super) allows_block: bool,
 }
 
 /// Returns true for characters that are written without an escape.
@@ -29,7 +29,12 @@ pub(super) fn is_break(character: char) -> bool {
 
 pub(super) fn analyze(text: &str) -> Analysis {
     if text.is_empty() {
-        return Analysis { multiline: false, plain: true, single: true, block: false };
+        return Analysis {
+            multiline: false,
+            allows_plain: true,
+            allows_single_quotes: true,
+            allows_block: false,
+        };
     }
     let characters: Vec<char> = text.chars().collect();
     let blank =
@@ -77,9 +82,9 @@ pub(super) fn analyze(text: &str) -> Analysis {
     let needs_escapes = space_break || special;
     Analysis {
         multiline: breaks,
-        plain: !(leading || trailing || break_space || needs_escapes || breaks || indicators),
-        single: !(break_space || needs_escapes),
-        block: !(trailing_space || needs_escapes),
+        allows_plain: !(leading || trailing || break_space || needs_escapes || breaks || indicators),
+        allows_single_quotes: !(break_space || needs_escapes),
+        allows_block: !(trailing_space || needs_escapes),
     }
 }
 
