@@ -218,47 +218,59 @@ impl Effect {
     /// Returns the changes that follow from the answer. Fails with a description if the answer does not fit
     /// the method.
     pub(crate) fn changes(&self, answer: &Answer) -> Result<Vec<Change>, String> {
-        Ok(match (self, answer) {
-            (Effect::CreateStemcell { record }, Answer::Stemcell(cid)) => {
-                vec![Change::StemcellCreated(record.clone().named(cid.clone()))]
+        let unfit = || Err(format!("{answer:?} is not an answer to `{}`", self.method()));
+        let change = match self {
+            Effect::CreateStemcell { record } => {
+                let Answer::Stemcell(cid) = answer else { return unfit() };
+                Change::StemcellCreated(record.clone().named(cid.clone()))
             }
-            (Effect::CreateVm { record }, Answer::Vm(CreatedVm { cid, networks })) => {
-                let record_with_cid = record.clone().named(cid.clone(), networks.clone());
-                vec![Change::VmCreated(Box::new(record_with_cid))]
+            Effect::CreateVm { record } => {
+                let Answer::Vm(CreatedVm { cid, networks }) = answer else { return unfit() };
+                Change::VmCreated(Box::new(record.clone().named(cid.clone(), networks.clone())))
             }
-            (Effect::CreateDisk { record }, Answer::Disk(cid)) => {
-                vec![Change::DiskCreated(record.clone().named(cid.clone()))]
+            Effect::CreateDisk { record } => {
+                let Answer::Disk(cid) = answer else { return unfit() };
+                Change::DiskCreated(record.clone().named(cid.clone()))
             }
-            (Effect::SnapshotDisk { record }, Answer::Snapshot(cid)) => {
-                vec![Change::SnapshotCreated(record.clone().named(cid.clone()))]
+            Effect::SnapshotDisk { record } => {
+                let Answer::Snapshot(cid) = answer else { return unfit() };
+                Change::SnapshotCreated(record.clone().named(cid.clone()))
             }
-            (Effect::AttachDisk { disk, .. }, Answer::Hint(hint)) => {
-                vec![Change::DiskAttached { disk: disk.clone(), hint: hint.clone() }]
+            Effect::AttachDisk { disk, .. } => {
+                let hint = match answer {
+                    Answer::Hint(hint) => hint.clone(),
+                    // API version 1 has no hints.
+                    Answer::Nothing => None,
+                    _ => return unfit(),
+                };
+                Change::DiskAttached { disk: disk.clone(), hint }
             }
-            // API version 1 has no hints.
-            (Effect::AttachDisk { disk, .. }, Answer::Nothing) => {
-                vec![Change::DiskAttached { disk: disk.clone(), hint: None }]
-            }
-            (Effect::ResizeDisk { disk, size }, Answer::Nothing) => {
+            Effect::ResizeDisk { disk, size } => {
+                let Answer::Nothing = answer else { return unfit() };
                 let (disk, size) = (disk.clone(), *size);
-                vec![Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }]
+                Change::DiskUpdated { disk, size, cloud_properties: None, renamed: None }
             }
-            (
-                Effect::UpdateDisk { disk, size, cloud_properties, old_record_id },
-                answer @ (Answer::Nothing | Answer::Disk(_)),
-            ) => {
+            Effect::UpdateDisk { disk, size, cloud_properties, old_record_id } => {
                 let renamed = match answer {
                     Answer::Disk(cid) if *cid != disk.cid => {
                         Some(RenamedDisk { cid: cid.clone(), old_record_id: old_record_id.clone() })
                     }
-                    _ => None,
+                    Answer::Disk(_) | Answer::Nothing => None,
+                    _ => return unfit(),
                 };
                 let (disk, cloud_properties) = (disk.clone(), Some(cloud_properties.clone()));
-                vec![Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }]
+                Change::DiskUpdated { disk, size: *size, cloud_properties, renamed }
             }
-            (effect, Answer::Nothing) => effect.changes_of_deletion(),
-            (effect, answer) => return Err(format!("{answer:?} is not an answer to `{}`", effect.method())),
-        })
+            Effect::DetachDisk { .. }
+            | Effect::DeleteVm(_)
+            | Effect::DeleteDisk(_)
+            | Effect::DeleteSnapshot(_)
+            | Effect::DeleteStemcell(_) => {
+                let Answer::Nothing = answer else { return unfit() };
+                return Ok(self.changes_of_deletion());
+            }
+        };
+        Ok(vec![change])
     }
 
     /// Returns the changes for a deleted resource. The list is empty for effects that delete nothing.
@@ -327,6 +339,7 @@ mod tests {
         let [Change::DiskCreated(made)] = changes.as_slice() else { panic!("{changes:?}") };
         assert_eq!((made.id.as_str(), made.cid.as_str()), ("i", "disk-1"));
         assert!(effect.changes(&Answer::Snapshot("disk-1".parse().unwrap())).is_err());
+        assert!(effect.changes(&Answer::Nothing).is_err());
     }
 
     #[test]

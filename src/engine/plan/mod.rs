@@ -118,6 +118,17 @@ pub enum Step {
     DeployJobs,
 }
 
+/// The way in which a plan deploys a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WayOfDeploy {
+    /// It creates a VM.
+    NewVm,
+    /// It updates the VM on record.
+    InPlace,
+    /// It records the manifest, and the jobs run on.
+    KeptJobs,
+}
+
 impl Step {
     /// Returns the name of this kind of step, as used in events and in [`Durations`].
     pub fn name(&self) -> &'static str {
@@ -190,6 +201,45 @@ impl Step {
             Step::Delete(resource) => ("Delete", "Deleted", resource.to_string()),
         };
         StepWords { tried: format!("{verb} {object}"), done: format!("{past} {object}") }
+    }
+
+    /// Returns the way in which the step deploys, if it does.
+    fn way_of_deploy(&self) -> Option<WayOfDeploy> {
+        match self {
+            Step::CreateVm(_) => Some(WayOfDeploy::NewVm),
+            Step::UpdateVm(_) => Some(WayOfDeploy::InPlace),
+            Step::KeepJobs(_) => Some(WayOfDeploy::KeptJobs),
+            // The jobs of a new VM are a part of its deploy.
+            Step::DeployJobs
+            | Step::CreateStemcell { .. }
+            | Step::StopVm(_)
+            | Step::LeaveJobs(_)
+            | Step::SnapshotDisk(_)
+            | Step::Delete(_)
+            | Step::SetMetadata(_)
+            | Step::CreateDisk(_)
+            | Step::ResizeDisk(_)
+            | Step::UpdateDisk(_)
+            | Step::AttachDisk(_)
+            | Step::MigrateDisk
+            | Step::UseDisk
+            | Step::DetachDisk(_) => None,
+        }
+    }
+
+    /// Returns true if the operator has to confirm the step, because it stops running jobs or deletes a VM or a
+    /// disk.
+    fn needs_confirmation(&self) -> bool {
+        match self {
+            Step::StopVm(_) | Step::LeaveJobs(_) | Step::UpdateVm(_) => true,
+            Step::Delete(Resource::Vm(_) | Resource::Disk(_)) => true,
+            Step::Delete(Resource::Stemcell(_) | Resource::Snapshot(_)) => false,
+            // An earlier step has stopped the jobs that use the disk.
+            Step::CreateDisk(_) | Step::ResizeDisk(_) | Step::UpdateDisk(_) | Step::AttachDisk(_) => false,
+            Step::MigrateDisk | Step::UseDisk | Step::DetachDisk(_) | Step::SnapshotDisk(_) => false,
+            Step::CreateStemcell { .. } | Step::CreateVm(_) | Step::SetMetadata(_) => false,
+            Step::KeepJobs(_) | Step::DeployJobs => false,
+        }
     }
 
     /// Returns true if the step only deletes an unused resource.
@@ -294,7 +344,7 @@ impl Plan {
 
     /// Returns true if the plan records a manifest while the jobs run on.
     pub fn keeps_jobs(&self) -> bool {
-        self.steps.iter().any(|planned| matches!(planned.step, Step::KeepJobs(_)))
+        self.deploys_by(WayOfDeploy::KeptJobs)
     }
 
     /// Returns true if the plan deploys jobs. A plan that only cleans up does not.
@@ -304,26 +354,22 @@ impl Plan {
 
     /// Returns true if the plan creates a VM.
     pub fn creates_vm(&self) -> bool {
-        self.steps.iter().any(|planned| matches!(planned.step, Step::CreateVm(_)))
+        self.deploys_by(WayOfDeploy::NewVm)
     }
 
     /// Returns true if the plan updates a VM in place.
     pub fn updates_in_place(&self) -> bool {
-        self.steps.iter().any(|planned| matches!(planned.step, Step::UpdateVm(_)))
+        self.deploys_by(WayOfDeploy::InPlace)
+    }
+
+    fn deploys_by(&self, way: WayOfDeploy) -> bool {
+        self.steps.iter().any(|planned| planned.step.way_of_deploy() == Some(way))
     }
 
     /// Returns true if the operator has to confirm the plan, because it stops running jobs or deletes a VM or
     /// a disk.
     pub fn needs_confirmation(&self) -> bool {
-        self.steps.iter().any(|planned| {
-            matches!(
-                planned.step,
-                Step::StopVm(_)
-                    | Step::LeaveJobs(_)
-                    | Step::UpdateVm(_)
-                    | Step::Delete(Resource::Vm(_) | Resource::Disk(_))
-            )
-        })
+        self.steps.iter().any(|planned| planned.step.needs_confirmation())
     }
 
     /// Returns true if there is nothing to do.

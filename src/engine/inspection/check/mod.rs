@@ -130,7 +130,10 @@ impl Repair {
     /// Returns true if the repair may be made without asking, because it loses nothing that is not already
     /// lost.
     pub fn is_safe(self) -> bool {
-        self != Repair::DeleteDiskReference
+        match self {
+            Repair::RebootVm | Repair::RecreateVm | Repair::ReattachDisk | Repair::MountDisk => true,
+            Repair::DeleteDiskReference => false,
+        }
     }
 
     /// Describes the repair of this problem: "reboot VM 'vm-1'".
