@@ -81,9 +81,9 @@ impl Cpi {
     /// Asks the CPI for its `info`, which is its first call of the run.
     pub fn connect(settings: CpiSettings, observer: &mut CallObserver<'_>) -> Result<Self, CpiError> {
         let mut cpi = Cpi::without_info(settings);
-        let call = CpiRequest::new(Method::Info, Vec::new(), None);
-        let files = scratch_files(&cpi.settings.scratch, &call.request_id)?;
-        match cpi.exchange(&call, files, observer) {
+        let request = CpiRequest::new(Method::Info, Vec::new(), None);
+        let files = scratch_files(&cpi.settings.scratch, &request.request_id)?;
+        match cpi.exchange(&request, files, observer) {
             Ok(Answer::Info(info)) => cpi.info = info,
             Ok(_) => {}
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {}
@@ -120,36 +120,37 @@ impl Cpi {
     }
 
     /// Makes a call that changes nothing, or whose effect need not be recorded.
-    pub fn ask(&self, call: &CpiRequest, observer: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
-        let files = scratch_files(&self.settings.scratch, &call.request_id)?;
-        self.call(call, files, observer)
+    pub fn ask(&self, request: &CpiRequest, observer: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
+        let files = scratch_files(&self.settings.scratch, &request.request_id)?;
+        self.call(request, files, observer)
     }
 
     /// Makes a call that writes its answer and log into these files.
     pub fn call(
         &self,
-        call: &CpiRequest,
+        request: &CpiRequest,
         files: OutputFiles,
         observer: &mut CallObserver<'_>,
     ) -> Result<Answer, CpiError> {
-        call.method
-            .check_arguments(HIGHEST_API_VERSION, &call.arguments)
-            .map_err(|problem| CpiError::NotSent { method: call.method, problem })?;
-        self.exchange(call, files, observer)
+        request
+            .method
+            .check_arguments(HIGHEST_API_VERSION, &request.arguments)
+            .map_err(|problem| CpiError::NotSent { method: request.method, problem })?;
+        self.exchange(request, files, observer)
     }
 
     /// Returns the request as the CPI reads it. `info` carries no `api_version`, because its answer reports
     /// it.
-    pub fn request(&self, call: &CpiRequest) -> Value {
-        let carried = call.method.arguments(self.api_version()).count().min(call.arguments.len());
+    pub fn request(&self, request: &CpiRequest) -> Value {
+        let carried = request.method.arguments(self.api_version()).count().min(request.arguments.len());
         let envelope = RequestEnvelope {
-            method: call.method.name(),
-            arguments: &call.arguments[..carried],
-            api_version: Some(self.api_version()).filter(|_| call.method != Method::Info),
+            method: request.method.name(),
+            arguments: &request.arguments[..carried],
+            api_version: Some(self.api_version()).filter(|_| request.method != Method::Info),
             properties: &self.settings.context,
             director_uuid: &self.settings.director_uuid,
-            request_id: &call.request_id,
-            stemcell_api_version: call.stemcell_api_version,
+            request_id: &request.request_id,
+            stemcell_api_version: request.stemcell_api_version,
         };
         envelope.to_json()
     }
@@ -173,14 +174,14 @@ impl Cpi {
 
     fn exchange(
         &self,
-        call: &CpiRequest,
+        request: &CpiRequest,
         files: OutputFiles,
         observer: &mut CallObserver<'_>,
     ) -> Result<Answer, CpiError> {
-        let (method, request_id) = (call.method, &call.request_id);
-        let request = self.request(call);
-        tracing::debug!("External CPI request: {}", self.without_secrets(request.clone()));
-        let text = request.to_string();
+        let (method, request_id) = (request.method, &request.request_id);
+        let document = self.request(request);
+        tracing::debug!("External CPI request: {}", self.without_secrets(document.clone()));
+        let text = document.to_string();
         match self.settings.executable.run(text.as_bytes(), files, &mut *observer.on_log, &*observer.stop)? {
             ProcessOutcome::Abandoned(stop) => {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
@@ -193,7 +194,8 @@ impl Cpi {
             }
             ProcessOutcome::Answer { bytes, mut log, status } => {
                 log.add_answer(&bytes, &mut *observer.on_log);
-                let answer = read_answer(&bytes, method, request_id, self.terms(call.stemcell_api_version));
+                let answer =
+                    read_answer(&bytes, method, request_id, self.terms(request.stemcell_api_version));
                 let (ok, request_id) = (answer.is_ok(), request_id.as_str());
                 tracing::debug!(%method, request_id, ok, ?status, "the CPI answered");
                 answer.map_err(|error| error.with_end(status, log.tail()))

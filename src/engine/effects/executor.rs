@@ -241,9 +241,9 @@ fn announce_and_make(
     run: &RunContext,
     store: &Mutex<&mut Store>,
     connection: &CpiConnection<'_>,
-    call: &EffectCall<'_>,
+    effect_call: &EffectCall<'_>,
 ) -> Result<Result<Answer, CpiError>> {
-    let EffectCall { stage, reason: why, effect, arguments, registry } = call;
+    let EffectCall { stage, reason: why, effect, arguments, registry } = effect_call;
     let cpi = connection.name();
     signals::check(run)?;
     let _in_flight = run.signals.begin_call();
@@ -262,12 +262,12 @@ fn announce_and_make(
             registry: registry.cloned(),
             holder: None,
         };
-        let open = lock_store(store).journal().call(&request.request_id);
+        let open_call = lock_store(store).journal().call(&request.request_id);
         let mut answer_file = None;
         for step in call_rules::PREPARATIONS {
             match step {
-                Preparation::Announce => lock_store(store).journal().announce(&open, &intent)?,
-                Preparation::PrepareAnswer => answer_file = Some(open.create_answer_file()),
+                Preparation::Announce => lock_store(store).journal().announce(&open_call, &intent)?,
+                Preparation::PrepareAnswer => answer_file = Some(open_call.create_answer_file()),
                 Preparation::ConfirmLock => {
                     // The store is not locked during a request.
                     let storage = lock_store(store).storage().clone();
@@ -276,9 +276,9 @@ fn announce_and_make(
             }
         }
         // `PREPARATIONS` always contains `PrepareAnswer`; this satisfies the compiler.
-        let answer_file = answer_file.unwrap_or_else(|| open.create_answer_file());
+        let answer_file = answer_file.unwrap_or_else(|| open_call.create_answer_file());
         let mut result =
-            run_announced_call(connection, &request, &open, answer_file, stage).and_then(|answer| {
+            run_announced_call(connection, &request, &open_call, answer_file, stage).and_then(|answer| {
                 let changes = effect.changes(&answer);
                 let unusable = |problem| CpiError::no_answer(request.method, &request.request_id, problem);
                 changes.map(|changes| (answer, changes)).map_err(unusable)
@@ -286,7 +286,7 @@ fn announce_and_make(
         if let Ok((_, changes)) = &mut result {
             changes.extend(location_change(lock_store(store).state(), effect, connection)?);
         }
-        let error = match end_call(run, &mut lock_store(store), cpi, effect, &open, result)? {
+        let error = match end_call(run, &mut lock_store(store), cpi, effect, &open_call, result)? {
             Ok(answer) => return Ok(Ok(answer)),
             Err(error) => error,
         };
@@ -321,7 +321,7 @@ fn end_call(
     store: &mut Store,
     cpi: Option<&str>,
     effect: &Effect,
-    open: &OpenCall,
+    open_call: &OpenCall,
     result: Result<(Answer, Vec<Change>), CpiError>,
 ) -> Result<Result<Answer, CpiError>> {
     let (outcome, answer, changes) = match result {
@@ -338,9 +338,9 @@ fn end_call(
                     failed_call::record(&run.redactor, store, effect, error)?;
                 }
             }
-            EndingStep::Settle => open.settle()?,
+            EndingStep::Settle => open_call.settle()?,
             EndingStep::StayOpen => {
-                return answer.map(Ok).map_err(|error| stays_open_error(run, cpi, effect, open, error));
+                return answer.map(Ok).map_err(|error| stays_open_error(run, cpi, effect, open_call, error));
             }
         }
     }
@@ -352,22 +352,22 @@ fn stays_open_error(
     run: &RunContext,
     cpi: Option<&str>,
     effect: &Effect,
-    open: &OpenCall,
+    open_call: &OpenCall,
     error: CpiError,
 ) -> Error {
     // The CPI process still runs: the next run reads its answer.
     if matches!(error, CpiError::Abandoned { .. }) {
-        return still_at_work(name_cpi(cpi, error), open);
+        return still_at_work(name_cpi(cpi, error), open_call);
     }
-    open.redact(&run.redactor);
-    unknown_outcome(effect, open, name_cpi(cpi, error))
+    open_call.redact(&run.redactor);
+    unknown_outcome(effect, open_call, name_cpi(cpi, error))
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.
 fn run_announced_call(
     connection: &CpiConnection<'_>,
-    call: &CpiRequest,
-    open: &OpenCall,
+    request: &CpiRequest,
+    open_call: &OpenCall,
     answer: io::Result<File>,
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
@@ -375,12 +375,16 @@ fn run_announced_call(
         what: "creating the answer file of a call failed".to_owned(),
         source,
     })?;
-    let (prepared, ended) = (open.prepared_path(), open.answer_path());
+    let (prepared, ended) = (open_call.prepared_path(), open_call.answer_path());
     scratch::record_use(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
         what: "recording the CPI's use of the scratch directory failed".to_owned(),
         source,
     })?;
-    let files =
-        OutputFiles { answer, prepared_path: Some(prepared), answer_path: ended, log_path: open.log_path() };
-    connection.call(call, files, stage)
+    let files = OutputFiles {
+        answer,
+        prepared_path: Some(prepared),
+        answer_path: ended,
+        log_path: open_call.log_path(),
+    };
+    connection.call(request, files, stage)
 }

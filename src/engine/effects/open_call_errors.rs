@@ -7,8 +7,8 @@ use crate::state::OpenCall;
 use base::Error;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
-pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
-    let end = match call.processes().as_slice() {
+pub(crate) fn still_at_work(error: Error, open_call: &OpenCall) -> Error {
+    let end = match open_call.processes().as_slice() {
         [] => "if the CPI hangs, end its process".to_owned(),
         pids => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
@@ -16,15 +16,15 @@ pub(crate) fn still_at_work(error: Error, call: &OpenCall) -> Error {
         }
     };
     error
-        .with_note(format!("the CPI's log of this call is '{}'", call.log_path().display()))
+        .with_note(format!("the CPI's log of this call is '{}'", open_call.log_path().display()))
         .with_hint(format!("{end}; the next run then says what to look for in the IaaS"))
 }
 
 /// Returns the error for a call that may have created something with an unknown CID.
-pub(crate) fn unknown_outcome(effect: &Effect, call: &OpenCall, cause: Error) -> Error {
+pub(crate) fn unknown_outcome(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
     let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
-    for (path, what) in [(call.answer_path(), "answer to"), (call.log_path(), "log of")] {
+    for (path, what) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
         if has_content(&path) {
             unknown = unknown.with_note(format!("the CPI's {what} this call is in '{}'", path.display()));
         }

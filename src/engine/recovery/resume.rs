@@ -29,13 +29,13 @@ pub(crate) fn settle_open_calls(
     for disk in &store.state().disks {
         disk.hint.iter().for_each(|hint| prepare::redact_hint(run, hint));
     }
-    let calls = store.open_calls::<Effect>()?;
-    if !calls.is_empty() {
+    let open_calls = store.open_calls::<Effect>()?;
+    if !open_calls.is_empty() {
         // The manifest is not loaded yet, but errors of the CPI may quote its secrets.
         manifest::register_secrets(inputs, &run.redactor);
     }
-    for (intent, call) in calls {
-        settle(run, inputs, store, &intent, call, forget)?;
+    for (intent, open_call) in open_calls {
+        settle(run, inputs, store, &intent, open_call, forget)?;
     }
     Ok(())
 }
@@ -46,13 +46,13 @@ fn settle(
     inputs: &Inputs,
     store: &mut Store,
     intent: &Intent<Effect>,
-    call: OpenCall,
+    open_call: OpenCall,
     forget: bool,
 ) -> Result<()> {
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
-    let waited = wait_for_call(run, store, intent, &call, &stage)?;
+    let waited = wait_for_call(run, store, intent, &open_call, &stage)?;
     let lost = matches!(waited, WaitResult::Lost);
-    let examined = examine(run, store, intent, &call, waited, &stage);
+    let examined = examine(run, store, intent, &open_call, waited, &stage);
     let outcome = match &examined {
         OpenCallOutcome::NeverStarted => Outcome::NeverStarted,
         OpenCallOutcome::Changes(_) => Outcome::Answered,
@@ -74,10 +74,10 @@ fn settle(
                 failed_call::record(&run.redactor, store, &intent.effect, error)?;
             }
             (EndingStep::Record | EndingStep::RecordSuspect, _) => {}
-            (EndingStep::Settle, _) => call.settle()?,
+            (EndingStep::Settle, _) => open_call.settle()?,
             (EndingStep::StayOpen, _) => {
                 let error = examined.into_error(intent);
-                return Err(stays_open_error(run, inputs, store, intent, &call, error, lost));
+                return Err(stays_open_error(run, inputs, store, intent, &open_call, error, lost));
             }
         }
     }
@@ -124,7 +124,7 @@ fn examine(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
-    call: &OpenCall,
+    open_call: &OpenCall,
     waited: WaitResult,
     stage: &Stage,
 ) -> OpenCallOutcome {
@@ -132,7 +132,7 @@ fn examine(
     let answer = match waited {
         WaitResult::NeverStarted => return OpenCallOutcome::NeverStarted,
         WaitResult::Answer(bytes) => {
-            let mut call_log = CallLog::open(&call.log_path());
+            let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
             read(intent, &bytes).map_err(|error| error.with_end(None, call_log.tail()))
         }
@@ -161,11 +161,11 @@ fn stays_open_error(
     inputs: &Inputs,
     store: &Store,
     intent: &Intent<Effect>,
-    call: &OpenCall,
+    open_call: &OpenCall,
     cause: CpiError,
     lost: bool,
 ) -> Error {
-    call.redact(&run.redactor);
+    open_call.redact(&run.redactor);
     let mut error = Error::from(cause);
     if lost {
         let host = intent.holder.as_ref().map_or("that machine", |holder| holder.host.as_str());
@@ -174,7 +174,7 @@ fn stays_open_error(
              command continues"
         ));
     }
-    let error = unknown_outcome(&intent.effect, call, error);
+    let error = unknown_outcome(&intent.effect, open_call, error);
     match suspects::describe_vm_search(run, inputs, store.state(), &intent.effect) {
         Some(vm_search) => error.with_note(vm_search),
         None => error,
@@ -201,7 +201,7 @@ fn wait_for_call(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
-    call: &OpenCall,
+    open_call: &OpenCall,
     stage: &Stage,
 ) -> Result<WaitResult> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
@@ -211,15 +211,15 @@ fn wait_for_call(
     let mut announced = false;
     let started = Instant::now();
     wait_for_answer(
-        || match call.progress().map_err(failed)? {
+        || match open_call.progress().map_err(failed)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
             CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
             CallProgress::Elsewhere => Ok(Some(WaitResult::Lost)),
             CallProgress::Pending => Ok(None),
         },
         || {
-            cpi::truncate_oversized_answer(&call.answer_path());
-            let bytes = call.answer_so_far().map_err(failed)?;
+            cpi::truncate_oversized_answer(&open_call.answer_path());
+            let bytes = open_call.answer_so_far().map_err(failed)?;
             let is_whole = matches!(read(intent, &bytes), Ok(_) | Err(CpiError::Answered { .. }));
             Ok(is_whole.then_some(WaitResult::Answer(bytes)))
         },
@@ -235,7 +235,7 @@ fn wait_for_call(
                     "the CPI process that an earlier run started for `{}` is still at work; waiting for it",
                     intent.method
                 ));
-                stage.log_line(format!("its log is '{}'", call.log_path().display()));
+                stage.log_line(format!("its log is '{}'", open_call.log_path().display()));
             }
             signals::check(run)?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
@@ -243,7 +243,7 @@ fn wait_for_call(
                 let method = intent.effect.method();
                 let (request_id, stop) = (intent.request_id.clone(), StopWaiting::Timeout(timeout));
                 let error = CpiError::Abandoned { method, request_id, stop };
-                return Err(still_at_work(error.into(), call));
+                return Err(still_at_work(error.into(), open_call));
             }
             backoff.wait(&run.clock, Activity::Waiting);
             Ok(())

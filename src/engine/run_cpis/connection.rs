@@ -200,7 +200,7 @@ impl<'a> CpiConnection<'a> {
     /// Makes a call once, with its answer and log in `files`.
     pub(crate) fn call(
         &self,
-        call: &CpiRequest,
+        request: &CpiRequest,
         files: OutputFiles,
         stage: &Stage,
     ) -> Result<Answer, CpiError> {
@@ -209,8 +209,8 @@ impl<'a> CpiConnection<'a> {
         // back until the redactor knows them.
         let mut held = VecDeque::new();
         let mut watching = observer(self.run, stage);
-        if call.method != Method::AttachDisk {
-            return self.note_abandoned(self.cpi.call(call, files, &mut watching));
+        if request.method != Method::AttachDisk {
+            return self.note_abandoned(self.cpi.call(request, files, &mut watching));
         }
         watching.on_log = Box::new(|line: &str| {
             if held.len() == MAX_HELD_BACK_LINES {
@@ -218,7 +218,7 @@ impl<'a> CpiConnection<'a> {
             }
             held.push_back(line.to_owned());
         });
-        let outcome = self.cpi.call(call, files, &mut watching);
+        let outcome = self.cpi.call(request, files, &mut watching);
         drop(watching);
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
             prepare::redact_hint(self.run, hint);
@@ -245,10 +245,10 @@ impl<'a> CpiConnection<'a> {
         let mut retries = Retries::default();
         loop {
             signals::check(self.run)?;
-            let call = self.new_request(method, arguments.clone());
+            let request = self.new_request(method, arguments.clone());
             let outcome = {
                 let _calling = count_and_measure(self.run);
-                self.cpi.ask(&call, &mut observer(self.run, stage))
+                self.cpi.ask(&request, &mut observer(self.run, stage))
             };
             match outcome {
                 Err(error) if retries.pause_before_retry(self.run, stage, &error)? => {}

@@ -110,7 +110,7 @@ impl Journal {
     }
 
     /// Announces a call. The announcement is durable when this returns.
-    pub fn announce<E: Serialize>(&self, call: &OpenCall, intent: &Intent<E>) -> Result<()> {
+    pub fn announce<E: Serialize>(&self, open_call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let failed =
             |error| Error::io(format!("announcing a call in '{}'", self.storage.location_of(JOURNAL)), error);
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
@@ -118,7 +118,7 @@ impl Journal {
             .map_err(|error| Error::failure("encoding an intent failed").with_source(error))?;
         self.storage.verify_server_locks()?;
         if self.storage.answers_outside_journal() {
-            call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
+            open_call.files.announce(self.storage.state_beside_calls()).map_err(failed)?;
         }
         self.storage.write(&calls::document(&intent.request_id, INTENT_KIND), &text).map_err(failed)
     }
