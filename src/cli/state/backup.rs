@@ -89,7 +89,7 @@ impl From<Version> for ListedVersion {
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),
             stemcells: state.stemcells.iter().map(|stemcell| stemcell.cid.clone()).collect(),
-            deployed: !state.current_manifest_sha.is_empty(),
+            deployed: !state.current_deploy_digest.is_empty(),
             problem,
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn keep_applied_jobs(
     state: &State,
     stage: &Stage,
 ) -> Result<()> {
-    let can_keep = plan.updates_in_place() && !state.current_manifest_sha.is_empty();
+    let can_keep = plan.updates_in_place() && !state.current_deploy_digest.is_empty();
     if let Some(applied) = applied.filter(|_| can_keep)
         && deploy_run.is_applied(applied, state, stage)?
     {

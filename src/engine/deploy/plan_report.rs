@@ -445,12 +445,12 @@ impl PlanInputs {
         let mut artifacts = vec![prepared.stemcell_identity().digest.to_string()];
         artifacts.extend(prepared.release_identities().iter().map(|release| release.digest.to_string()));
         // A state that was never written has random ids.
-        let is_unwritten = state.is_empty_of_resources() && state.current_manifest_sha.is_empty();
+        let is_unwritten = state.is_empty_of_resources() && state.current_deploy_digest.is_empty();
         let bytes = if is_unwritten { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         PlanInputs {
             state: hex::encode(Sha256::digest(bytes)),
             state_name: state_name(storage),
-            manifest: prepared.manifest_sha.clone(),
+            manifest: prepared.deploy_digest.clone(),
             artifacts,
         }
     }

@@ -15,7 +15,7 @@ use manifest::{Inputs, LoadedManifest, VariableValue};
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
     let storage = run.paths.state.resolved()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state(&storage))?;
-    let is_unfinished = state.current_manifest_sha.is_empty();
+    let is_unfinished = state.current_deploy_digest.is_empty();
     // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.
     if is_unfinished && matches!(is_last_deployed(request, run, &state), Ok(false)) {
         return Err(Error::invalid(
@@ -35,7 +35,7 @@ pub(crate) fn recreate_unfinished(
     state: &State,
 ) -> Result<String> {
     // `create_env` reports errors in the manifest.
-    if !state.current_manifest_sha.is_empty() && matches!(is_deployed(request, run, state), Ok(false)) {
+    if !state.current_deploy_digest.is_empty() && matches!(is_deployed(request, run, state), Ok(false)) {
         return Err(Error::invalid("the manifest differs from the deployed one")
             .with_hint("pass the same ops files and variables as for the last create-env")
             .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`"));
@@ -65,5 +65,5 @@ fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> R
     let (state, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
-    Ok(!moves && prepare::manifest_sha(&loaded) == state.current_manifest_sha)
+    Ok(!moves && prepare::deploy_digest(&loaded) == state.current_deploy_digest)
 }

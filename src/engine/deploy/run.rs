@@ -288,7 +288,7 @@ impl<'a> DeployRun<'a> {
         let shown = |leaf: &DesiredLeaf| Some((leaf.path.clone(), leaf.shown()?));
         let shown = self.prepared.leaves.iter().filter_map(shown);
         Change::Deployed {
-            manifest_sha: self.prepared.manifest_sha.clone(),
+            deploy_digest: self.prepared.deploy_digest.clone(),
             releases,
             manifest: Some(Leaves::of(leaves).showing(shown)),
             credentials: self.prepared.credentials.clone(),

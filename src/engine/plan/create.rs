@@ -17,7 +17,7 @@ use manifest::deployment::DiskSpec;
 #[derive(Debug, Clone)]
 pub struct Desired<'a> {
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
-    pub manifest_sha: &'a str,
+    pub deploy_digest: &'a str,
     /// The leaves of the interpolated manifest.
     pub leaves: &'a [DesiredLeaf],
     /// The description of the VM.

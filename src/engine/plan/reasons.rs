@@ -32,7 +32,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     if options.recreate_persistent_disks {
         reasons.push(vm_reason("--recreate-persistent-disks"));
     }
-    let unfinished = state.current_manifest_sha.is_empty();
+    let unfinished = state.current_deploy_digest.is_empty();
     if state.vm_cid().is_none() {
         let is_new = unfinished && state.current_disk().is_none();
         reasons.push(vm_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
@@ -54,7 +54,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     } else if let Some(reason) = stemcell_change(state, desired) {
         reasons.push(vm_reason(reason));
     }
-    let manifest_changed = !unfinished && state.current_manifest_sha != desired.manifest_sha;
+    let manifest_changed = !unfinished && state.current_deploy_digest != desired.deploy_digest;
     if manifest_changed {
         reasons.push(jobs_reason(manifest_change(state, desired)));
     }

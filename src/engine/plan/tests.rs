@@ -97,7 +97,7 @@ fn deployed() -> State {
         Change::DiskCreated(disk("disk-1", 1024)),
         Change::DiskUsed(handle("disk-1")),
         Change::Deployed {
-            manifest_sha: SHA.into(),
+            deploy_digest: SHA.into(),
             releases: vec![release],
             manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
             credentials: None,
@@ -147,7 +147,7 @@ impl Case {
     fn try_plan(&self, state: &State) -> base::Result<Plan> {
         let vm_properties = VmProperties { az: json!(self.az), ..self.vm_properties.clone() };
         let desired = Desired {
-            manifest_sha: self.sha,
+            deploy_digest: self.sha,
             leaves: &self.leaves,
             vm_properties: &vm_properties,
             stemcell: &self.stemcell,
@@ -362,10 +362,10 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
         unknown: Map::new(),
     };
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
-    let manifest_sha = SHA.to_owned();
+    let deploy_digest = SHA.to_owned();
     let releases = deployed().releases;
     let (manifest, credentials, durations) = (None, None, BTreeMap::new());
-    state.apply(Change::Deployed { manifest_sha, releases, manifest, credentials, durations }).unwrap();
+    state.apply(Change::Deployed { deploy_digest, releases, manifest, credentials, durations }).unwrap();
     let plan = Case::default().plan(&state);
     assert!(!plan.deploys());
     assert!(super::tests::steps(&delete(&state)).contains(&delete_it));

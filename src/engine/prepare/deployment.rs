@@ -26,7 +26,7 @@ pub(crate) struct PreparedDeployment {
     pub(crate) deployment: Deployment,
     /// The CPI config, if any.
     pub(crate) cpi_config: Option<CpiConfig>,
-    pub(crate) manifest_sha: String,
+    pub(crate) deploy_digest: String,
     pub(crate) leaves: Vec<DesiredLeaf>,
     pub(crate) vm_properties: VmProperties,
     /// Salted digests of the values of declared variables.
@@ -140,7 +140,7 @@ pub(crate) fn prepare(
     let loaded = report_messages(run, loaded)?;
     let deployment = loaded.deployment()?;
     let cpi_config = loaded.cpis()?;
-    let manifest_sha = manifest_sha(&loaded);
+    let deploy_digest = deploy_digest(&loaded);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
     let obtain = || {
         let identify_by = IdentifyBy::for_state(state);
@@ -158,7 +158,7 @@ pub(crate) fn prepare(
     Ok(PreparedDeployment {
         deployment,
         cpi_config,
-        manifest_sha,
+        deploy_digest,
         leaves,
         vm_properties,
         credentials: credentials::to_record(&loaded),
@@ -249,7 +249,7 @@ fn without_ca(cert: &mut Value) {
 }
 
 /// Returns the SHA-512 (hex) of everything in the manifest that decides whether a deploy is needed.
-pub(crate) fn manifest_sha(loaded: &LoadedManifest) -> String {
+pub(crate) fn deploy_digest(loaded: &LoadedManifest) -> String {
     hex::encode(Sha512::digest(manifest::deploy_text(loaded)))
 }
 
@@ -330,7 +330,7 @@ impl PreparedDeployment {
     /// Returns the desired state for a plan.
     pub(crate) fn desired<'p>(&'p self, releases: &'p [ArtifactIdentity]) -> Desired<'p> {
         Desired {
-            manifest_sha: &self.manifest_sha,
+            deploy_digest: &self.deploy_digest,
             leaves: &self.leaves,
             vm_properties: &self.vm_properties,
             stemcell: self.stemcell_identity(),

@@ -10,6 +10,6 @@ mod untracked;
 
 pub use deployment::Overrides;
 pub(crate) use deployment::{
-    MbusCertificate, OpenedArtifacts, PreparedDeployment, find_release, leaves, load, load_deployed,
-    load_to_delete, manifest_sha, open_releases, open_stemcell, prepare, redact_hint,
+    MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, find_release, leaves, load,
+    load_deployed, load_to_delete, open_releases, open_stemcell, prepare, redact_hint,
 };

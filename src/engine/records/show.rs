@@ -186,7 +186,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
     StateOverview {
         state: storage.to_string(),
         director_id: state.director_id.clone(),
-        deployed: !state.current_manifest_sha.is_empty(),
+        deployed: !state.current_deploy_digest.is_empty(),
         vm,
         disks,
         snapshots: state.monopile.snapshots.clone(),

@@ -140,7 +140,7 @@ pub enum Change {
     /// A deploy succeeded.
     Deployed {
         /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
-        manifest_sha: String,
+        deploy_digest: String,
         /// The releases that it used.
         releases: Vec<ReleaseRecord>,
         /// The leaves of the manifest.
@@ -439,14 +439,14 @@ impl State {
                     vm.property_digests = Some(VmPropertiesDigests::of(&spec));
                 }
             }
-            Change::Deployed { manifest_sha, releases, manifest, credentials, durations } => {
+            Change::Deployed { deploy_digest, releases, manifest, credentials, durations } => {
                 self.monopile.durations.record(durations);
                 self.monopile.failed_update_of = None;
                 self.monopile.credentials = credentials;
                 self.monopile.manifest = manifest;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;
-                self.current_manifest_sha = manifest_sha;
+                self.current_deploy_digest = deploy_digest;
             }
         }
         Ok(())
@@ -468,7 +468,7 @@ impl Change {
 impl State {
     /// Forgets what was deployed, so that the next create-env deploys.
     fn clear_deployment(&mut self) {
-        self.current_manifest_sha.clear();
+        self.current_deploy_digest.clear();
         self.current_release_ids.clear();
         self.releases.clear();
     }

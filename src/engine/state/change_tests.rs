@@ -190,7 +190,7 @@ fn chosen_disk_is_used_by_the_next_deploy() {
     state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
     state
         .apply(Change::Deployed {
-            manifest_sha: "sha".into(),
+            deploy_digest: "sha".into(),
             releases: Vec::new(),
             manifest: None,
             credentials: None,
@@ -208,7 +208,7 @@ fn chosen_disk_is_used_by_the_next_deploy() {
     for _ in 0..2 {
         state.apply(Change::DiskChosen(handle("disk-2"))).unwrap();
         assert_eq!(kept(&state), ["disk-1"]);
-        assert!(state.current_manifest_sha.is_empty() && state.monopile.undeleted.is_empty());
+        assert!(state.current_deploy_digest.is_empty() && state.monopile.undeleted.is_empty());
     }
     // A disk that was chosen but never attached is not on the VM.
     state.apply(Change::DiskChosen(handle("disk-3"))).unwrap();
@@ -273,7 +273,7 @@ fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
     state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
     state
         .apply(Change::Deployed {
-            manifest_sha: "abc".into(),
+            deploy_digest: "abc".into(),
             releases: Vec::new(),
             manifest: None,
             credentials: None,
@@ -283,9 +283,9 @@ fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
     let forget = Change::Forgotten;
     assert!(state.apply(forget(Resource::Vm(handle("disk-1")))).is_err());
     state.apply(forget(Resource::Disk(handle("disk-2")))).unwrap();
-    assert_eq!(state.current_manifest_sha, "abc", "it was not in use");
+    assert_eq!(state.current_deploy_digest, "abc", "it was not in use");
     state.apply(forget(Resource::Disk(handle("disk-1")))).unwrap();
-    assert_eq!((state.current_manifest_sha.as_str(), state.current_disk_id.as_str()), ("", ""));
+    assert_eq!((state.current_deploy_digest.as_str(), state.current_disk_id.as_str()), ("", ""));
     state.apply(forget(Resource::Vm(handle("vm-1")))).unwrap();
     assert!(state.is_empty_of_resources());
 }

@@ -89,8 +89,8 @@ pub struct State {
     pub current_release_ids: Vec<String>,
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`) of the last successful deploy. Empty
     /// while a deploy runs.
-    #[serde(default)]
-    pub current_manifest_sha: String,
+    #[serde(default, rename = "current_manifest_sha")]
+    pub current_deploy_digest: String,
     /// Every persistent disk that exists.
     #[serde(default, deserialize_with = "null_is_default")]
     pub disks: Vec<DiskRecord>,

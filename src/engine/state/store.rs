@@ -279,7 +279,7 @@ mod tests {
         let first = fs::read(&path).unwrap();
         store
             .commit(Change::Deployed {
-                manifest_sha: "abc".into(),
+                deploy_digest: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
                 credentials: None,
@@ -290,14 +290,14 @@ mod tests {
         for file in [&path, &backup_path(&path)] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        assert_eq!(State::read(&at(&path)).unwrap().unwrap().current_manifest_sha, "abc");
+        assert_eq!(State::read(&at(&path)).unwrap().unwrap().current_deploy_digest, "abc");
         assert!(versions::versions(&at(&path)).unwrap().iter().all(|version| version.name == "bak"));
         drop(store);
         let mut store = Store::open(&at(&path), &holder()).unwrap();
         store.commit(Change::DeployBegun { in_place: false }).unwrap();
         store
             .commit(Change::Deployed {
-                manifest_sha: "def".into(),
+                deploy_digest: "def".into(),
                 releases: Vec::new(),
                 manifest: None,
                 credentials: None,
@@ -307,7 +307,7 @@ mod tests {
         let kept = versions::versions(&at(&path)).unwrap();
         let versions: Vec<_> = kept
             .iter()
-            .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_manifest_sha.as_str()))
+            .map(|kept| (kept.name.as_str(), kept.state.as_ref().unwrap().current_deploy_digest.as_str()))
             .collect();
         assert_eq!(versions, [("bak", ""), ("1", "abc")], "one version for each run");
         store.remove().unwrap();
@@ -323,7 +323,7 @@ mod tests {
         fs::hard_link(&path, backup_path(&path)).unwrap();
         store
             .commit(Change::Deployed {
-                manifest_sha: "abc".into(),
+                deploy_digest: "abc".into(),
                 releases: Vec::new(),
                 manifest: None,
                 credentials: None,

@@ -85,7 +85,7 @@ mod tests {
     use std::path::Path;
 
     fn write(path: &Path, sha: usize) {
-        let state = State { current_manifest_sha: sha.to_string(), ..State::new() };
+        let state = State { current_deploy_digest: sha.to_string(), ..State::new() };
         write_atomically(path, &state.to_bytes().unwrap()).unwrap();
     }
 
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(names, ["13", "12", "11", "10", "9", "8", "7", "6", "5", "4"]);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         for version in &kept {
-            assert_eq!(version.state.as_ref().unwrap().current_manifest_sha, version.name);
+            assert_eq!(version.state.as_ref().unwrap().current_deploy_digest, version.name);
             assert_eq!(mode(Path::new(&version.location)), 0o600);
         }
         let directory = base.path().join("m-state.json.versions");
