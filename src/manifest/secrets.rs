@@ -59,7 +59,7 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) {
         let naming = own.max(secret_texts.names.naming(name));
         secret_texts.walk(value, naming, false);
     }
-    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Requested, false));
+    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Declared, false));
     secret_texts.add_to_redactor(redactor);
     inputs.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
@@ -152,7 +152,7 @@ impl<'n> SecretTexts<'n> {
                     NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
                     NameClass::Key => !is_public(text) && !is_path(text),
                     NameClass::Secret => !is_public(text),
-                    NameClass::Requested => true,
+                    NameClass::Declared => true,
                 };
                 // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
@@ -162,7 +162,7 @@ impl<'n> SecretTexts<'n> {
                 let is_visible = match naming {
                     NameClass::Plain => text.chars().nth(MIN_SECRET_CHARS - 1).is_none(),
                     NameClass::Key => is_path(text),
-                    NameClass::Secret | NameClass::Requested => false,
+                    NameClass::Secret | NameClass::Declared => false,
                 };
                 if is_document && is_visible {
                     self.visible.insert(text);
@@ -184,7 +184,7 @@ impl<'n> SecretTexts<'n> {
 
     fn number(&mut self, number: Option<String>, naming: NameClass) {
         self.secret
-            .extend(number.filter(|number| naming == NameClass::Requested || !is_address_or_port(number)));
+            .extend(number.filter(|number| naming == NameClass::Declared || !is_address_or_port(number)));
     }
 
     fn add(&mut self, text: &str) {

@@ -107,7 +107,7 @@ impl Redactor {
     pub fn naming(&self, name: &str) -> NameClass {
         let name = naming::normalized(name);
         let asked = self.shared.read().names.contains(&name);
-        if asked { NameClass::Requested } else { naming::classify(&name) }
+        if asked { NameClass::Declared } else { naming::classify(&name) }
     }
 
     /// Replaces every secret in `text` with `<redacted>`.

@@ -11,7 +11,7 @@ pub enum NameClass {
     /// The name of a password, a token or the like.
     Secret,
     /// Declared secret: by the operator (`--redact`), or because a program printed the value (`--vars-exec`).
-    Requested,
+    Declared,
 }
 
 /// Parts of the names of secrets.
@@ -134,7 +134,7 @@ mod tests {
         assert!(
             NameClass::Plain < NameClass::Key
                 && NameClass::Key < NameClass::Secret
-                && NameClass::Secret < NameClass::Requested
+                && NameClass::Secret < NameClass::Declared
         );
     }
 }

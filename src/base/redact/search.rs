@@ -45,7 +45,7 @@ pub(super) struct Forms {
     exact: Index,
     /// Unescaped secrets without quotes and whitespace.
     compact: Index,
-    /// The same, reversed.
+    /// The same, reversed, to find the end of a secret at the start of a text.
     reversed: Index,
     /// True if a secret contains an ellipsis.
     has_ellipsis: bool,
@@ -187,13 +187,19 @@ impl Forms {
         for at in (at - between..=at).rev() {
             let start = part.start.max(at.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..at).unwrap_or_default(), start);
-            if self.starts_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches) {
+            if self.find_cut_off_start(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches) {
                 break;
             }
         }
     }
 
-    fn starts_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, matches: &mut Vec<Match>) -> bool {
+    fn find_cut_off_start(
+        &self,
+        view: &DecodedView<'_>,
+        edge: Edge,
+        depth: u8,
+        matches: &mut Vec<Match>,
+    ) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let bytes = compact(&plain.bytes);
@@ -205,7 +211,7 @@ impl Forms {
             for at in end.saturating_sub(FRAGMENT_BYTES.end - 1)..last {
                 let fragment = bytes.get(at..end).unwrap_or_default();
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
-                if hides(entry, fragment, edge, depth) {
+                if counts_as_secret(entry, fragment, edge, depth) {
                     // The rest of a cut-off escape can look like part of a shorter fragment.
                     if longest.is_none_or(|(longest, _)| at < longest) {
                         longest = Some((at, entry));
@@ -224,7 +230,7 @@ impl Forms {
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
                 plain.text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                    self.starts_in(text, edge, depth - 1, matches)
+                    self.find_cut_off_start(text, edge, depth - 1, matches)
                 })
             })
     }
@@ -237,10 +243,16 @@ impl Forms {
         let end = text.len().min(skipped + EDGE_BYTES);
         let at = part.start + skipped;
         let view = DecodedView::of(text.get(skipped..end).unwrap_or_default(), at);
-        self.ends_in(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches);
+        self.find_cut_off_end(&view, Edge { at, is_marked }, MAX_BASE64_DEPTH, matches);
     }
 
-    fn ends_in(&self, view: &DecodedView<'_>, edge: Edge, depth: u8, matches: &mut Vec<Match>) -> bool {
+    fn find_cut_off_end(
+        &self,
+        view: &DecodedView<'_>,
+        edge: Edge,
+        depth: u8,
+        matches: &mut Vec<Match>,
+    ) -> bool {
         let unescaped = view.unescaped();
         let plain = unescaped.as_ref().unwrap_or(view);
         let mut bytes = compact(&plain.bytes);
@@ -249,7 +261,7 @@ impl Forms {
         for at in 0..(bytes.len() + 1).saturating_sub(shortest(depth)) {
             let fragment = bytes.get(at..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
-            if hides(entry, fragment, edge, depth) {
+            if counts_as_secret(entry, fragment, edge, depth) {
                 let offsets = compact_offsets(&plain.bytes);
                 let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
                 let end = plain.original(&(last..last + 1)).end;
@@ -259,7 +271,7 @@ impl Forms {
         }
         depth > 0
             && plain.text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                self.ends_in(text, edge, depth - 1, matches)
+                self.find_cut_off_end(text, edge, depth - 1, matches)
             })
     }
 }
@@ -290,7 +302,7 @@ fn shortest(depth: u8) -> usize {
 
 /// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
 /// only as a precaution, words and the starts of addresses do not.
-fn hides(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u8) -> bool {
+fn counts_as_secret(entry: &IndexedString, fragment: &[u8], edge: Edge, depth: u8) -> bool {
     depth < MAX_BASE64_DEPTH || edge.is_marked && !entry.is_precaution || is_opaque(fragment)
 }
 

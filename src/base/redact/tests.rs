@@ -183,7 +183,7 @@ fn names_added_by_the_operator_mark_secrets() {
     let redactor = Redactor::default();
     assert_eq!(redactor.naming("region"), NameClass::Plain);
     redactor.add_name("Region");
-    assert_eq!(redactor.naming("region"), NameClass::Requested);
+    assert_eq!(redactor.naming("region"), NameClass::Declared);
     assert_eq!(redactor.naming("regions"), NameClass::Plain);
     assert_eq!(redactor.naming("admin_password"), NameClass::Secret);
 }
