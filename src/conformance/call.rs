@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::cpi_under_test::{CpiUnderTest, Versions};
 use super::exchange::{Exchange, ExchangeControl, ProcessEnd};
 use super::redacted;
-use super::reply::{self, ReplyBody};
+use super::reply::{self, AnswerBody};
 use base::Result;
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Info, Method};
 use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
@@ -83,7 +83,7 @@ fn finish_call(
     problems.extend(reply.problems);
     let (mut success, mut info, mut error) = (false, None, None);
     match &reply.content {
-        ReplyBody::Result(result) => {
+        AnswerBody::Result(result) => {
             success = true;
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
@@ -100,7 +100,7 @@ fn finish_call(
                 Err(_unknown) => {}
             }
         }
-        ReplyBody::Error(refusal) => {
+        AnswerBody::Refused(refusal) => {
             // A CPI without `info` has API version 1.
             if method == Method::Info.name() && refusal.kind == CpiErrorKind::NotImplemented {
                 success = true;
@@ -108,7 +108,7 @@ fn finish_call(
             }
             error = Some(refusal.text());
         }
-        ReplyBody::Unusable => {}
+        AnswerBody::Unusable => {}
     }
     let hide = |text: &str| redacted::text(&cpi.redactor, text);
     FinishedCall {

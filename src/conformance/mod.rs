@@ -21,5 +21,5 @@ pub use check::check;
 pub use cpi_under_test::{AnswerSource, CpiUnderTest, Versions};
 pub use exchange::{Exchange, ExchangeControl, ProcessEnd};
 pub use replay::{play_once, rewind};
-pub use reply::{CpiErrorAnswer, Reply, ReplyBody};
+pub use reply::{AnswerBody, CpiErrorAnswer, RawAnswer};
 pub use transcript::Recorder;

@@ -11,9 +11,9 @@ use engine::cpi::{CpiErrorKind, MAX_ANSWER_BYTES};
 
 /// A reply with the problems of its form.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct RawAnswer {
     /// The content.
-    pub content: ReplyBody,
+    pub content: AnswerBody,
     /// The result of an answer that also has an error. The contract forbids that.
     pub result_beside_error: Option<Value>,
     /// Problems of the form.
@@ -24,11 +24,11 @@ pub struct Reply {
 
 /// The content of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ReplyBody {
+pub enum AnswerBody {
     /// The result of a call that succeeded.
     Result(Value),
     /// The error of a call that failed.
-    Error(CpiErrorAnswer),
+    Refused(CpiErrorAnswer),
     /// No usable answer.
     Unusable,
 }
@@ -59,7 +59,7 @@ impl CpiErrorAnswer {
 }
 
 /// Reads the reply of a process.
-pub(super) fn read(exchange: &Exchange) -> Reply {
+pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let (mut problems, mut not_promised) = (Vec::new(), Vec::new());
     match exchange.ended {
         ProcessEnd::Exited(0) => {}
@@ -80,8 +80,8 @@ pub(super) fn read(exchange: &Exchange) -> Reply {
     }
     let document = document(&exchange.stdout, &mut problems);
     let (content, result_beside_error) =
-        document.map_or((ReplyBody::Unusable, None), |document| content(document, &mut problems));
-    Reply { content, result_beside_error, problems, not_promised }
+        document.map_or((AnswerBody::Unusable, None), |document| content(document, &mut problems));
+    RawAnswer { content, result_beside_error, problems, not_promised }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.
@@ -151,7 +151,7 @@ fn start_of(text: &str) -> String {
 }
 
 /// Reads an answer by the rules of `cpi-api-rpc.md`, "Response".
-fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (ReplyBody, Option<Value>) {
+fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (AnswerBody, Option<Value>) {
     for key in ["result", "error"] {
         if !document.contains_key(key) {
             problems.push(format!("the answer lacks `{key}`"));
@@ -162,7 +162,7 @@ fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Rep
     }
     let result = document.remove("result").unwrap_or_default();
     let error = match document.remove("error").unwrap_or_default() {
-        Value::Null => return (ReplyBody::Result(result), None),
+        Value::Null => return (AnswerBody::Result(result), None),
         Value::Object(error) => error,
         other => {
             problems.push(format!("`error` must be null or an object, not {other}"));
@@ -188,7 +188,7 @@ fn content(mut document: Map<String, Value>, problems: &mut Vec<String>) -> (Rep
     }
     let kind = CpiErrorKind::of(&error_type, &message);
     let ok_to_retry = ok_to_retry.unwrap_or_default();
-    (ReplyBody::Error(CpiErrorAnswer { kind, error_type, message, ok_to_retry }), result_beside_error)
+    (AnswerBody::Refused(CpiErrorAnswer { kind, error_type, message, ok_to_retry }), result_beside_error)
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     use serde_json::json;
     use std::time::Duration;
 
-    fn reply(stdout: &str) -> Reply {
+    fn reply(stdout: &str) -> RawAnswer {
         read(&Exchange {
             input: Vec::new(),
             stdout: stdout.as_bytes().to_vec(),
@@ -211,12 +211,12 @@ mod tests {
     #[test]
     fn good_answer_has_no_problems() {
         let answer = reply(r#" {"result": 7, "error": null, "log": ""} "#);
-        assert_eq!((answer.content, answer.problems), (ReplyBody::Result(json!(7)), Vec::<String>::new()));
+        assert_eq!((answer.content, answer.problems), (AnswerBody::Result(json!(7)), Vec::<String>::new()));
         let answer = reply(
             r#"{"result":null,"error":{"type":"Bosh::Clouds::VMNotFound","message":"m","ok_to_retry":false},"log":""}"#,
         );
         assert!(
-            matches!(&answer.content, ReplyBody::Error(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
+            matches!(&answer.content, AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
         );
         assert_eq!(answer.problems, Vec::<String>::new());
     }
@@ -230,7 +230,7 @@ mod tests {
             "{ {{ }\n{\"result\": \"vm-1\", \"error\": null, \"log\": \"\"}",
         ] {
             let answer = reply(text);
-            assert_eq!(answer.content, ReplyBody::Result(json!("vm-1")), "{text}");
+            assert_eq!(answer.content, AnswerBody::Result(json!("vm-1")), "{text}");
             assert_eq!(answer.problems.len(), 1, "{:?}", answer.problems);
         }
         let answer = reply(r#"{"result": "disk-1", "error": {"type": "X"}, "log": ""}"#);
@@ -260,6 +260,6 @@ mod tests {
 
     #[test]
     fn text_with_many_braces_takes_bounded_time() {
-        assert_eq!(reply(&"{".repeat(1 << 20)).content, ReplyBody::Unusable);
+        assert_eq!(reply(&"{".repeat(1 << 20)).content, AnswerBody::Unusable);
     }
 }

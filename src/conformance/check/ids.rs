@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::ledger::{CreatedResource, LedgerKind};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
-use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, has_error_type};
+use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
+use crate::conformance::reply::AnswerBody;
 use engine::cpi::{CpiErrorKind, Method};
 
 const NEVER_WAS: &str = "monopile-never-was";
@@ -101,16 +102,16 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
     let Some(method) = resource.kind.existence_method() else { return Ok(()) };
     check.expect_present(method)?;
     match check.call(method, &[json!(resource.cid)])? {
-        Response::Result(Value::Bool(false)) => Ok(()),
-        Response::Result(other) => fail(format!("`{method}` answered {other} and not false")),
-        Response::Refused(refusal)
+        AnswerBody::Result(Value::Bool(false)) => Ok(()),
+        AnswerBody::Result(other) => fail(format!("`{method}` answered {other} and not false")),
+        AnswerBody::Refused(refusal)
             if resource.kind.not_found().is_some_and(|kind| has_error_type(&refusal, kind)) =>
         {
             check.note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
-        Response::Refused(refusal) => check.note_refusal(method, refusal),
-        Response::Unusable => fail("no answer"),
+        AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
+        AnswerBody::Unusable => fail("no answer"),
     }
 }
 
@@ -130,7 +131,7 @@ fn expect_success_or_not_found(
     check.expect_present(method)?;
     check.expect_unpromised();
     match check.call(method, arguments)? {
-        Response::Result(_) => {
+        AnswerBody::Result(_) => {
             check.note("answered success");
             Ok(())
         }
@@ -152,26 +153,26 @@ fn expect_refusal(
 fn expect_type(
     check: &mut RunningCheck<'_, '_>,
     method: Method,
-    response: Response,
+    response: AnswerBody,
     expected: &[&str],
 ) -> CheckOutcome {
     let expected_types =
         expected.iter().map(|kind| format!("`Bosh::Clouds::{kind}`")).collect::<Vec<_>>().join(" or ");
     match response {
-        Response::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
-        Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            check.note_refusal(method, refusal)
+        AnswerBody::Refused(refusal) if expected.iter().any(|kind| has_error_type(&refusal, kind)) => Ok(()),
+        AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
+            check.stop_for_refusal(method, refusal)
         }
         // A CPI that does not support the method need not look for the resource.
-        Response::Refused(refusal) if has_error_type(&refusal, "NotSupported") => {
+        AnswerBody::Refused(refusal) if has_error_type(&refusal, "NotSupported") => {
             Err(CheckStop::Skipped(format!("not supported, which is allowed: {}", refusal.message)))
         }
-        Response::Refused(refusal) => {
+        AnswerBody::Refused(refusal) => {
             fail(format!("must be refused with {expected_types}, not {}", refusal.text()))
         }
-        Response::Result(result) => {
+        AnswerBody::Result(result) => {
             fail(format!("must be refused with {expected_types}, but answered {result}"))
         }
-        Response::Unusable => fail("no answer"),
+        AnswerBody::Unusable => fail("no answer"),
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::ids;
 use super::ledger::CreatedResource;
 use super::run::Run;
-use super::running_check::{CheckOutcome, CheckStop, Response, RunningCheck, fail, has_error_type};
+use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
+use crate::conformance::reply::AnswerBody;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
@@ -192,7 +193,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
             match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
-                Response::Result(result) => {
+                AnswerBody::Result(result) => {
                     let answer = check.parse_answer(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
                         check.expect_unpromised();
@@ -201,15 +202,15 @@ impl<'a> LifecycleCheck<'_, 'a> {
                         );
                     }
                 }
-                Response::Refused(refusal)
+                AnswerBody::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
                         .any(|kind| has_error_type(&refusal, kind)) =>
                 {
                     return fail(format!("refused for a wrong reason: {}", refusal.text()));
                 }
-                Response::Refused(refusal) => check.note(format!("refused: {}", refusal.text())),
-                Response::Unusable => return fail("no answer"),
+                AnswerBody::Refused(refusal) => check.note(format!("refused: {}", refusal.text())),
+                AnswerBody::Unusable => return fail("no answer"),
             }
             Ok(())
         });
@@ -268,19 +269,19 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
             match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
-                Response::Result(_) => Ok(()),
-                Response::Refused(refusal)
+                AnswerBody::Result(_) => Ok(()),
+                AnswerBody::Refused(refusal)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
                         .iter()
                         .any(|kind| has_error_type(&refusal, kind)) =>
                 {
                     fail(format!("refused for a wrong reason: {}", refusal.text()))
                 }
-                Response::Refused(refusal) => {
+                AnswerBody::Refused(refusal) => {
                     check.note(format!("refused: {}", refusal.text()));
                     Ok(())
                 }
-                Response::Unusable => fail("no answer"),
+                AnswerBody::Unusable => fail("no answer"),
             }
         });
     }
@@ -416,11 +417,11 @@ fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutco
     check.answer(Method::CreateDisk, &arguments).map(drop)
 }
 
-fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: Response) -> CheckOutcome {
+fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: AnswerBody) -> CheckOutcome {
     match response {
-        Response::Result(result) => check.parse_answer(method, &result).map(drop),
-        Response::Refused(refusal) => check.note_refusal(method, refusal),
-        Response::Unusable => fail(format!("`{method}` gave no usable answer")),
+        AnswerBody::Result(result) => check.parse_answer(method, &result).map(drop),
+        AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
+        AnswerBody::Unusable => fail(format!("`{method}` gave no usable answer")),
     }
 }
 
@@ -432,8 +433,8 @@ fn expect_all_exist(
     check.expect_present(method)?;
     for response in check.calls(method, arguments)? {
         match response {
-            Response::Result(Value::Bool(true)) => {}
-            Response::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
+            AnswerBody::Result(Value::Bool(true)) => {}
+            AnswerBody::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
             other => expect_success(check, method, other)?,
         }
     }

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::run::Run;
-use super::running_check::{CheckOutcome, Response, RunningCheck, fail};
+use super::running_check::{CheckOutcome, RunningCheck, fail};
 use crate::conformance::cpi_under_test::Versions;
+use crate::conformance::reply::AnswerBody;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
 /// Runs the checks of the protocol.
@@ -38,16 +39,16 @@ pub(super) fn check(run: &mut Run<'_>) {
         check.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
     });
     run.check("current_vm_id", |check| match check.call(Method::CurrentVmId, &[])? {
-        Response::Result(result) => check.parse_answer(Method::CurrentVmId, &result).map(drop),
-        Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
-            check.note_refusal(Method::CurrentVmId, refusal)
+        AnswerBody::Result(result) => check.parse_answer(Method::CurrentVmId, &result).map(drop),
+        AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => {
+            check.stop_for_refusal(Method::CurrentVmId, refusal)
         }
         // This machine may be outside the cloud.
-        Response::Refused(refusal) => {
+        AnswerBody::Refused(refusal) => {
             check.note(format!("refused: {}", refusal.text()));
             Ok(())
         }
-        Response::Unusable => fail("no answer"),
+        AnswerBody::Unusable => fail("no answer"),
     });
 }
 
@@ -56,7 +57,7 @@ fn info(run: &mut Run<'_>) {
     let mut first: Option<Info> = None;
     run.check("info", |check| {
         match check.call(Method::Info, &[])? {
-            Response::Result(result) => {
+            AnswerBody::Result(result) => {
                 let Answer::Info(info) = check.parse_answer(Method::Info, &result)? else { return Ok(()) };
                 check.note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
@@ -64,10 +65,10 @@ fn info(run: &mut Run<'_>) {
                 }
                 first = Some(info);
             }
-            Response::Refused(refusal) => {
-                check.note_refusal::<()>(Method::Info, refusal)?;
+            AnswerBody::Refused(refusal) => {
+                check.stop_for_refusal::<()>(Method::Info, refusal)?;
             }
-            Response::Unusable => return fail("`info` gave no usable answer"),
+            AnswerBody::Unusable => return fail("`info` gave no usable answer"),
         }
         if let Answer::Info(again) = check.answer(Method::Info, &[])?
             && Some(&again) != first.as_ref()
@@ -85,13 +86,13 @@ fn unknown_method(run: &mut Run<'_>) {
     run.check("unknown method", |check| {
         let request = check.request("monopile_no_such_method", &[]);
         match check.send(&request, None)? {
-            Response::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
-            Response::Refused(refusal) => fail(format!(
+            AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::NotImplemented => Ok(()),
+            AnswerBody::Refused(refusal) => fail(format!(
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
                 refusal.text()
             )),
-            Response::Result(result) => fail(format!("answered {result}")),
-            Response::Unusable => fail("no answer"),
+            AnswerBody::Result(result) => fail(format!("answered {result}")),
+            AnswerBody::Unusable => fail("no answer"),
         }
     });
 }
@@ -118,8 +119,8 @@ fn context(run: &mut Run<'_>) {
 fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
     check.expect_unpromised();
     match check.send(input, None)? {
-        Response::Result(_) | Response::Refused(_) => Ok(()),
-        Response::Unusable => fail("no answer"),
+        AnswerBody::Result(_) | AnswerBody::Refused(_) => Ok(()),
+        AnswerBody::Unusable => fail("no answer"),
     }
 }
 
@@ -127,8 +128,8 @@ fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome
 fn expect_error(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
     check.expect_unpromised();
     match check.send(input, None)? {
-        Response::Refused(_) => Ok(()),
-        Response::Result(result) => fail(format!("answered {result} and not an error")),
-        Response::Unusable => fail("no answer"),
+        AnswerBody::Refused(_) => Ok(()),
+        AnswerBody::Result(result) => fail(format!("answered {result} and not an error")),
+        AnswerBody::Unusable => fail("no answer"),
     }
 }

@@ -10,7 +10,7 @@ use super::report::LastCall;
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
 use crate::conformance::exchange::{Exchange, ExchangeControl, ProcessEnd};
-use crate::conformance::reply::{self, CpiErrorAnswer, ReplyBody};
+use crate::conformance::reply::{self, AnswerBody, CpiErrorAnswer};
 use base::events::Stage;
 use base::{Error, Result};
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
@@ -43,17 +43,6 @@ pub(super) type CheckOutcome<T = ()> = std::result::Result<T, CheckStop>;
 /// Fails the check.
 pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
     Err(CheckStop::Failed(reason.into()))
-}
-
-/// The response to one call.
-#[derive(Debug)]
-pub(super) enum Response {
-    /// A result of any shape.
-    Result(Value),
-    /// The error that the CPI answered with.
-    Refused(CpiErrorAnswer),
-    /// No usable answer. The problems of the check describe the reason.
-    Unusable,
 }
 
 /// A running check.
@@ -118,19 +107,19 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Sends bytes that need not be a request.
-    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> CheckOutcome<Response> {
+    pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> CheckOutcome<AnswerBody> {
         let exchange = exchange(self.run, self.stage, input, method.is_some())?;
         Ok(self.read_reply(exchange, method))
     }
 
     /// Makes a call, and retries it while the CPI answers `ok_to_retry`.
-    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Response> {
+    pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<AnswerBody> {
         let mut pause = Duration::from_secs(1);
         for retry in 0.. {
             let request = self.announce(method, arguments)?;
             let response = self.send(&request, Some(method))?;
             match response {
-                Response::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
+                AnswerBody::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
                     self.note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
                     self.wait(pause);
                     pause *= 2;
@@ -138,7 +127,7 @@ impl RunningCheck<'_, '_> {
                 response => return Ok(response),
             }
         }
-        Ok(Response::Unusable)
+        Ok(AnswerBody::Unusable)
     }
 
     /// Builds the request of a call, and records a creating call in the ledger.
@@ -161,7 +150,11 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Makes several calls at once.
-    pub(super) fn calls(&mut self, method: Method, arguments: &[Vec<Value>]) -> CheckOutcome<Vec<Response>> {
+    pub(super) fn calls(
+        &mut self,
+        method: Method,
+        arguments: &[Vec<Value>],
+    ) -> CheckOutcome<Vec<AnswerBody>> {
         let requests: Vec<Vec<u8>> =
             arguments.iter().map(|arguments| self.announce(method, arguments)).collect::<Result<_>>()?;
         let (run, stage) = (&*self.run, self.stage);
@@ -174,15 +167,15 @@ impl RunningCheck<'_, '_> {
             joined.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
         });
         // Every answer is read before an error is returned, because each call may have created a resource.
-        let response: Vec<Result<Response>> = exchanges
+        let response: Vec<Result<AnswerBody>> = exchanges
             .into_iter()
             .map(|exchange| exchange.map(|exchange| self.read_reply(exchange, Some(method))))
             .collect();
-        Ok(response.into_iter().collect::<Result<Vec<Response>>>()?)
+        Ok(response.into_iter().collect::<Result<Vec<AnswerBody>>>()?)
     }
 
     /// Reads the reply of a process. Records created resources in the ledger first.
-    fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> Response {
+    fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> AnswerBody {
         self.duration += exchange.duration;
         let reply = reply::read(&exchange);
         self.last_call = Some(last_call(&exchange));
@@ -202,7 +195,7 @@ impl RunningCheck<'_, '_> {
                 None => problem,
             };
             // A missing answer is a violation only if the contract promises an answer.
-            match self.is_promised || reply.content != ReplyBody::Unusable {
+            match self.is_promised || reply.content != AnswerBody::Unusable {
                 true => self.problem(problem),
                 false => self.deviates(problem),
             }
@@ -210,14 +203,10 @@ impl RunningCheck<'_, '_> {
         for problem in reply.not_promised {
             self.deviates(method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")));
         }
-        match reply.content {
-            ReplyBody::Result(result) => Response::Result(result),
-            ReplyBody::Error(refusal) => {
-                self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
-                Response::Refused(refusal)
-            }
-            ReplyBody::Unusable => Response::Unusable,
+        if let AnswerBody::Refused(refusal) = &reply.content {
+            self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
         }
+        reply.content
     }
 
     fn record_created_resource(
@@ -225,10 +214,10 @@ impl RunningCheck<'_, '_> {
         kind: LedgerKind,
         method: Method,
         exchange: &Exchange,
-        reply: &reply::Reply,
+        reply: &reply::RawAnswer,
     ) {
         let result = match (&reply.content, &reply.result_beside_error) {
-            (ReplyBody::Result(result), _) => Some(result),
+            (AnswerBody::Result(result), _) => Some(result),
             (_, result_beside_error) => result_beside_error.as_ref(),
         };
         let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
@@ -238,7 +227,8 @@ impl RunningCheck<'_, '_> {
                 self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
             }
             self.created.push(resource);
-        } else if reply.content == ReplyBody::Unusable || (method != Method::UpdateDisk && result.is_some()) {
+        } else if reply.content == AnswerBody::Unusable || (method != Method::UpdateDisk && result.is_some())
+        {
             let ended = match exchange.ended {
                 ProcessEnd::Abandoned => " and may still run",
                 _ => "",
@@ -253,9 +243,9 @@ impl RunningCheck<'_, '_> {
     pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
-            Response::Result(result) => self.parse_answer(method, &result),
-            Response::Refused(refusal) => self.note_refusal(method, refusal),
-            Response::Unusable => fail(format!("`{method}` gave no usable answer")),
+            AnswerBody::Result(result) => self.parse_answer(method, &result),
+            AnswerBody::Refused(refusal) => self.stop_for_refusal(method, refusal),
+            AnswerBody::Unusable => fail(format!("`{method}` gave no usable answer")),
         }
     }
 
@@ -275,7 +265,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Fails or skips the check after a refused call.
-    pub(super) fn note_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
+    pub(super) fn stop_for_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
             self.run.absent.push(method);
             return self.expect_present(method).and_then(|()| fail("not implemented"));
@@ -342,15 +332,15 @@ impl RunningCheck<'_, '_> {
         let mut problems = std::mem::take(&mut self.problems);
         problems.append(&mut self.not_promised);
         let gone = match &response {
-            Response::Result(_) => true,
-            Response::Refused(refusal) => {
+            AnswerBody::Result(_) => true,
+            AnswerBody::Refused(refusal) => {
                 resource.kind.not_found().is_some_and(|kind| has_error_type(refusal, kind))
             }
-            Response::Unusable => false,
+            AnswerBody::Unusable => false,
         };
         let exists = match resource.kind.existence_method() {
             Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(resource.cid)])? {
-                Response::Result(Value::Bool(exists)) => Some(exists),
+                AnswerBody::Result(Value::Bool(exists)) => Some(exists),
                 _ => None,
             },
             _ => None,
@@ -362,9 +352,9 @@ impl RunningCheck<'_, '_> {
             return Ok(());
         }
         fail(match response {
-            Response::Refused(refusal) => refusal.text(),
-            Response::Unusable => problems.join("; "),
-            Response::Result(_) => format!("`{method}` succeeded, but the resource still exists"),
+            AnswerBody::Refused(refusal) => refusal.text(),
+            AnswerBody::Unusable => problems.join("; "),
+            AnswerBody::Result(_) => format!("`{method}` succeeded, but the resource still exists"),
         })
     }
 }
