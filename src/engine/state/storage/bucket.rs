@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::STATE;
 use super::bucket_client::{BucketClient, WriteCondition, WriteOutcome};
-use super::lease::{HeldLease, Lease};
+use super::lease::{Lease, SharedLease};
 use super::settings::BucketSettings;
 use crate::state::lock::{Holder, LockConflictHandler};
 use base::Result;
@@ -27,14 +27,14 @@ pub(super) struct BucketDocuments {
     /// The version of each document as last read or written.
     known_versions: Mutex<HashMap<String, UpdateVersion>>,
     /// The lease that this run took.
-    held_lease: Mutex<Option<Arc<HeldLease>>>,
+    shared_lease: Mutex<Option<Arc<SharedLease>>>,
 }
 
 impl BucketDocuments {
     /// Creates the access to the objects of a state. Makes no request.
     pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
         let client = Arc::new(BucketClient::open(settings)?);
-        Ok(BucketDocuments { client, known_versions: Mutex::default(), held_lease: Mutex::default() })
+        Ok(BucketDocuments { client, known_versions: Mutex::default(), shared_lease: Mutex::default() })
     }
 
     /// Returns the URL of a document.
@@ -103,7 +103,7 @@ impl BucketDocuments {
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Lease> {
         let lease = Lease::take(&self.client, holder, calls, encryption, on_conflict)?;
-        *self.held_lease() = Some(Arc::clone(lease.held_lease()));
+        *self.shared_lease() = Some(Arc::clone(lease.shared_lease()));
         // Versions read before may have been replaced under another holder of the lease.
         self.known_versions.lock().clear();
         Ok(lease)
@@ -122,35 +122,35 @@ impl BucketDocuments {
 
     /// Fails if this run took the lease and has lost it.
     pub(super) fn check_lease(&self) -> Result<()> {
-        match &*self.held_lease() {
-            Some(held_lease) => held_lease.check(),
+        match &*self.shared_lease() {
+            Some(shared_lease) => shared_lease.check(),
             None => Ok(()),
         }
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer.
     pub(super) fn set_prompting(&self, is_prompting: bool) {
-        if let Some(held_lease) = &*self.held_lease() {
-            held_lease.set_prompting(is_prompting);
+        if let Some(shared_lease) = &*self.shared_lease() {
+            shared_lease.set_prompting(is_prompting);
         }
     }
 
     /// Like [`BucketDocuments::check_lease`], but also asks the server.
     pub(super) fn confirm_lease(&self) -> Result<()> {
         // The mutex is not held during the request.
-        let held_lease = self.held_lease().clone();
-        held_lease.map_or(Ok(()), |held_lease| held_lease.confirm())
+        let shared_lease = self.shared_lease().clone();
+        shared_lease.map_or(Ok(()), |shared_lease| shared_lease.confirm())
     }
 
     /// Checks that the server respects conditional writes.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
-        match &*self.held_lease() {
-            Some(held_lease) => held_lease.verify_conditional_writes(),
+        match &*self.shared_lease() {
+            Some(shared_lease) => shared_lease.verify_conditional_writes(),
             None => Ok(()),
         }
     }
 
-    fn held_lease(&self) -> parking_lot::MutexGuard<'_, Option<Arc<HeldLease>>> {
-        self.held_lease.lock()
+    fn shared_lease(&self) -> parking_lot::MutexGuard<'_, Option<Arc<SharedLease>>> {
+        self.shared_lease.lock()
     }
 }

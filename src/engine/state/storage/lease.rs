@@ -60,28 +60,28 @@ struct LeaseContent {
 /// The lease, held until dropped.
 #[derive(Debug)]
 pub(in crate::state) struct Lease {
-    held_lease: Arc<HeldLease>,
+    shared_lease: Arc<SharedLease>,
     renewing: Option<JoinHandle<()>>,
     /// The holder of the expired lease, if this one was taken over.
     pub(in crate::state) taken_over: Option<String>,
 }
 
-/// The state of a lease that this process holds or held.
+/// A lease that this process holds or held, shared with the threads that renew and give it back.
 #[derive(Debug)]
-pub(super) struct HeldLease {
+pub(super) struct SharedLease {
     client: Arc<BucketClient>,
     calls: PathBuf,
     encryption: Encryption,
-    state: Mutex<HeldLeaseState>,
+    status: Mutex<LeaseStatus>,
     /// Wakes the thread that renews the lease.
-    ended_signal: Condvar,
+    wake_up: Condvar,
     keeper: Mutex<Option<Keeper>>,
     /// True if the server was shown to respect conditional writes.
     conditional_writes_verified: Mutex<bool>,
 }
 
 #[derive(Debug)]
-struct HeldLeaseState {
+struct LeaseStatus {
     content: LeaseContent,
     version: UpdateVersion,
     /// The time until which the lease is valid, by [`uptime`].
@@ -136,7 +136,7 @@ impl Lease {
                 content.map_or_else(|_| "another run".to_owned(), |content| content.holder.to_string())
             });
             let good_until = started + content.length();
-            let state = HeldLeaseState {
+            let status = LeaseStatus {
                 content,
                 version,
                 good_until,
@@ -144,10 +144,10 @@ impl Lease {
                 prompting_since: None,
                 has_ended: false,
             };
-            let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
-            let renewing = Some(held_lease.renew_in_background().map_err(failed)?);
-            let lease = Lease { held_lease, renewing, taken_over };
-            lease.held_lease.start_keeper()?;
+            let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
+            let renewing = Some(shared_lease.renew_in_background().map_err(failed)?);
+            let lease = Lease { shared_lease, renewing, taken_over };
+            lease.shared_lease.start_keeper()?;
             return Ok(lease);
         }
     }
@@ -168,7 +168,7 @@ impl Lease {
         let Some(mut content) = content else { return Ok(None) };
         content.holder.command.push_str(" (ended; its CPI call still runs)");
         let version = object.version;
-        let state = HeldLeaseState {
+        let status = LeaseStatus {
             content,
             version,
             good_until: Duration::ZERO,
@@ -176,44 +176,45 @@ impl Lease {
             prompting_since: None,
             has_ended: false,
         };
-        let held_lease = Arc::new(HeldLease::new(client, calls, encryption, state));
+        let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
         // The first attempt may conflict with a last renewal by the run itself.
-        let _ = held_lease.renew() || held_lease.renew();
-        let renewing = Some(held_lease.renew_in_background()?);
-        Ok(Some(Lease { held_lease, renewing, taken_over: None }))
+        let _ = shared_lease.renew() || shared_lease.renew();
+        let renewing = Some(shared_lease.renew_in_background()?);
+        Ok(Some(Lease { shared_lease, renewing, taken_over: None }))
     }
 
-    /// Returns the state of the lease, which is shared with the thread that renews it.
-    pub(super) fn held_lease(&self) -> &Arc<HeldLease> {
-        &self.held_lease
+    /// Returns the lease with its status, which is shared with the thread that renews it.
+    pub(super) fn shared_lease(&self) -> &Arc<SharedLease> {
+        &self.shared_lease
     }
 
     /// Ends without giving the lease back, so that it expires.
     pub(super) fn let_expire(self) {
-        self.held_lease.state().lost_reason = Some("it is left to expire".to_owned());
+        self.shared_lease.status().lost_reason = Some("it is left to expire".to_owned());
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let held_lease = &self.held_lease;
-        held_lease.client.interruption.begin_cleaning_up();
-        held_lease.state().has_ended = true;
-        held_lease.ended_signal.notify_all();
+        let shared_lease = &self.shared_lease;
+        shared_lease.client.interruption.begin_cleaning_up();
+        shared_lease.status().has_ended = true;
+        shared_lease.wake_up.notify_all();
         if let Some(renewing) = self.renewing.take() {
             let _ = renewing.join();
         }
-        let keeper = held_lease.keeper.lock().take();
+        let keeper = shared_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::announced(&held_lease.calls).is_empty() => {
-                keeper.hand_over(&held_lease.calls)
+            Some(keeper) if !calls::announced(&shared_lease.calls).is_empty() => {
+                keeper.hand_over(&shared_lease.calls)
             }
             keeper => {
-                let may_give_back = call_rules::may_give_back(held_lease.state().content.is_unfenced);
-                let ours = held_lease.state().lost_reason.is_none() && held_lease.is_valid() && may_give_back;
-                let version = held_lease.state().version.clone();
-                if ours && let Err(error) = held_lease.client.delete(LOCK, Some(&version)) {
+                let may_give_back = call_rules::may_give_back(shared_lease.status().content.is_unfenced);
+                let ours =
+                    shared_lease.status().lost_reason.is_none() && shared_lease.is_valid() && may_give_back;
+                let version = shared_lease.status().version.clone();
+                if ours && let Err(error) = shared_lease.client.delete(LOCK, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
@@ -222,37 +223,37 @@ impl Drop for Lease {
     }
 }
 
-impl HeldLease {
-    fn new(client: &Arc<BucketClient>, calls: &Path, encryption: &Encryption, state: HeldLeaseState) -> Self {
-        HeldLease {
+impl SharedLease {
+    fn new(client: &Arc<BucketClient>, calls: &Path, encryption: &Encryption, status: LeaseStatus) -> Self {
+        SharedLease {
             client: Arc::clone(client),
             calls: calls.to_owned(),
             encryption: encryption.clone(),
-            state: Mutex::new(state),
-            ended_signal: Condvar::new(),
+            status: Mutex::new(status),
+            wake_up: Condvar::new(),
             keeper: Mutex::default(),
             conditional_writes_verified: Mutex::default(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, HeldLeaseState> {
-        self.state.lock()
+    fn status(&self) -> MutexGuard<'_, LeaseStatus> {
+        self.status.lock()
     }
 
     /// Returns true if no other run can have taken the lease yet, with some time to spare for the operation
     /// about to begin.
     fn is_valid(&self) -> bool {
-        let state = self.state();
-        uptime() + state.content.length() / 6 < state.good_until
+        let status = self.status();
+        uptime() + status.content.length() / 6 < status.good_until
     }
 
     /// Fails if the lease is lost. Makes no request.
     pub(super) fn check(&self) -> Result<()> {
         let good = self.is_valid();
-        let state = self.state();
-        let why = match &state.lost_reason {
+        let status = self.status();
+        let why = match &status.lost_reason {
             // The lease was given back.
-            _ if state.has_ended => return Ok(()),
+            _ if status.has_ended => return Ok(()),
             Some(why) => why.clone(),
             None if good => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
@@ -265,7 +266,7 @@ impl HeldLease {
             ))
     }
 
-    /// Like [`HeldLease::check`], but also asks the server. If this succeeds, every later holder of the lease
+    /// Like [`SharedLease::check`], but also asks the server. If this succeeds, every later holder of the lease
     /// sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
@@ -275,9 +276,9 @@ impl HeldLease {
                 error,
             )
         })?;
-        let lease_id = self.state().content.lease_id;
+        let lease_id = self.status().content.lease_id;
         if let Err(why) = held_by(lease_id, present.as_ref()) {
-            self.state().lost_reason = Some(why);
+            self.status().lost_reason = Some(why);
         }
         self.check()
     }
@@ -287,7 +288,7 @@ impl HeldLease {
     fn start_keeper(&self) -> Result<()> {
         let shared = &self.client.settings;
         let Some(executable) = &shared.executable else { return Ok(()) };
-        let lease_id = self.state().content.lease_id;
+        let lease_id = self.status().content.lease_id;
         let started = Keeper::start(executable, shared, lease_id, &self.calls, &self.encryption)?;
         *self.keeper.lock() = Some(started);
         Ok(())
@@ -309,7 +310,7 @@ impl HeldLease {
         {
             let content = LeaseContent {
                 expires: "when the server ignores conditions".to_owned(),
-                ..self.state().content.clone()
+                ..self.status().content.clone()
             };
             let written = self.client.put(LOCK, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
@@ -327,22 +328,22 @@ impl HeldLease {
     }
 
     fn renew_in_background(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
-        let held_lease = Arc::clone(self);
-        std::thread::Builder::new().name("lease".to_owned()).spawn(move || held_lease.keep_renewing())
+        let shared_lease = Arc::clone(self);
+        std::thread::Builder::new().name("lease".to_owned()).spawn(move || shared_lease.keep_renewing())
     }
 
     fn keep_renewing(&self) {
         Interruption::exclude_this_thread();
-        let lasts = self.state().content.length();
+        let lasts = self.status().content.length();
         let mut pause = lasts / 3;
         loop {
-            let mut state = self.state();
-            self.ended_signal.wait_while_for(&mut state, |state| !state.has_ended, pause);
-            if state.has_ended || state.lost_reason.is_some() {
+            let mut status = self.status();
+            self.wake_up.wait_while_for(&mut status, |status| !status.has_ended, pause);
+            if status.has_ended || status.lost_reason.is_some() {
                 return;
             }
-            let idle = state.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
-            drop(state);
+            let idle = status.prompting_since.is_some_and(|since| uptime() >= since + lasts * PROMPT_LEASES);
+            drop(status);
             if idle {
                 return self.give_back();
             }
@@ -353,22 +354,22 @@ impl HeldLease {
 
     /// Records that the run has written the state since it took over the lease.
     pub(super) fn mark_fenced(&self) {
-        self.state().content.is_unfenced = false;
+        self.status().content.is_unfenced = false;
     }
 
     /// Records that the run begins to wait at a prompt, or that it has an answer.
     pub(super) fn set_prompting(&self, is_prompting: bool) {
-        self.state().prompting_since = is_prompting.then(uptime);
+        self.status().prompting_since = is_prompting.then(uptime);
     }
 
     /// Gives the lease back while the operator does not answer. The run can then change nothing any more.
     fn give_back(&self) {
         let (version, lasts) = {
-            let state = self.state();
-            (state.version.clone(), state.content.length())
+            let status = self.status();
+            (status.version.clone(), status.content.length())
         };
         let timeout = base::text::duration(lasts * PROMPT_LEASES);
-        self.state().lost_reason =
+        self.status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
@@ -378,28 +379,28 @@ impl HeldLease {
     /// Renews the lease. Returns true on success.
     fn renew(&self) -> bool {
         let (content, version) = {
-            let mut state = self.state();
-            state.content.renewals += 1;
-            state.content.update_expiry();
-            (state.content.clone(), state.version.clone())
+            let mut status = self.status();
+            status.content.renewals += 1;
+            status.content.update_expiry();
+            (status.content.clone(), status.version.clone())
         };
         let started = uptime();
         match self.client.put(LOCK, &content.bytes(), &WriteCondition::Version(version)) {
             Ok(WriteOutcome::Done(version)) => {
-                let mut state = self.state();
-                state.version = version;
-                state.good_until = started + content.length();
+                let mut status = self.status();
+                status.version = version;
+                status.good_until = started + content.length();
                 true
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.client.get(LOCK) else { return false };
                 let held = held_by(content.lease_id, present.as_ref());
-                let mut state = self.state();
+                let mut status = self.status();
                 match (held, present) {
-                    (Ok(()), Some(object)) => state.version = object.version,
+                    (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}
-                    (Err(why), _) => state.lost_reason = Some(why),
+                    (Err(why), _) => status.lost_reason = Some(why),
                 }
                 false
             }

@@ -396,7 +396,7 @@ impl Storage {
                 let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, on_conflict)?;
                 if call_rules::must_fence(lease.taken_over.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
-                    lease.held_lease().mark_fenced();
+                    lease.shared_lease().mark_fenced();
                 }
                 Ok(StateLock::Lease(lease))
             }
