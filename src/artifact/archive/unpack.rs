@@ -30,7 +30,7 @@ const HELD_NAME_OVERHEAD_BYTES: usize = 128;
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Called with the bytes of the archive read so far and with its size.
+/// Called with the bytes of the archive read so far and with its size, or 0 if the size is unknown.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Unpacks the archive `file` into the new directory `dest`, whose parent must exist.
@@ -45,15 +45,15 @@ pub fn unpack_file(
     options: &Options<'_>,
     progress: Progress<'_>,
 ) -> Result<Unpacked> {
-    let reading = |error| Error::io(format!("reading {what} ('{}')", file.display()), error);
-    let input = File::open(file).map_err(reading)?;
-    let total = input.metadata().map_err(reading)?.len();
+    let read_error = |error| Error::io(format!("reading {what} ('{}')", file.display()), error);
+    let input = File::open(file).map_err(read_error)?;
+    let total = input.metadata().map_err(read_error)?.len();
     if total < MIN_THREAD_BYTES {
         let input = on_this_thread(input, expected);
         return unpack_counted(input, total, progress, what, dest, expected, options);
     }
     std::thread::scope(|scope| {
-        let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(reading)?;
+        let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
         unpack_counted(ahead, total, progress, what, dest, expected, options)
     })
 }
@@ -211,13 +211,13 @@ impl PartialTree {
             return Err(Error::failure(format!("cannot unpack into '{dest}': it already exists"))
                 .with_hint(format!("move it away: `mv '{dest}' '{dest}.old'`")));
         }
-        let creating = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
+        let create_error = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
         // A killed run may have left it behind.
         match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(creating(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create_error(error)),
             _ => {}
         }
-        create_dir(&path).map_err(creating)?;
+        create_dir(&path).map_err(create_error)?;
         Ok(PartialTree { path, is_renamed: false })
     }
 

@@ -102,8 +102,8 @@ impl client::Handler for SessionCallbacks {
 impl SshSession {
     /// Asks the server to listen on a port of its loopback interface and to forward connections to it.
     pub async fn forward(&self, port: u16) -> Result<(), SshError> {
-        let asking = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
-        match timeout(STEP_TIMEOUT, asking).await {
+        let request = self.handle.tcpip_forward("127.0.0.1", u32::from(port));
+        match timeout(STEP_TIMEOUT, request).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(russh::Error::RequestDenied)) => {
                 Err(SshError::ForwardingRefused { address: self.address.clone(), port })
@@ -131,12 +131,12 @@ impl SshSession {
 pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     let address = format!("{}:{}", server.host, server.port);
     let stream = connect_tcp(server, &address).await?;
-    let handshake = |problem: String| SshError::Handshake { address: address.clone(), problem };
+    let handshake_error = |problem: String| SshError::Handshake { address: address.clone(), problem };
 
     let recorded_key = match &server.host_key {
         Some(text) => Some(
             PublicKey::from_openssh(text)
-                .map_err(|error| handshake(format!("the host key on record is not valid: {error}")))?,
+                .map_err(|error| handshake_error(format!("the host key on record is not valid: {error}")))?,
         ),
         None => None,
     };
@@ -155,8 +155,8 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         recorded_key: recorded_key.clone(),
         forwarded: server.forwarded.clone(),
     };
-    let shaking = client::connect_stream(Arc::new(config), stream, client);
-    let outcome = timeout(STEP_TIMEOUT, shaking).await;
+    let handshake = client::connect_stream(Arc::new(config), stream, client);
+    let outcome = timeout(STEP_TIMEOUT, handshake).await;
     let presented_key = presented_key.lock().take();
     if let (Some(recorded_key), Some(presented_key)) = (&recorded_key, &presented_key)
         && recorded_key.key_data() != presented_key.key_data()
@@ -170,13 +170,15 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
     }
     let mut handle = match outcome {
         Ok(Ok(handle)) => handle,
-        Ok(Err(error)) => return Err(handshake(ssh_problem(&error))),
-        Err(_) => return Err(handshake(format!("no answer within {} seconds", STEP_TIMEOUT.as_secs()))),
+        Ok(Err(error)) => return Err(handshake_error(ssh_problem(&error))),
+        Err(_) => {
+            return Err(handshake_error(format!("no answer within {} seconds", STEP_TIMEOUT.as_secs())));
+        }
     };
     match timeout(STEP_TIMEOUT, log_in(&mut handle, server, &address)).await {
         Ok(outcome) => outcome?,
         Err(_) => {
-            return Err(handshake(format!(
+            return Err(handshake_error(format!(
                 "no answer to the login within {} seconds",
                 STEP_TIMEOUT.as_secs()
             )));
