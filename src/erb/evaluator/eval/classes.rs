@@ -206,7 +206,7 @@ impl Interp {
         body: MethodBody,
         visibility: Visibility,
     ) {
-        self.note_patch(class);
+        self.record_patch(class);
         let method = Rc::new(Method { name: Arc::clone(name), body, owner: Rc::clone(class), visibility });
         if class.module_function.get() {
             class.singleton.borrow_mut().insert(Arc::clone(name), Rc::clone(&method));
@@ -217,7 +217,7 @@ impl Interp {
     }
 
     /// Records that a class gets methods, if it is one of Ruby's own. See [`Interp::is_patched`].
-    pub(crate) fn note_patch(&mut self, class: &Rc<Class>) {
+    pub(crate) fn record_patch(&mut self, class: &Rc<Class>) {
         if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
             self.is_patched = true;
         }
@@ -265,7 +265,7 @@ impl Interp {
                 visibility: Visibility::Public,
             }),
         };
-        self.note_patch(class);
+        self.record_patch(class);
         class.methods.borrow_mut().insert(Arc::clone(to), body);
         Ok(())
     }

@@ -178,7 +178,7 @@ impl Interp {
                     if name == "prepend" {
                         return Err(self.unsupported("prepend"));
                     }
-                    self.note_patch(class);
+                    self.record_patch(class);
                     Class::mix_in(&class.included, module);
                     let hook = module.find_singleton("included");
                     if let Some(hook) = hook {
