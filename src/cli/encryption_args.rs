@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 static ENCRYPTION: OnceLock<Encryption> = OnceLock::new();
 
 /// Reads recipients and identities from the flags and their files.
-pub(super) fn establish(globals: &Globals) -> Result<()> {
+pub(super) fn load_keys(globals: &Globals) -> Result<()> {
     let mut recipients = Vec::new();
     for given in &globals.encrypt_to {
         match given.starts_with("age1") || is_private_key(given) {
@@ -41,7 +41,7 @@ pub(super) fn establish(globals: &Globals) -> Result<()> {
     Ok(())
 }
 
-/// Returns the encryption of this process, which is off before [`establish`].
+/// Returns the encryption of this process, which is off before [`load_keys`].
 pub(super) fn current() -> Encryption {
     ENCRYPTION.get().cloned().unwrap_or_default()
 }

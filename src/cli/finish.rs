@@ -24,7 +24,7 @@ pub(super) enum CommandResult {
     /// The document of `--json=bosh`, which the renderer prints.
     Document,
     /// Output, and the problem that it shows.
-    Finding(Vec<u8>, base::Error),
+    Problem(Vec<u8>, base::Error),
     /// Output with an exit code of its own. A code other than 0 is not reported as an error.
     Verdict(Vec<u8>, u8),
 }
@@ -35,9 +35,9 @@ impl CommandResult {
         match self {
             CommandResult::Output(bytes)
             | CommandResult::Summarized(bytes, _)
-            | CommandResult::Finding(bytes, _)
-            | CommandResult::Verdict(bytes, _) => CommandResult::Finding(bytes, error),
-            CommandResult::Summary(_) | CommandResult::Document => CommandResult::Finding(Vec::new(), error),
+            | CommandResult::Problem(bytes, _)
+            | CommandResult::Verdict(bytes, _) => CommandResult::Problem(bytes, error),
+            CommandResult::Summary(_) | CommandResult::Document => CommandResult::Problem(Vec::new(), error),
         }
     }
 
@@ -78,7 +78,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
         CommandResult::Output(bytes) => write_output(&bytes).map(|()| (String::new(), false, 0)),
         CommandResult::Summarized(bytes, summary) => write_output(&bytes).map(|()| (summary, false, 0)),
         CommandResult::Document => Ok((String::new(), true, 0)),
-        CommandResult::Finding(bytes, error) => write_output(&bytes).and(Err(error)),
+        CommandResult::Problem(bytes, error) => write_output(&bytes).and(Err(error)),
         CommandResult::Verdict(bytes, exit_code) => {
             write_output(&bytes).map(|()| (String::new(), false, exit_code))
         }

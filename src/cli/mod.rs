@@ -618,7 +618,7 @@ fn run() -> ExitCode {
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
-        encryption_args::establish(&cli.globals)?;
+        encryption_args::load_keys(&cli.globals)?;
         encryption_args::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });

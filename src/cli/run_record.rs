@@ -53,7 +53,7 @@ impl RunProgress {
 
     /// Records the outcome of a stage at this depth for the current step, which was skipped if its last stage
     /// was.
-    fn note_outcome(&mut self, depth: usize, outcome: &Outcome) {
+    fn record_outcome(&mut self, depth: usize, outcome: &Outcome) {
         let Some(step) = self.steps.last_mut().filter(|_| depth > 0) else { return };
         match outcome {
             Outcome::Failed => (step.done, step.skipped) = (false, None),
@@ -181,7 +181,7 @@ impl RunRecord {
             Event::StageFinished { id, outcome, elapsed } => {
                 let Some(at) = progress.open.iter().position(|(open, _)| open == id) else { return };
                 let (_, depth) = progress.open.swap_remove(at);
-                progress.note_outcome(depth, outcome);
+                progress.record_outcome(depth, outcome);
                 if let Some((_, recorded)) = progress.recorded.iter_mut().find(|(stage, _)| stage == id) {
                     (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
                 }

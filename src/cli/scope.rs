@@ -106,7 +106,7 @@ const WITHOUT_JSON: Names = &[
 ];
 
 /// The commands that change neither a state nor a vars store.
-const READING: Names = &[
+const READ_ONLY: Names = &[
     "cpi call",
     "cpi info",
     "cpi list",
@@ -148,7 +148,7 @@ const EFFECTS: [(&[&str], CommandSet); 10] = [
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT])),
     (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
     (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
-    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READING, &["baremetal"]])),
+    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READ_ONLY, &["baremetal"]])),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
     (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS])),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),

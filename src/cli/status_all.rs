@@ -101,7 +101,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
     })?;
     let output = match session.globals.json() {
         true => CommandResult::Output(json_lines(&rows)?),
-        false => CommandResult::Output(table(&rows).print_lines(&session.layout()).into_bytes()),
+        false => CommandResult::Output(table(&rows).format_lines(&session.layout()).into_bytes()),
     };
     Ok(match problem(&rows) {
         Some(error) => output.with_problem(error),

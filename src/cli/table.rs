@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Formats the table with one line per row. On a terminal, cuts lines that do not fit.
-    pub(super) fn print_lines(&self, layout: &Layout) -> String {
+    pub(super) fn format_lines(&self, layout: &Layout) -> String {
         let Form::Columns(limit) = layout.form else { return self.print(layout) };
         let header = self.header.clone();
         let line = |row: &Vec<String>| row.iter().map(|cell| layout.cell(cell).join(", ")).collect();
@@ -271,9 +271,9 @@ mod tests {
     fn each_row_of_lines_is_one_line_of_the_terminal() {
         let text =
             "NAME  NEEDS      NOTE\na     x, longer  -\nab    -          one note of several words, for…\n";
-        assert_eq!(table().print_lines(&on_terminal(48)), text);
+        assert_eq!(table().format_lines(&on_terminal(48)), text);
         let pipe = Layout::new(None, Redactor::default());
-        assert_eq!(table().print_lines(&pipe), table().print(&pipe));
+        assert_eq!(table().format_lines(&pipe), table().print(&pipe));
     }
 
     #[test]

@@ -411,12 +411,12 @@ pub fn interpolate(
     redactor: &Redactor,
 ) -> Result<(String, LoadedManifest)> {
     let loaded = load_with(inputs, options, redactor)?;
-    let text = if options.path.is_some() { print_value(&loaded.root) } else { yaml::emit(&loaded.root) };
+    let text = if options.path.is_some() { format_value(&loaded.root) } else { yaml::emit(&loaded.root) };
     Ok((text, loaded))
 }
 
 /// Formats a value as YAML. A string is printed plain, because a key or certificate must not be a YAML block.
-pub(super) fn print_value(value: &Node) -> String {
+pub(super) fn format_value(value: &Node) -> String {
     match value.as_str() {
         Some(text) => format!("{text}\n"),
         None => yaml::emit(value),

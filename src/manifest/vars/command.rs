@@ -141,7 +141,7 @@ pub fn run(
             }
             let root = store.root();
             let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)?;
-            Ok(load::print_value(&value))
+            Ok(load::format_value(&value))
         }
         VarsRequest::Check { declared, within } => check(&mut store, declared, *within, now, reporter),
         VarsRequest::Rotate { declared, name } => {
