@@ -48,7 +48,7 @@ impl Jobs<'_> {
                 }
             }
         }
-        self.step("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
+        self.run_in_stage("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
         self.script("post-stop", None, stage)
     }
 
@@ -87,7 +87,7 @@ impl Jobs<'_> {
     pub(crate) fn unmount(&self, stage: &Stage) -> Result<()> {
         self.run.signals.begin_change();
         for disk in self.agent.list_disk()? {
-            self.step("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
+            self.run_in_stage("unmount_disk", format!("Unmounting disk '{disk}'"), stage, || {
                 self.agent.unmount_disk(&disk)
             })?;
         }
@@ -99,7 +99,7 @@ impl Jobs<'_> {
         let instance = &self.instance;
         self.run.signals.begin_change();
         self.script("pre-start", None, stage)?;
-        self.step("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
+        self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         self.wait_until_running(watch, &waiting)?;
@@ -107,25 +107,25 @@ impl Jobs<'_> {
         self.script("post-start", None, stage)
     }
 
-    fn step(
+    fn run_in_stage(
         &self,
         kind: &str,
         name: String,
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let step = stage.reporter().timed_stage(kind, name);
-        action().map_err(|error| error.during(&step))?;
-        step.finish();
+        let running = stage.reporter().timed_stage(kind, name);
+        action().map_err(|error| error.during(&running))?;
+        running.finish();
         Ok(())
     }
 
     fn script(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
-        let step =
+        let running =
             stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
         let outcome = self.agent.run_script(name, env_vars);
-        outcome.map_err(|error| self.explain(error.during(&step), name))?;
-        step.finish();
+        outcome.map_err(|error| self.explain(error.during(&running), name))?;
+        running.finish();
         Ok(())
     }
 

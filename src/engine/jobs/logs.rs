@@ -54,11 +54,11 @@ pub(super) fn is_of_process(name: &Path) -> bool {
 /// `is_shown` accepts. Those of standard error come first. Logs without content are left out.
 pub(super) fn tails(
     agent: &Agent,
-    work: &Path,
+    scratch: &Path,
     filters: &[String],
     is_shown: fn(&Path) -> bool,
 ) -> Result<Vec<LogTail>> {
-    let archive = LogArchive::fetch(agent, "job", filters, work, MAX_ARCHIVE_BYTES)?;
+    let archive = LogArchive::fetch(agent, "job", filters, scratch, MAX_ARCHIVE_BYTES)?;
     let tree = archive.unpack()?;
     Ok(tails_below(&tree, is_shown))
 }

@@ -40,10 +40,10 @@ pub(crate) fn render(
     releases: &[Release],
     networks: &Map<String, Value>,
     instance_id: &str,
-    work: &Path,
+    scratch: &Path,
 ) -> Result<RenderedJobs> {
-    let root = work.join("rendered");
-    let archive = work.join("rendered.tgz");
+    let root = scratch.join("rendered");
+    let archive = scratch.join("rendered.tgz");
     let mut files = Vec::new();
     let mut jobs = Vec::new();
     for reference in &deployment.group.jobs {
