@@ -40,7 +40,7 @@ impl ScpArgs {
 
 fn action(paths: &[String], recursive: bool) -> Result<SshAction> {
     let paths = paths.iter().map(|text| parse_path(text)).collect::<Result<Vec<_>>>()?;
-    if !paths.iter().any(|path| matches!(path, CopyPath::There(_))) {
+    if !paths.iter().any(|path| matches!(path, CopyPath::Remote(_))) {
         return Err(Error::usage("none of the paths is on the VM")
             .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
     }
@@ -63,8 +63,8 @@ fn parse_path(text: &str) -> Result<CopyPath> {
         !name.contains('/') && !name.starts_with('.')
     });
     Ok(match instance {
-        Some((_, path)) => CopyPath::There(path.to_owned()),
-        None => CopyPath::Here(PathBuf::from(text)),
+        Some((_, path)) => CopyPath::Remote(path.to_owned()),
+        None => CopyPath::Local(PathBuf::from(text)),
     })
 }
 
@@ -75,10 +75,10 @@ mod tests {
     #[test]
     fn paths_with_a_leading_colon_are_on_the_vm() {
         let check_remote = |text: &str, path: &str| {
-            assert_eq!(parse_path(text).unwrap(), CopyPath::There(path.into()), "{text}")
+            assert_eq!(parse_path(text).unwrap(), CopyPath::Remote(path.into()), "{text}")
         };
         let check_local =
-            |text: &str| assert_eq!(parse_path(text).unwrap(), CopyPath::Here(text.into()), "{text}");
+            |text: &str| assert_eq!(parse_path(text).unwrap(), CopyPath::Local(text.into()), "{text}");
         check_remote(":/tmp/x", "/tmp/x");
         check_remote("bosh:/tmp/x", "/tmp/x");
         check_remote("bosh/0:x:y", "x:y");

@@ -67,9 +67,9 @@ pub enum SshAction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyPath {
     /// On this machine.
-    Here(PathBuf),
+    Local(PathBuf),
     /// On the VM.
-    There(String),
+    Remote(String),
 }
 
 impl SshAction {
@@ -97,8 +97,8 @@ impl SshAction {
 impl CopyPath {
     fn as_argument(&self) -> Result<String> {
         match self {
-            CopyPath::There(path) => Ok(format!("{VM}:{path}")),
-            CopyPath::Here(path) => {
+            CopyPath::Remote(path) => Ok(format!("{VM}:{path}")),
+            CopyPath::Local(path) => {
                 let text = path
                     .to_str()
                     .ok_or_else(|| Error::usage(format!("the path '{}' is not UTF-8", path.display())))?;
@@ -350,8 +350,8 @@ mod tests {
         );
         let copy = SshAction::Copy {
             recursive: true,
-            from: vec![CopyPath::Here("-x".into()), CopyPath::Here("a:b".into())],
-            to: CopyPath::There("/tmp/a b".into()),
+            from: vec![CopyPath::Local("-x".into()), CopyPath::Local("a:b".into())],
+            to: CopyPath::Remote("/tmp/a b".into()),
         };
         let (program, line) = copy.command_line(&[]).unwrap();
         assert_eq!(
