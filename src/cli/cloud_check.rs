@@ -13,7 +13,7 @@ use super::table::{Layout, Table};
 use crate::ui;
 use base::Result;
 use engine::inspection::{
-    self, CheckResult, CloudCheckRequest, CloudCheckResult, Decision, Finding, FindingStatus, Repair,
+    self, CloudCheckRequest, CloudCheckResult, CloudReport, Decision, Finding, FindingStatus, Repair,
     RepairChoice, ReportRequest, TreatedProblem,
 };
 use engine::run_context::RunContext;
@@ -134,7 +134,7 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
     })
 }
 
-fn findings_table(checked: &CheckResult, layout: &Layout) -> String {
+fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]);
     for finding in &checked.findings {
         let status = match finding.status {

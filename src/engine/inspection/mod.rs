@@ -13,7 +13,7 @@ mod ssh;
 mod status;
 
 pub use check::{
-    CheckResult, CloudCheckRequest, CloudCheckResult, Decision, Finding, FindingStatus, Problem, ProblemKind,
+    CloudCheckRequest, CloudCheckResult, CloudReport, Decision, Finding, FindingStatus, Problem, ProblemKind,
     Repair, RepairAttempt, RepairChoice, ReportRequest, TreatedProblem, cloud_check, report,
 };
 pub use gateway::{Gateway, SshRoute};

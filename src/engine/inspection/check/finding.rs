@@ -19,7 +19,7 @@ pub enum FindingStatus {
     Unknown,
 }
 
-/// Something on record with its actual status.
+/// Something on record, or an untracked disk, with its actual status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
@@ -71,14 +71,14 @@ impl Finding {
 
 /// The result of a check that repairs nothing.
 #[derive(Debug)]
-pub struct CheckResult {
+pub struct CloudReport {
     /// One finding for everything on record, and for untracked disks.
     pub findings: Vec<Finding>,
     /// Hints for the operator if the agent refuses the credentials.
     pub(super) hints: Vec<String>,
 }
 
-impl CheckResult {
+impl CloudReport {
     /// Returns the error for drift, if there is any.
     pub fn drift(&self) -> Option<Error> {
         let drifted: Vec<&Finding> =

@@ -26,9 +26,9 @@ use base::{Error, ErrorKind, Result};
 use diagnose::Diagnosis;
 use erb::Mode;
 use manifest::Inputs;
-use probe::{CheckInputs, Probe};
+use probe::{CloudCheckInputs, Probe};
 
-pub use finding::{CheckResult, Finding, FindingStatus};
+pub use finding::{CloudReport, Finding, FindingStatus};
 
 /// The request of `cloud-check --report`.
 #[derive(Debug, Clone)]
@@ -171,7 +171,7 @@ impl Repair {
 /// A problem that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The kind of a problem.
+    /// Its kind.
     pub kind: ProblemKind,
     /// The affected VM, disk or call.
     #[serde(flatten)]
@@ -194,7 +194,7 @@ pub enum Affected {
     Call(FailedCall),
 }
 
-/// A failed call that made something without a CID.
+/// A failed call that made something whose CID is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedCall {
     /// The id of the call.
@@ -343,11 +343,11 @@ impl CloudCheckResult {
 
 /// Compares everything on record with the answers of the CPI and the agent. Changes nothing, not even the
 /// state.
-pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CheckResult> {
+pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> {
     let store = repair::open(run)?;
     let open = store.open_calls::<Effect>()?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, _) = CheckInputs::load(request, run, store.state(), &validating)?;
+    let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
     let (state, _) = run_cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
@@ -376,7 +376,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CheckResult> 
         };
         findings.push(Finding::new("open call", cid, cpi, status, detail));
     }
-    Ok(CheckResult { findings, hints })
+    Ok(CloudReport { findings, hints })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -405,7 +405,8 @@ fn check_and_repair(
         signals::check(run)?;
         let check_run = with_own_scratch(run, &format!("look-{number}"))?;
         let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
-        let mut context = repair::CheckContext::open(request, &check_run, &check_inputs, &deployment, store)?;
+        let mut context =
+            repair::RepairContext::open(request, &check_run, &check_inputs, &deployment, store)?;
         let Diagnosis { problems, hints, .. } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
         checked.hints = hints;
         for treated in &mut checked.problems {

@@ -12,13 +12,13 @@ use base::events::Stage;
 use manifest::LoadedManifest;
 
 /// The inputs of a check, read from the manifest.
-pub(super) struct CheckInputs {
+pub(super) struct CloudCheckInputs {
     pub(super) cpi_parts: OwnedCpiInputs,
     endpoint: AgentEndpoint,
     given: GivenCredentials,
 }
 
-impl CheckInputs {
+impl CloudCheckInputs {
     /// Reads the manifest of the environment with this state, as a part of `stage`.
     pub(super) fn load(
         check: &ReportRequest,
@@ -30,7 +30,7 @@ impl CheckInputs {
         let cpi_parts = OwnedCpiInputs::open(run, &check.inputs, check.templates, &loaded, stage)?;
         let endpoint = endpoint(run, &cpi_parts.provider)?;
         let given = (&loaded).into();
-        Ok((CheckInputs { cpi_parts, endpoint, given }, loaded))
+        Ok((CloudCheckInputs { cpi_parts, endpoint, given }, loaded))
     }
 }
 
@@ -51,13 +51,13 @@ impl<'a> Probe<'a> {
     pub(super) fn open(
         check: &ReportRequest,
         run: &'a RunContext,
-        check_inputs: &'a CheckInputs,
+        check_inputs: &'a CloudCheckInputs,
         state: State,
         store: Store,
     ) -> Result<Self> {
         let parts = check_inputs.cpi_parts.parts();
         let cpis = Cpis::find(run, parts, &state, check.cpi_api_version)?;
-        let CheckInputs { endpoint, given, .. } = check_inputs;
+        let CloudCheckInputs { endpoint, given, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
         Ok(Probe { run, executor, agent, endpoint, given, state })

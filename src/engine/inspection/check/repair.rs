@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::probe::{CheckInputs, Probe};
+use super::probe::{CloudCheckInputs, Probe};
 use super::{Affected, CloudCheckRequest, Problem, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
@@ -19,7 +19,7 @@ use base::{Error, Result};
 use manifest::Deployment;
 
 /// A locked environment with everything needed to diagnose and repair it.
-pub(super) struct CheckContext<'a> {
+pub(super) struct RepairContext<'a> {
     pub(super) probe: Probe<'a>,
     request: &'a CloudCheckRequest,
     deployment: &'a Deployment,
@@ -38,12 +38,12 @@ pub(super) enum RepairOutcome {
 pub(super) fn prepare(
     request: &CloudCheckRequest,
     run: &RunContext,
-) -> Result<(Store, CheckInputs, Deployment)> {
+) -> Result<(Store, CloudCheckInputs, Deployment)> {
     let deploy = &request.deploy;
     let mut store = open(run)?;
     recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
     let validating = run.reporter.stage("Validating");
-    let (check_inputs, loaded) = CheckInputs::load(&request.check(), run, store.state(), &validating)?;
+    let (check_inputs, loaded) = CloudCheckInputs::load(&request.check(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
     run_cpis::record_migrated_from(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
     validating.finish();
@@ -59,12 +59,12 @@ pub(super) fn open(run: &RunContext) -> Result<Store> {
     }
 }
 
-impl<'a> CheckContext<'a> {
+impl<'a> RepairContext<'a> {
     /// Connects the CPI of the VM and starts its registry.
     pub(super) fn open(
         request: &'a CloudCheckRequest,
         run: &'a RunContext,
-        check_inputs: &'a CheckInputs,
+        check_inputs: &'a CloudCheckInputs,
         deployment: &'a Deployment,
         store: Store,
     ) -> Result<Self> {
@@ -80,7 +80,7 @@ impl<'a> CheckContext<'a> {
             contract,
             &mut probe.executor,
         )?;
-        Ok(CheckContext { probe, request, deployment, registry })
+        Ok(RepairContext { probe, request, deployment, registry })
     }
 
     /// Makes the chosen repair.
