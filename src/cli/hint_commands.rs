@@ -48,7 +48,7 @@ pub(super) struct EnvironmentWords {
 }
 
 impl EnvironmentWords {
-    /// Reads them from the command line. `is_given` tells whether an argument is on it.
+    /// Reads the manifest and the flags from the command line. `is_given` tells whether an argument is on it.
     pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
         let values = |id: &str| -> Vec<String> {
             let raw = matches.try_get_raw(id).ok().flatten().filter(|_| is_given(id));
@@ -123,7 +123,7 @@ impl EnvironmentWords {
         let mut words: Vec<String> = Vec::new();
         words.extend(match &self.manifest {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
-            // An env file names it.
+            // An env file names the manifest.
             None if self.is_manifest_found || self.flags.iter().any(|(flag, _)| *flag == "env-file") => None,
             None => is_named.map(|_| MANIFEST.to_owned()),
         });

@@ -122,7 +122,7 @@ impl Package {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Archive {
-    /// The digest of the blob.
+    /// The digest of the blob, SHA-1 or `sha256:…`, under the name that BOSH gave it.
     pub sha1: Option<String>,
     /// The id of the blob.
     #[serde(deserialize_with = "lenient")]

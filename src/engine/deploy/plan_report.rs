@@ -293,10 +293,10 @@ impl PlanReport {
         lines.extend(self.changed_credentials());
         lines.extend(self.unchecked.clone());
         if let Some(packages) = &self.packages {
-            let PackageCounts { compile, cached, compiled } = packages;
-            let mut parts = vec![format!("{compile} to compile"), format!("{cached} from the cache")];
-            if *compiled > 0 {
-                parts.push(format!("{compiled} compiled in their release"));
+            let PackageCounts { to_compile, cached, precompiled } = packages;
+            let mut parts = vec![format!("{to_compile} to compile"), format!("{cached} from the cache")];
+            if *precompiled > 0 {
+                parts.push(format!("{precompiled} compiled in their release"));
             }
             lines.push(format!("Packages: {}", parts.join(", ")));
         }

@@ -64,6 +64,7 @@ pub(crate) enum Effect {
         /// The new cloud properties.
         cloud_properties: Map<String, Value>,
         /// The id of a record for the old CID, if the CPI answers with another CID.
+        // The key of older journals.
         #[serde(rename = "left_id")]
         old_record_id: String,
     },

@@ -614,7 +614,7 @@ struct UnfinishedRun {
 }
 
 impl UnfinishedRun {
-    /// Creates one that the command of its hint continues.
+    /// A run that continues if the operator types the command of the hint.
     fn continues(hint: String) -> Self {
         UnfinishedRun { hint, would_fail: false }
     }

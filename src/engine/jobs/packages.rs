@@ -54,12 +54,14 @@ enum PackageTask {
 /// The number of packages by source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageCounts {
-    /// Compiled on the VM.
-    pub compile: usize,
-    /// Taken from the cache of compiled packages.
+    /// The number to compile on the VM.
+    #[serde(rename = "compile")]
+    pub to_compile: usize,
+    /// The number that the cache of compiled packages has.
     pub cached: usize,
-    /// Compiled in their release.
-    pub compiled: usize,
+    /// The number that their release has in compiled form.
+    #[serde(rename = "compiled")]
+    pub precompiled: usize,
 }
 
 /// The progress of one package.
@@ -170,9 +172,9 @@ impl<'r> Packages<'r> {
         let package_store = CompiledPackageStore::in_cache(cache);
         self.nodes.iter().fold(PackageCounts::default(), |mut counts, node| {
             match (&node.package.compiled_for, node.compiled(&package_store)) {
-                (Some(_), _) => counts.compiled += 1,
+                (Some(_), _) => counts.precompiled += 1,
                 (None, Some(_)) => counts.cached += 1,
-                (None, None) => counts.compile += 1,
+                (None, None) => counts.to_compile += 1,
             }
             counts
         })

@@ -166,6 +166,7 @@ fn join_reasons(reasons: &[Reason]) -> String {
 /// Plans to delete resources that earlier runs could not delete, and those no longer in use.
 fn plan_cleanup(state: &State, options: &PlanOptions, mut plan: Plan) -> Plan {
     plan_deletion_of_earlier_vms(state, &mut plan);
+    // Without a current disk, an interrupted run may still need one of them.
     for disk in state.disks.iter().filter(|disk| {
         disk.id != state.current_disk_id && !state.current_disk_id.is_empty() && !disk.is_kept()
     }) {

@@ -44,6 +44,7 @@ pub struct Intent<E> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryEndpoint>,
     /// The holder of the lock that announced it, if known.
+    // `Announcement` writes it, so that the journal decides which holder announces.
     #[serde(default, skip_serializing)]
     #[serde(rename = "by")]
     pub holder: Option<Holder>,

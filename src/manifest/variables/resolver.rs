@@ -49,11 +49,15 @@ pub struct Resolver<'a> {
     keys: KeyPool,
     now: OffsetDateTime,
     cache: HashMap<String, Option<Resolved<'a>>, RandomState>,
+    /// The declared variables that are being generated, outermost first, to find cycles.
     making: Vec<String>,
     used: BTreeSet<String>,
     missing: MissingVariables,
+    /// The number of references without a value so far.
     unresolved: usize,
+    /// The bytes that variables may still add to documents.
     budget: usize,
+    /// True if missing values are not generated.
     read_only: bool,
     notes: Vec<String>,
     /// The old values of stored variables that were generated again.
