@@ -234,7 +234,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
-        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.message)));
+        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.reason)));
     }
     let mut sections = vec![layout.facts(&facts)];
     let with_hints = session.globals.verbose > 0;

@@ -225,13 +225,13 @@ impl Deletion<'_> {
     }
 
     fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
-        let message = executor.run_context().redactor.clean_and_redact(&error.to_string());
+        let reason = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
             None => base::encoding::now(),
         };
         let (resource, unknown) = (self.resource.clone(), Map::new());
-        executor.commit(Change::DeletionFailed(Undeleted { resource, message, since, not_found, unknown }))
+        executor.commit(Change::DeletionFailed(Undeleted { resource, reason, since, not_found, unknown }))
     }
 }
 

@@ -338,7 +338,7 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     let mut state = deployed();
     let mark = crate::state::Undeleted {
         resource: Resource::Vm(handle("vm-1")),
-        message: "not found".into(),
+        reason: "not found".into(),
         since: String::new(),
         not_found: true,
         unknown: Map::new(),

@@ -66,7 +66,7 @@ fn read(storage: &Storage) -> Result<State> {
 }
 
 fn cpi_answer(state: &State, resource: impl Into<Resource>) -> Option<String> {
-    state.undeleted(&resource.into()).map(|mark| mark.message.clone())
+    state.undeleted(&resource.into()).map(|mark| mark.reason.clone())
 }
 
 /// Lists the stemcells on record at `storage`, by name, version and CPI.

@@ -255,7 +255,7 @@ impl State {
                 self.unmark(&handle.into());
                 self.current_vm_cid = Some(vm.cid.clone());
                 self.monopile.vm = Some(*vm);
-                self.monopile.undetailed_vm = None;
+                self.monopile.vm_without_details = None;
             }
             Change::VmDeleted(handle) => {
                 let current = self.vm_handle();
@@ -346,7 +346,7 @@ impl State {
                 if !self.has_on_record(&resource) {
                     self.monopile.undeleted.push(Undeleted {
                         resource,
-                        message: reason,
+                        reason,
                         since: began_at,
                         not_found: false,
                         unknown: Map::new(),
@@ -484,7 +484,7 @@ impl State {
         self.monopile.failed_update_of = None;
         self.monopile.agent_task = None;
         self.monopile.vm = None;
-        self.monopile.undetailed_vm = None;
+        self.monopile.vm_without_details = None;
     }
 
     /// Records the CPI of the VM of this environment. Only the CID of the VM may be known.
@@ -492,7 +492,7 @@ impl State {
         if let Some(vm) = self.monopile.vm.as_mut().filter(|vm| vm.cid == handle.cid) {
             vm.cpi.clone_from(&handle.cpi);
         }
-        self.monopile.undetailed_vm =
+        self.monopile.vm_without_details =
             Some(handle).filter(|handle| self.monopile.vm.is_none() && handle.cpi.is_some());
     }
 

@@ -153,7 +153,7 @@ fn disk_with_another_cid_keeps_the_old_one_on_record() {
 fn undeleted(resource: Resource, not_found: bool) -> Change {
     Change::DeletionFailed(Undeleted {
         resource,
-        message: "no".to_owned(),
+        reason: "no".to_owned(),
         since: "2026-01-01T00:00:00Z".to_owned(),
         not_found,
         unknown: serde_json::Map::new(),
@@ -331,7 +331,7 @@ fn same_cid_of_two_cpis_is_two_resources() {
     let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
     let mark = Undeleted {
         resource: disk_of_a.clone().into(),
-        message: String::new(),
+        reason: String::new(),
         since: String::new(),
         not_found: true,
         unknown: serde_json::Map::new(),
@@ -392,7 +392,7 @@ fn renamed_cpi_keeps_its_resources() {
     assert_eq!(bare.vm_handle(), Some(Handle::new("vm-9".parse().unwrap(), Some("a"))));
     assert_eq!(State::parse(&bare.to_bytes().unwrap()).unwrap(), bare);
     bare.apply(Change::VmDeleted(Handle::new("vm-9".parse().unwrap(), Some("a")))).unwrap();
-    assert!(bare.is_empty_of_resources() && bare.monopile.undetailed_vm.is_none());
+    assert!(bare.is_empty_of_resources() && bare.monopile.vm_without_details.is_none());
 }
 
 #[test]

@@ -220,8 +220,9 @@ pub struct MonopileSection {
     pub vm: Option<VmRecord>,
     /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    // The key of older states.
     #[serde(rename = "bare_vm")]
-    pub undetailed_vm: Option<VmHandle>,
+    pub vm_without_details: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotRecord>,
@@ -237,6 +238,7 @@ pub struct MonopileSection {
     pub absent_methods: Vec<AbsentMethod>,
     /// The locations of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    // The key of older states.
     #[serde(rename = "places")]
     pub locations: Vec<CpiLocation>,
     /// A task of the VM's agent that a run waits for.
@@ -244,6 +246,7 @@ pub struct MonopileSection {
     pub agent_task: Option<AgentTask>,
     /// The VM on which the last update in place failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    // The key of older states.
     #[serde(rename = "update_failed")]
     pub failed_update_of: Option<VmCid>,
     /// The leaves of the manifest last deployed.
@@ -266,7 +269,7 @@ impl Default for MonopileSection {
         MonopileSection {
             format: FORMAT_VERSION,
             vm: None,
-            undetailed_vm: None,
+            vm_without_details: None,
             snapshots: Vec::new(),
             undeleted: Vec::new(),
             suspects: Vec::new(),
@@ -301,7 +304,7 @@ pub struct Undeleted {
     pub resource: Resource,
     /// The reason why it is to be deleted, such as the message of the CPI, without secrets.
     #[serde(rename = "said")]
-    pub message: String,
+    pub reason: String,
     /// The time of the first attempt, RFC 3339 UTC.
     pub since: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
@@ -654,7 +657,7 @@ impl State {
     /// CPI.
     pub fn vm_handle(&self) -> Option<VmHandle> {
         let cid = self.vm_cid()?;
-        let bare = self.monopile.undetailed_vm.as_ref().filter(|vm| vm.cid == *cid);
+        let bare = self.monopile.vm_without_details.as_ref().filter(|vm| vm.cid == *cid);
         let cpi = match self.vm() {
             Some(vm) => vm.cpi.as_deref(),
             None => bare.and_then(Handle::cpi),
