@@ -119,7 +119,7 @@ pub fn create_env(
         );
     }
     let served = contract_served(executor.state(), cpi, contract);
-    deploy_run.teardown.registry =
+    deploy_run.stop_context.registry =
         RunRegistry::start(run, provider, &prepared.manifest_path, served, &mut executor)?;
     deploy_run.take_steps(&plan, &mut executor, contract)?;
     prepared.forget_previous(run, &request.inputs);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::request::DeleteEnvRequest;
-use super::run::Teardown;
+use super::run::StopContext;
 use crate::agent::{StopReason, endpoint};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::recovery::{self, legacy_state, suspects};
@@ -179,11 +179,16 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let contract = cpis.connect_in_own_stage(first.as_deref())?.contract();
     let mut executor = Executor::new(run, cpis, store);
 
-    let mut teardown =
-        Teardown::new(run, endpoint, request.stopping, StopReason::DeleteDeployment, request.agent_timeout);
-    teardown.registry =
+    let mut stop_context = StopContext::new(
+        run,
+        endpoint,
+        request.stopping,
+        StopReason::DeleteDeployment,
+        request.agent_timeout,
+    );
+    stop_context.registry =
         RunRegistry::start(run, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
-    let failures = teardown.take_steps(&plan, &mut executor)?;
+    let failures = stop_context.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
     if let Some(error) = combine_failures(failures, &kept) {

@@ -30,7 +30,7 @@ pub(super) struct DeployRun<'a> {
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
     pub(super) boot_timeout: Duration,
-    pub(super) teardown: Teardown<'a>,
+    pub(super) stop_context: StopContext<'a>,
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
     snapshot: SnapshotPolicy,
@@ -40,7 +40,7 @@ pub(super) struct DeployRun<'a> {
 
 /// The agent, the registry and the options with which steps stop and delete. `delete-env` and `create-env`
 /// share it.
-pub(super) struct Teardown<'a> {
+pub(super) struct StopContext<'a> {
     pub(super) run: &'a RunContext,
     endpoint: AgentEndpoint,
     pub(super) stopping: StopOptions,
@@ -62,8 +62,8 @@ impl<'a> DeployRun<'a> {
         endpoint: AgentEndpoint,
         request: &CreateEnvRequest,
     ) -> Result<Self> {
-        let teardown =
-            Teardown::new(run, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
+        let stop_context =
+            StopContext::new(run, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let boot_timeout = request.boot_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
@@ -74,7 +74,7 @@ impl<'a> DeployRun<'a> {
             renderer,
             packages,
             boot_timeout,
-            teardown,
+            stop_context,
             vm_cloud_properties: Map::new(),
             snapshot,
             rendered,
@@ -126,7 +126,7 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
-        let agent = self.teardown.agent(executor.state());
+        let agent = self.stop_context.agent(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned) = plan.steps.get(index).cloned() {
@@ -194,7 +194,7 @@ impl<'a> DeployRun<'a> {
                     deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 other => {
-                    if let Some(error) = self.teardown.step(other, why, executor, &agent, &deploying)? {
+                    if let Some(error) = self.stop_context.step(other, why, executor, &agent, &deploying)? {
                         // The deploy itself succeeded, so a superseded resource that still exists is only a
                         // warning.
                         deploying.reporter().warn(format!(
@@ -237,7 +237,7 @@ impl<'a> DeployRun<'a> {
     /// Returns true if the VM has the jobs, rendered templates and packages of the manifest already.
     pub(super) fn is_applied(&mut self, applied: &AgentState, state: &State, stage: &Stage) -> Result<bool> {
         let rendered = self.take_rendered(state, &applied.networks(&self.prepared.deployment), stage)?;
-        let is_applied = self.instance(&self.teardown.agent(state)).is_applied(&rendered, applied);
+        let is_applied = self.instance(&self.stop_context.agent(state)).is_applied(&rendered, applied);
         // With a dynamic network, the templates hold the addresses of this VM.
         if !self.prepared.deployment.has_dynamic_network() {
             self.rendered = Some(rendered);
@@ -251,7 +251,7 @@ impl<'a> DeployRun<'a> {
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
-            drain: self.teardown.stopping.drain(),
+            drain: self.stop_context.stopping.drain(),
         }
     }
 
@@ -334,7 +334,7 @@ fn in_use(state: &State, resource: &Resource) -> bool {
     }
 }
 
-impl<'a> Teardown<'a> {
+impl<'a> StopContext<'a> {
     pub(super) fn new(
         run: &'a RunContext,
         endpoint: AgentEndpoint,
@@ -342,7 +342,7 @@ impl<'a> Teardown<'a> {
         reason: StopReason<'static>,
         agent_timeout: Duration,
     ) -> Self {
-        Teardown { run, endpoint, stopping, reason, agent_timeout, registry: None }
+        StopContext { run, endpoint, stopping, reason, agent_timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::run::{DeployRun, Teardown};
+use super::run::{DeployRun, StopContext};
 use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::{Answer, Method};
 use crate::effects::{Contradiction, Effect, Executor};
@@ -136,7 +136,7 @@ pub(super) fn create(
 
     let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
-    let answered = match &deploy_run.teardown.registry {
+    let answered = match &deploy_run.stop_context.registry {
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
         None => agent
             .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
@@ -200,7 +200,7 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
 /// Stops the jobs and unmounts the disks. A VM that is gone, foreign or dead (its agent does not answer in
 /// time) has nothing to stop. Fails if the CPI denies the VM and its agent answers.
 pub(super) fn stop(
-    teardown: &Teardown<'_>,
+    stop_context: &StopContext<'_>,
     executor: &Executor<'_>,
     agent: &Agent,
     vm: &VmHandle,
@@ -210,17 +210,17 @@ pub(super) fn stop(
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected = executor.state().vm().map(|vm| vm.agent_id.clone());
     let waiting = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
-    if !executor.has_vm(&waiting, vm)? {
+    if !executor.may_have_vm(&waiting, vm)? {
         Contradiction::check(executor, agent, vm, &waiting)?;
         waiting.skip("the VM does not exist any more");
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
-    let tunnel = teardown
+    let tunnel = stop_context
         .registry
         .as_ref()
-        .and_then(|registry| registry.begin(executor.state(), teardown.agent_timeout));
-    match agent.wait_until_ready(teardown.agent_timeout, &mut |problem| waiting.log_line(problem)) {
+        .and_then(|registry| registry.begin(executor.state(), stop_context.agent_timeout));
+    match agent.wait_until_ready(stop_context.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -247,7 +247,7 @@ pub(super) fn stop(
         waiting.finish();
     }
 
-    let jobs = Jobs { run: teardown.run, agent, instance };
-    jobs.stop(teardown.stopping.drain(), teardown.reason, stage)?;
+    let jobs = Jobs { run: stop_context.run, agent, instance };
+    jobs.stop(stop_context.stopping.drain(), stop_context.reason, stage)?;
     jobs.unmount(stage)
 }

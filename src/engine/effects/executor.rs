@@ -209,9 +209,9 @@ impl<'a> Executor<'a> {
         self.run
     }
 
-    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
-    pub(crate) fn has_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
-        self.cpis.connect_in_own_stage(vm.cpi())?.has_vm(stage, &vm.cid)
+    /// Returns true if the VM exists, or if the CPI does not implement `may_have_vm`.
+    pub(crate) fn may_have_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
+        self.cpis.connect_in_own_stage(vm.cpi())?.may_have_vm(stage, &vm.cid)
     }
 
     /// Sets the metadata of a VM. Succeeds if the CPI does not implement the method.
@@ -248,7 +248,7 @@ fn announce_and_make(
     signals::check(run)?;
     let _in_flight = run.signals.begin_call();
     // The director id must be on record before a CPI tags anything with it.
-    lock_store(store).establish()?;
+    lock_store(store).write_if_new()?;
     let mut retries = Retries::default();
     loop {
         let request = connection.new_request(effect.method(), arguments.to_vec());

@@ -210,7 +210,7 @@ impl<'a> CpiConnection<'a> {
         let mut held = VecDeque::new();
         let mut watching = observer(self.run, stage);
         if request.method != Method::AttachDisk {
-            return self.note_abandoned(self.cpi.call(request, files, &mut watching));
+            return self.record_abandoned(self.cpi.call(request, files, &mut watching));
         }
         watching.on_log = Box::new(|line: &str| {
             if held.len() == MAX_HELD_BACK_LINES {
@@ -224,11 +224,11 @@ impl<'a> CpiConnection<'a> {
             prepare::redact_hint(self.run, hint);
         }
         held.iter().for_each(|line| show_log_line(self.run, stage, line));
-        self.note_abandoned(outcome)
+        self.record_abandoned(outcome)
     }
 
     /// Keeps the scratch directory if the CPI process still runs, because it may read an image there.
-    fn note_abandoned(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
+    fn record_abandoned(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
         if matches!(outcome, Err(CpiError::Abandoned { .. })) {
             self.run.left_cpi_running.store(true, Ordering::SeqCst);
         }
@@ -257,8 +257,8 @@ impl<'a> CpiConnection<'a> {
         }
     }
 
-    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
-    pub(crate) fn has_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
+    /// Returns true if the VM exists, or if the CPI does not implement `may_have_vm`.
+    pub(crate) fn may_have_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
         match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),

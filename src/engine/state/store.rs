@@ -156,7 +156,7 @@ impl Store {
     }
 
     /// Writes a state that does not exist yet, so that the director id is on record before a CPI sees it.
-    pub fn establish(&mut self) -> Result<()> {
+    pub fn write_if_new(&mut self) -> Result<()> {
         if self.exists { Ok(()) } else { self.write(self.state.clone()) }
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         let first = fs::read(&path).unwrap();
         store
             .commit(Change::Deployed {
@@ -318,7 +318,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         // The run was killed after it kept the backup and before it wrote the new version.
         fs::hard_link(&path, backup_path(&path)).unwrap();
         store
@@ -342,7 +342,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         let good = store.state().clone();
         assert_eq!(store.keep_version().unwrap(), 1);
         drop(store);
@@ -370,7 +370,7 @@ mod tests {
         std::os::unix::fs::symlink("real.json", &link).unwrap();
         let mut store = Store::open(&at(&link), &holder()).unwrap();
         assert_eq!(Store::open(&at(&path), &holder()).unwrap_err().kind(), ErrorKind::Locked);
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(State::read(&at(&path)).unwrap().as_ref(), Some(store.state()));
         std::os::unix::fs::symlink("loop.json", directory.path().join("loop.json")).unwrap();
@@ -382,7 +382,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".parse().unwrap(),
             method: "create_vm".into(),
@@ -433,7 +433,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("m-state.json");
         let mut store = Store::open(&at(&path), &holder()).unwrap();
-        store.establish().unwrap();
+        store.write_if_new().unwrap();
         let intent = crate::state::Intent {
             request_id: "r".parse().unwrap(),
             method: "create_disk".into(),
