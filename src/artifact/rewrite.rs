@@ -229,10 +229,10 @@ fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
 /// Packs `dir` into the archive `result`. The manifest comes first and has this content, so that readers find
 /// it without reading the rest.
 fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
-    let writing =
+    let write_error =
         |error| Error::io(format!("writing '{}'", result.display()), error).with_owner_hint(result, "");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(writing)?;
+    let temporary = tempfile::Builder::new().prefix(".monopile-").tempfile_in(parent).map_err(write_error)?;
     let mut packer = Packer::create(temporary.path())?;
     packer.add(Path::new(manifest), &Input::Bytes(content))?;
     let inputs: BTreeMap<PathBuf, Input> = archive::tree(dir)?.into_iter().collect();
@@ -240,8 +240,8 @@ fn pack(dir: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Resu
         packer.add(name, input)?;
     }
     packer.finish()?;
-    make_readable(temporary.path()).map_err(writing)?;
-    temporary.persist(result).map_err(|error| writing(error.error))?;
+    make_readable(temporary.path()).map_err(write_error)?;
+    temporary.persist(result).map_err(|error| write_error(error.error))?;
     Ok(())
 }
 

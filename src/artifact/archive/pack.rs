@@ -42,9 +42,9 @@ impl Packer {
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create(path)
             .map_err(|error| Error::io(format!("creating the archive '{}'", path.display()), error))?;
-        let hashing = HashingWriter::new(file, &[Algorithm::Sha1, Algorithm::Sha256]);
+        let hashing_writer = HashingWriter::new(file, &[Algorithm::Sha1, Algorithm::Sha256]);
         // The header is the same on every machine: no time, no name, operating system "unknown" (255).
-        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing, Compression::new(6));
+        let gzip = GzBuilder::new().mtime(0).operating_system(255).write(hashing_writer, Compression::new(6));
         Ok(Packer { builder: Builder::new(gzip), path: path.to_owned() })
     }
 
@@ -87,10 +87,10 @@ impl Packer {
 
     /// Completes the archive and returns the SHA-1 and SHA-256 digests of its file.
     pub fn finish(self) -> Result<Digest> {
-        let packing = |error| Error::io(format!("packing '{}'", self.path.display()), error);
-        let hashing = self.builder.into_inner().and_then(GzEncoder::finish).map_err(packing)?;
-        let (file, digest) = hashing.finish().map_err(packing)?;
-        file.sync_data().map_err(packing)?;
+        let pack_error = |error| Error::io(format!("packing '{}'", self.path.display()), error);
+        let hashing_writer = self.builder.into_inner().and_then(GzEncoder::finish).map_err(pack_error)?;
+        let (file, digest) = hashing_writer.finish().map_err(pack_error)?;
+        file.sync_data().map_err(pack_error)?;
         Ok(digest)
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{ArtifactKind, Cache, DIGESTS, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::read_ahead::{ReadAhead, MIN_THREAD_BYTES};
+use crate::read_ahead::{MIN_THREAD_BYTES, ReadAhead};
 use base::Result;
 use base::files::{JsonLayout, input, read_json, write_json};
 
@@ -42,8 +42,8 @@ impl Cache {
         algorithms: &[Algorithm],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Digest> {
-        let reading = |error| input::unreadable("the file", path, error);
-        let stamp = Stamp::of(path).map_err(reading)?;
+        let read_error = |error| input::unreadable("the file", path, error);
+        let stamp = Stamp::of(path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
         if let Some(cached) = &cached
             && algorithms.iter().all(|algorithm| cached.digest.hex(*algorithm).is_some())
@@ -51,7 +51,7 @@ impl Cache {
             return Ok(cached.digest.clone());
         }
         let started = SystemTime::now();
-        let digest = hash(path, stamp.size, algorithms, progress).map_err(reading)?;
+        let digest = hash(path, stamp.size, algorithms, progress).map_err(read_error)?;
         self.store_if_unchanged(&stamp, started, &digest, None);
         Ok(digest)
     }

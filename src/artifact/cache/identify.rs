@@ -56,8 +56,8 @@ impl Cache {
             };
         }
         let algorithms = algorithms(expected);
-        let reading = |error| input::unreadable(kind.name(), &source.path, error);
-        let stamp = Stamp::of(&source.path).map_err(reading)?;
+        let read_error = |error| input::unreadable(kind.name(), &source.path, error);
+        let stamp = Stamp::of(&source.path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
         let stage =
             is_long(&stamp, cached.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));

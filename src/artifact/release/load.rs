@@ -267,10 +267,10 @@ impl Loader<'_> {
 }
 
 fn read_document(path: &Path) -> Result<Vec<u8>> {
-    let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
+    let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
     let mut text = Vec::new();
-    let file = fs::File::open(path).map_err(reading)?;
-    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(reading)?;
+    let file = fs::File::open(path).map_err(read_error)?;
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!(
             "'{}' is larger than {MAX_DOCUMENT_BYTES} bytes",

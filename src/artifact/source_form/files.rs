@@ -81,8 +81,8 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
                 let executable = match executable {
                     Some(executable) => *executable,
                     None => {
-                        let reading = |error| input::unreadable("the file", path, error);
-                        is_executable(&fs::metadata(path).map_err(reading)?)
+                        let read_error = |error| input::unreadable("the file", path, error);
+                        is_executable(&fs::metadata(path).map_err(read_error)?)
                     }
                 };
                 part(if executable { b"executable" } else { b"file" });

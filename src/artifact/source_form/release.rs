@@ -163,16 +163,16 @@ fn release_name(dir: &Path, what: &str) -> Result<String> {
 /// Lists the subdirectories of `dir`, sorted by name, without hidden ones. Returns an empty list if there is
 /// no such directory.
 fn subdirectories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let reading = |error| {
+    let read_error = |error| {
         Error::io(format!("reading the directory '{}'", dir.display()), error).with_owner_hint(dir, "")
     };
     let mut paths = Vec::new();
     match fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(paths),
-        Err(error) => return Err(reading(error)),
+        Err(error) => return Err(read_error(error)),
         Ok(entries) => {
             for entry in entries {
-                let path = entry.map_err(reading)?.path();
+                let path = entry.map_err(read_error)?.path();
                 let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
                 if path.is_dir() && !hidden {
                     paths.push(path);

@@ -197,8 +197,8 @@ pub(super) fn read_manifest(path: &Path, what: &str) -> Result<StemcellManifest>
     let mut text = Vec::new();
     match fs::File::open(path) {
         Ok(file) => {
-            let reading = |error| Error::io(format!("reading '{}'", path.display()), error);
-            file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(reading)?;
+            let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
+            file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(what)),
         Err(error) => return Err(input::unreadable("stemcell manifest", path, error)),

@@ -29,14 +29,14 @@ pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Digest> {
         .with_hint(format!("remove `sha1` from '{}'", dir.join(MANIFEST).display())));
     }
     let digest = content(dir, what)?;
-    let creating = |error| Error::io(format!("creating '{}'", out.display()), error);
-    fs::create_dir(out).map_err(creating)?;
-    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(creating);
+    let create_error = |error| Error::io(format!("creating '{}'", out.display()), error);
+    fs::create_dir(out).map_err(create_error)?;
+    let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
     let created = copied.and_then(|_| {
         if image.is_dir() {
             archive::pack_directory(&image, &out.join(IMAGE)).map(drop)
         } else {
-            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(creating)
+            fs::copy(&image, out.join(IMAGE)).map(drop).map_err(create_error)
         }
     });
     if let Err(error) = created {

@@ -132,9 +132,9 @@ fn read<T: DeserializeOwned>(image: &Path, path: &Path, what: &str) -> Result<T>
 
 /// Unpacks the layers of an image into the new directory `root`. `work` is for single layers.
 pub(super) fn unpack(image: &Path, layers: &[Layer], work: &Path, root: &Path, what: &str) -> Result<()> {
-    let creating = |error| Error::io(format!("creating '{}'", root.display()), error);
-    fs::create_dir(root).map_err(creating)?;
-    fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(creating)?;
+    let create_error = |error| Error::io(format!("creating '{}'", root.display()), error);
+    fs::create_dir(root).map_err(create_error)?;
+    fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(create_error)?;
     for (number, Layer { path, digest }) in layers.iter().enumerate() {
         let what = format!("layer {} of {what}", number + 1);
         let failed = |error| Error::io(format!("unpacking {what}"), error);

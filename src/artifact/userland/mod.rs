@@ -187,12 +187,12 @@ fn unpack_tree(archive: &Path, what: &str, directory: &Path, stage: &Stage) -> R
 
 /// Fails if the image of a stemcell is no tarball.
 fn check_image(image: &Path, what: &str) -> Result<()> {
-    let reading = |error| Error::io(format!("reading '{}'", image.display()), error);
-    let mut file = File::open(image).map_err(reading)?;
-    let size = file.metadata().map_err(reading)?.len();
+    let read_error = |error| Error::io(format!("reading '{}'", image.display()), error);
+    let mut file = File::open(image).map_err(read_error)?;
+    let size = file.metadata().map_err(read_error)?.len();
     let mut start = [0; 4];
-    let read = file.read(&mut start).map_err(reading)?;
-    file.seek(SeekFrom::Start(0)).map_err(reading)?;
+    let read = file.read(&mut start).map_err(read_error)?;
+    file.seek(SeekFrom::Start(0)).map_err(read_error)?;
     let problem = match &start[..read] {
         _ if size == 0 => "it is a light stemcell, whose image is empty",
         [b'Q', b'F', b'I', 0xfb] => "its image is a disk in the format qcow2",

@@ -198,15 +198,15 @@ impl Worker {
     {
         let (forwarded, mut connections) = stream_mpsc::channel::<ForwardedConnection>(BACKLOG);
         self.server.forwarded = Some(forwarded);
-        let serving = async {
+        let service = async {
             while let Some(channel) = connections.recv().await {
                 serve(channel.into_stream());
             }
         };
-        // The sender of connections lives in `self`, so `serving` cannot end first.
+        // The sender of connections lives in `self`, so `service` cannot end first.
         tokio::select! {
             () = self.keep_open() => {}
-            () = serving => {}
+            () = service => {}
         }
     }
 
