@@ -53,7 +53,7 @@ pub(super) struct StatusAllRequest<'a> {
 }
 
 /// An environment to ask.
-enum Target {
+enum StatusTarget {
     /// The directory of an env file.
     Directory(PathBuf),
     /// The URL of a state in a bucket.
@@ -110,7 +110,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
 }
 
 /// Finds the env files below a directory. Does not follow links to directories.
-fn env_files(place: &Path) -> Result<Vec<Target>> {
+fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
     let root = paths::expand(place, paths::home().as_deref());
     if !root.is_dir() {
         let problem = if root.exists() { "is not a directory" } else { "does not exist" };
@@ -125,8 +125,8 @@ fn env_files(place: &Path) -> Result<Vec<Target>> {
                 let directory = entry.path().parent().unwrap_or(&root).to_owned();
                 // A link that leads nowhere would let the process find an env file further up.
                 targets.push(match entry.path().exists() {
-                    true => Target::Directory(directory),
-                    false => Target::Unreadable(
+                    true => StatusTarget::Directory(directory),
+                    false => StatusTarget::Unreadable(
                         entry.path().display().to_string(),
                         "the env file is a link to a file that does not exist".to_owned(),
                     ),
@@ -136,7 +136,7 @@ fn env_files(place: &Path) -> Result<Vec<Target>> {
             Err(error) => {
                 let path = error.path().unwrap_or(&root).display().to_string();
                 let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
-                targets.push(Target::Unreadable(path, format!("it cannot be read: {reason}")));
+                targets.push(StatusTarget::Unreadable(path, format!("it cannot be read: {reason}")));
             }
         }
         check_number(targets.len(), place)?;
@@ -149,14 +149,14 @@ fn env_files(place: &Path) -> Result<Vec<Target>> {
 }
 
 /// Finds the states below a prefix of a bucket.
-fn states(session: &Session, place: &Path) -> Result<Vec<Target>> {
+fn states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
     let states = session.states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
     check_number(states.len(), place)?;
     if states.is_empty() {
         return Err(Error::invalid(format!("there is no state below '{}'", place.display()))
             .with_hint("the name of a state ends in .json; check the prefix"));
     }
-    Ok(states.into_iter().map(Target::State).collect())
+    Ok(states.into_iter().map(StatusTarget::State).collect())
 }
 
 fn check_number(number: usize, place: &Path) -> Result<()> {
@@ -200,7 +200,7 @@ struct Asker<'a> {
 
 impl Asker<'_> {
     /// Asks all environments, some at a time. Returns their rows in the order of the targets.
-    fn ask_all(&self, targets: &[Target], stage: &Stage) -> Result<Vec<Row>> {
+    fn ask_all(&self, targets: &[StatusTarget], stage: &Stage) -> Result<Vec<Row>> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let rows: Mutex<Vec<Option<Row>>> = Mutex::new(targets.iter().map(|_| None).collect());
         let work = || {
@@ -225,11 +225,11 @@ impl Asker<'_> {
     }
 
     /// Asks one environment. Returns none after a signal.
-    fn ask(&self, target: &Target) -> Option<Row> {
+    fn ask(&self, target: &StatusTarget) -> Option<Row> {
         let environment = match target {
-            Target::Directory(directory) => shown(directory),
-            Target::State(url) => url.clone(),
-            Target::Unreadable(path, problem) => {
+            StatusTarget::Directory(directory) => shown(directory),
+            StatusTarget::State(url) => url.clone(),
+            StatusTarget::Unreadable(path, problem) => {
                 return Some(Row::failed(path.clone(), problem.clone()));
             }
         };
@@ -241,7 +241,7 @@ impl Asker<'_> {
     }
 
     /// Runs the process. Returns its exit code, its output, and the end of its standard error.
-    fn answer(&self, target: &Target) -> Result<(u8, Vec<u8>, Vec<u8>)> {
+    fn answer(&self, target: &StatusTarget) -> Result<(u8, Vec<u8>, Vec<u8>)> {
         let failed = |error: io::Error| Error::io("running `monopile status`", error);
         let mut errors = tempfile::tempfile_in(self.scratch.path()).map_err(failed)?;
         let mut command = Command::new(&self.program);
@@ -251,9 +251,9 @@ impl Asker<'_> {
             .stdout(Stdio::piped())
             .stderr(errors.try_clone().map_err(failed)?);
         match target {
-            Target::Directory(directory) => command.current_dir(directory),
-            Target::State(url) => command.args(["--no-env-file", "--", url]),
-            Target::Unreadable(..) => &mut command,
+            StatusTarget::Directory(directory) => command.current_dir(directory),
+            StatusTarget::State(url) => command.args(["--no-env-file", "--", url]),
+            StatusTarget::Unreadable(..) => &mut command,
         };
         let mut process = Process(command.spawn().map_err(failed)?);
         let status = match process.0.stdout.take() {

@@ -29,7 +29,7 @@ pub(super) struct Node {
 }
 
 /// A volume target that this CPI created.
-pub(super) struct Target {
+pub(super) struct VolumeTarget {
     pub uuid: String,
     pub volume: VolumeName,
     pub kind: VolumeKind,
@@ -114,9 +114,9 @@ impl Node {
     }
 
     /// Returns the node's targets that this CPI created and has not detached.
-    pub(super) fn targets(&self, ironic: &Client) -> CpiResult<Vec<Target>> {
+    pub(super) fn targets(&self, ironic: &Client) -> CpiResult<Vec<VolumeTarget>> {
         let detached_targets = self.detached_targets();
-        let mut targets: Vec<Target> = self.all_targets(ironic)?.iter().filter_map(own).collect();
+        let mut targets: Vec<VolumeTarget> = self.all_targets(ironic)?.iter().filter_map(own).collect();
         targets.retain(|target| !detached_targets.contains(&target.uuid));
         Ok(targets)
     }
@@ -237,7 +237,7 @@ fn role(kind: VolumeKind) -> &'static str {
 }
 
 /// Parses a target. Returns `None` if this CPI did not create it.
-fn own(target: &JsonObject) -> Option<Target> {
+fn own(target: &JsonObject) -> Option<VolumeTarget> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
         "config" => VolumeKind::Config,
@@ -245,7 +245,7 @@ fn own(target: &JsonObject) -> Option<Target> {
         _ => return None,
     };
     let volume = VolumeName::parse(kind, text(target, "volume_id"))?;
-    Some(Target { uuid: text(target, "uuid").to_owned(), volume, kind })
+    Some(VolumeTarget { uuid: text(target, "uuid").to_owned(), volume, kind })
 }
 
 /// Returns the persistent disk of a target, if this CPI created it.

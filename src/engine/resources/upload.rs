@@ -8,7 +8,7 @@ use crate::deploy::vm;
 use crate::effects::{Executor, ParallelEffect, deletion};
 use crate::prepare::obtain;
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, check_formats};
+use crate::run_cpis::{self, CpiName, check_formats};
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Store};
 use artifact::{self, ArtifactIdentity};
 use base::events::Stage;
@@ -35,9 +35,6 @@ pub struct UploadStemcellRequest {
     /// `--fix`: upload it again even if a CPI has it, and replace the old upload.
     pub fix: bool,
 }
-
-/// The name of a CPI; `None` for the default CPI.
-type CpiName = Option<String>;
 
 const REASON: &str = "requested on the command line";
 

@@ -13,7 +13,7 @@ use base::{Error, Result};
 use manifest::cpi_label;
 
 /// The name of a CPI; `None` for the default CPI of `cloud_provider`.
-type CpiName = Option<String>;
+pub(crate) type CpiName = Option<String>;
 
 /// The CPIs of a run, found, installed and connected as needed.
 pub(crate) struct Cpis<'a> {

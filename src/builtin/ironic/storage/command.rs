@@ -11,7 +11,7 @@ use std::process::Stdio;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Export, FibreChannel, Initiators, Iscsi, Login, Storage};
+use super::{Export, FibreChannel, Initiators, Iscsi, Login, VolumeDriver};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 
@@ -100,7 +100,7 @@ impl Command {
     }
 }
 
-impl Storage for Command {
+impl VolumeDriver for Command {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         self.ask("import", volume, json!({"image": image})).map(drop)
     }

@@ -18,7 +18,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use base::JsonObject;
 
 /// A storage tool. If the volume does not exist, `delete` and `unexport` succeed, and all other methods fail.
-pub(super) trait Storage {
+pub(super) trait VolumeDriver {
     /// Creates a volume with the content of a file.
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()>;
     /// Creates an empty volume of `mib` MiB.
@@ -52,7 +52,7 @@ pub(super) enum StorageSettings {
 
 impl StorageSettings {
     /// Checks the settings and creates the driver.
-    pub(super) fn open(self) -> CpiResult<Box<dyn Storage>> {
+    pub(super) fn open(self) -> CpiResult<Box<dyn VolumeDriver>> {
         match self {
             StorageSettings::Tgt(settings) => Ok(Box::new(tgt::Tgt::new(settings)?)),
             StorageSettings::Lvm(settings) => Ok(Box::new(lvm::Lvm::new(settings)?)),

@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::{Export, Initiators, Iscsi, Login, Storage, check_names, default_iqn, run};
+use super::{Export, Initiators, Iscsi, Login, VolumeDriver, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
@@ -178,7 +178,7 @@ impl Tgt {
     }
 }
 
-impl Storage for Tgt {
+impl VolumeDriver for Tgt {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         self.make(volume, |partial| copy(image, partial))

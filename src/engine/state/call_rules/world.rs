@@ -151,7 +151,7 @@ pub(super) enum Owner {
 }
 
 /// The process that outlives a run on a shared state, with the calls whose outcome it still has to publish.
-pub(super) type Keeper = Option<CallSet>;
+pub(super) type KeptCalls = Option<CallSet>;
 
 /// The state of everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -159,7 +159,7 @@ pub(super) struct ModelState {
     pub(super) record: ModelRecord,
     pub(super) calls: [Call; CALLS],
     pub(super) runs: [Run; RUNS],
-    pub(super) keepers: [Keeper; RUNS],
+    pub(super) keepers: [KeptCalls; RUNS],
     pub(super) owner: Owner,
     /// True if another run may take over the lease.
     pub(super) has_lapsed: bool,

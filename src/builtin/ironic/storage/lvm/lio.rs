@@ -50,7 +50,7 @@ pub(super) struct Lio {
 #[derive(Deserialize)]
 struct SavedConfig {
     storage_objects: Vec<Backstore>,
-    targets: Vec<Target>,
+    targets: Vec<LioTarget>,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ struct Backstore {
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct LioTarget {
     wwn: String,
     tpgs: Vec<Group>,
 }
@@ -172,7 +172,7 @@ impl Lio {
     /// other initiators.
     fn is_complete(
         &self,
-        target: &Target,
+        target: &LioTarget,
         volume: &VolumeName,
         initiators: &[String],
         login: &Login,
@@ -279,7 +279,7 @@ fn saved(output: &Output) -> Result<SavedConfig, String> {
 }
 
 impl SavedConfig {
-    fn target(&self, wwn: &str) -> Option<&Target> {
+    fn target(&self, wwn: &str) -> Option<&LioTarget> {
         self.targets.iter().find(|target| target.wwn == wwn)
     }
 }

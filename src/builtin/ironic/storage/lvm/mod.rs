@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use self::lio::Lio;
 use self::volumes::Volumes;
-use super::{Export, Initiators, Login, Storage, check_names, default_iqn, run};
+use super::{Export, Initiators, Login, VolumeDriver, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
@@ -79,7 +79,7 @@ impl Lvm {
     }
 }
 
-impl Storage for Lvm {
+impl VolumeDriver for Lvm {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
         let what = format!("importing '{}'", image.display());
