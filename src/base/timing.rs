@@ -119,7 +119,7 @@ impl Clock {
         std::thread::sleep(duration);
     }
 
-    /// Changes the counts.
+    /// Changes the counts that the history keeps of this run.
     pub fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.lock().counts);
     }

@@ -89,7 +89,6 @@ pub(super) fn config() -> ConfigBuilder<AgentScope> {
         .proxy(None)
 }
 
-/// One download.
 pub(super) struct Download<'a> {
     pub(super) agent: &'a ureq::Agent,
     pub(super) url: &'a HttpUrl,

@@ -72,7 +72,7 @@ pub enum Event {
     StageFinished {
         /// The stage.
         id: StageId,
-        /// The outcome.
+        /// Done, skipped with a reason, or failed.
         #[serde(flatten)]
         outcome: Outcome,
         /// The duration of the stage.
@@ -115,12 +115,12 @@ pub enum Event {
     },
     /// Information that is neither a stage nor a failure.
     Note {
-        /// The sentence.
+        /// The fact, in one sentence.
         text: String,
     },
     /// The run continues, but the operator should check something.
     Warning {
-        /// The sentence.
+        /// The risk, in one sentence.
         text: String,
     },
     /// The run ended.

@@ -18,7 +18,6 @@ use engine::protocol::Terms;
 
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
 const MAX_RETRIES: u32 = 3;
-/// The timeout of malformed requests.
 const MALFORMED_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a check stops early.
@@ -45,7 +44,6 @@ pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
     Err(CheckStop::Failed(reason.into()))
 }
 
-/// A running check.
 pub(super) struct RunningCheck<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,
@@ -61,7 +59,6 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) duration: Duration,
     /// The resources that the check created, in order.
     pub(super) created: Vec<CreatedResource>,
-    /// The last call.
     pub(super) last_call: Option<LastCall>,
 }
 

@@ -85,7 +85,6 @@ pub struct OtherDeployment {
     name: Option<String>,
     /// The address of its VM, if known.
     address: Option<String>,
-    /// The name in the manifest.
     manifest_name: String,
 }
 

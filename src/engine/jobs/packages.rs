@@ -64,7 +64,6 @@ pub struct PackageCounts {
     pub precompiled: usize,
 }
 
-/// The progress of one package.
 #[derive(Default)]
 struct PackageProgress {
     /// The compiled archive on this machine with its verified digest, if there is one.

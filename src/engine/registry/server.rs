@@ -45,7 +45,6 @@ pub struct RegistryCredentials {
     pub password: Secret,
 }
 
-/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestOrigin {
     /// From this machine.

@@ -16,7 +16,6 @@ const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
 /// The keys of `vm_resources`.
 pub(crate) const RESOURCES: [&str; 3] = ["cpu", "ram", "ephemeral_disk_size"];
 
-/// The parts of the VM.
 pub(super) struct VmParts {
     pub(super) stemcell: ArtifactRef,
     pub(super) stemcell_spec: Option<StemcellSpec>,

@@ -26,7 +26,6 @@ pub(super) struct RepairContext<'a> {
     registry: Option<RunRegistry<'a>>,
 }
 
-/// The outcome of a repair.
 pub(super) enum RepairOutcome {
     /// The repair is done.
     Done,

@@ -47,7 +47,6 @@ pub(super) enum WriteCondition {
     Version(UpdateVersion),
 }
 
-/// The outcome of a write.
 pub(super) enum WriteOutcome {
     /// The object was written, and has this version now.
     Done(UpdateVersion),
