@@ -177,15 +177,15 @@ fn names(repairs: &[Repair]) -> String {
 }
 
 fn result(treated: &TreatedProblem) -> String {
-    let tried: Vec<&str> = treated.tried.iter().map(|tried| tried.repair.name()).collect();
-    let tried = tried.join(", then ");
-    match (treated.solved, tried.is_empty(), treated.declined) {
+    let repairs: Vec<&str> = treated.attempts.iter().map(|attempt| attempt.repair.name()).collect();
+    let repairs = repairs.join(", then ");
+    match (treated.solved, repairs.is_empty(), treated.declined) {
         (true, true, _) => "solved without a repair".to_owned(),
-        (true, false, _) => format!("repaired by {tried}"),
+        (true, false, _) => format!("repaired by {repairs}"),
         (false, true, true) => "declined".to_owned(),
         (false, true, false) => "not repaired".to_owned(),
-        (false, false, true) => format!("not solved by {tried}; the others were declined"),
-        (false, false, false) => format!("not solved by {tried}"),
+        (false, false, true) => format!("not solved by {repairs}; the others were declined"),
+        (false, false, false) => format!("not solved by {repairs}"),
     }
 }
 

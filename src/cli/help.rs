@@ -15,7 +15,7 @@ use clap::{Arg, Args as _, Command, Id};
 use super::baremetal;
 use super::env_file;
 use super::globals::{self, Globals};
-use super::scope::{self, CodeMeaning};
+use super::scope::{self, ExitCodeMeaning};
 use crate::ui;
 use base::exit_code;
 
@@ -330,7 +330,7 @@ pub struct HelpNotes {
     /// A sentence that names the options of the command that have no effect on it.
     pub without_effect: Option<String>,
     /// The exit codes that the command can end with.
-    pub exit_codes: Vec<CodeMeaning>,
+    pub exit_codes: Vec<ExitCodeMeaning>,
     /// Command lines, without the name of the program.
     examples: Vec<&'static str>,
     /// The words before the commands of a group, such as `monopile state`. None for a single command.

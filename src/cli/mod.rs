@@ -101,7 +101,7 @@ pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use help::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, sections, takes_duration};
 pub use manifest_args::ManifestArgs;
-pub use scope::CodeMeaning;
+pub use scope::ExitCodeMeaning;
 pub use state_args::StateArgs;
 pub use state_location_args::StateLocationArgs;
 pub use stopping_args::StoppingArgs;

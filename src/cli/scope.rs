@@ -166,10 +166,10 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
 }
 
 /// An exit code, or several, with their meaning.
-pub type CodeMeaning = (&'static str, &'static str);
+pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[CodeMeaning]); 12] = [
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 12] = [
     (
         &["create-env"],
         &[
@@ -232,7 +232,7 @@ const OWN_EXIT_CODES: [(Names, &[CodeMeaning]); 12] = [
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
-const NARROW_MEANINGS: [(CommandSet, CodeMeaning); 4] = [
+const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 4] = [
     (
         In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
@@ -246,7 +246,7 @@ const NARROW_MEANINGS: [(CommandSet, CodeMeaning); 4] = [
 const INTERRUPTED: &str = "interrupted (SIGINT, SIGTERM)";
 
 /// Returns the exit codes that the command at `path` can end with. For a group of commands, returns none.
-pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<CodeMeaning> {
+pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> {
     if command.has_subcommands() {
         return Vec::new();
     }
@@ -266,7 +266,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<CodeMeaning> {
     let narrow =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
-    let mut codes: Vec<CodeMeaning> = Vec::new();
+    let mut codes: Vec<ExitCodeMeaning> = Vec::new();
     for (code, meaning) in own.chain(narrow).chain(interrupted).chain(exit_code::TABLE) {
         if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
             codes.push((code, meaning));

@@ -66,7 +66,7 @@ pub(super) enum Use {
     /// Selects objects of a list.
     Filter,
     /// The option is not about a field.
-    Own,
+    OfCommand,
 }
 
 const CREATE: u8 = 1;
@@ -167,7 +167,7 @@ impl Field {
             Use::Set => SET,
             Use::Unset => UNSET,
             Use::Filter => FILTER,
-            Use::Own => return true,
+            Use::OfCommand => return true,
         };
         self.uses & needed != 0
     }
@@ -183,7 +183,7 @@ impl Field {
             }
             (false, aliases) => arg.long(self.option).aliases(aliases.iter().copied()),
         };
-        let required = self.uses & REQUIRED != 0 && matches!(purpose, Use::Create | Use::Own);
+        let required = self.uses & REQUIRED != 0 && matches!(purpose, Use::Create | Use::OfCommand);
         let arg = match purpose {
             Use::Filter => arg.help(format!("List only those with this `{}`", self.key)),
             Use::Unset => match self.kind {
@@ -204,7 +204,7 @@ impl Field {
         };
         match self.kind {
             Kind::Switch(_) => arg.action(ArgAction::SetTrue),
-            kind => valued(arg.value_name(self.value), kind, positional && purpose == Use::Own),
+            kind => valued(arg.value_name(self.value), kind, positional && purpose == Use::OfCommand),
         }
     }
 }

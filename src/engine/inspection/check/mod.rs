@@ -232,7 +232,8 @@ pub struct TreatedProblem {
     #[serde(flatten)]
     pub problem: Problem,
     /// The repairs that were tried, in order.
-    pub tried: Vec<RepairAttempt>,
+    #[serde(rename = "tried")]
+    pub attempts: Vec<RepairAttempt>,
     /// True if the problem is gone.
     pub solved: bool,
     /// True if the operator declined the repairs that were left.
@@ -243,7 +244,7 @@ pub struct TreatedProblem {
 impl TreatedProblem {
     /// Returns the possible repairs that were not tried yet.
     fn untried(&self) -> impl Iterator<Item = Repair> {
-        let is_new = |repair: &Repair| !self.tried.iter().any(|tried| tried.repair == *repair);
+        let is_new = |repair: &Repair| !self.attempts.iter().any(|attempt| attempt.repair == *repair);
         self.problem.repairs.iter().copied().filter(is_new)
     }
 }
@@ -330,8 +331,8 @@ impl CloudCheckResult {
 
     /// Returns the names of the repairs that were made.
     fn made(&self) -> Vec<&'static str> {
-        let tried = self.problems.iter().flat_map(|treated| &treated.tried);
-        tried.filter(|tried| tried.error.is_none()).map(|tried| tried.repair.name()).collect()
+        let tried = self.problems.iter().flat_map(|treated| &treated.attempts);
+        tried.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
     }
 
     /// Returns true if `--auto` could solve one of the unsolved problems.
@@ -411,9 +412,9 @@ fn check_and_repair(
         checked.hints = hints;
         for treated in &mut checked.problems {
             // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
-            let last = treated.tried.last();
+            let last = treated.attempts.last();
             let no_vm = context.probe.executor.state().vm_cid().is_none()
-                && last.is_some_and(|tried| tried.repair == Repair::RecreateVm && tried.error.is_some());
+                && last.is_some_and(|attempt| attempt.repair == Repair::RecreateVm && tried.error.is_some());
             treated.solved = !no_vm && !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
         let mut chosen = None;
@@ -426,8 +427,8 @@ fn check_and_repair(
                     index
                 }
                 None => {
-                    let (tried, solved, declined) = (Vec::new(), false, false);
-                    checked.problems.push(TreatedProblem { problem, tried, solved, declined });
+                    let (attempts, solved, declined) = (Vec::new(), false, false);
+                    checked.problems.push(TreatedProblem { problem, attempts, solved, declined });
                     checked.problems.len() - 1
                 }
             };
@@ -478,7 +479,7 @@ fn check_and_repair(
                 Some(text)
             }
         };
-        treated.tried.push(RepairAttempt { repair, error });
+        treated.attempts.push(RepairAttempt { repair, error });
     }
     Ok(())
 }
