@@ -216,7 +216,7 @@ mod tests {
             r#"{"result":null,"error":{"type":"Bosh::Clouds::VMNotFound","message":"m","ok_to_retry":false},"log":""}"#,
         );
         assert!(
-            matches!(&answer.content, AnswerBody::Refused(refusal) if refusal.kind == CpiErrorKind::VmNotFound)
+            matches!(&answer.content, AnswerBody::Refused(error) if error.kind == CpiErrorKind::VmNotFound)
         );
         assert_eq!(answer.problems, Vec::<String>::new());
     }

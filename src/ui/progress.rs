@@ -92,8 +92,8 @@ impl Progress {
         Styled::default().colored(color, if self.options.unicode { unicode } else { ascii })
     }
 
-    /// Prints lasting lines above the live part: to standard output, or to standard error if `to_stderr`. On a
-    /// terminal, wraps them between words.
+    /// Prints lasting lines above the live part: to standard output, or to standard error if `to_stderr`. On
+    /// a terminal, wraps them between words.
     fn keep(&self, kept: &KeptLines, to_stderr: bool) {
         if kept.is_empty() {
             return;

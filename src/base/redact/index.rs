@@ -1,7 +1,7 @@
 //! Finds which of many byte strings begin at a position of a text.
 //!
-//! Strings are kept sorted in buckets by their first [`KEY_BYTES`]. Inserting needs no rebuild, so secrets can
-//! be added at any time. A position where no string begins usually costs one lookup of a bit.
+//! Strings are kept sorted in buckets by their first [`KEY_BYTES`]. Inserting needs no rebuild, so secrets
+//! can be added at any time. A position where no string begins usually costs one lookup of a bit.
 
 use std::collections::HashMap;
 

@@ -274,7 +274,8 @@ proptest! {
         let redactor = redactor(&[&secret]);
         let trimmed = secret.trim();
         let text = format!("{before}{trimmed}{after}");
-        prop_assume!(trimmed.chars().count() >= MIN_SECRET_CHARS && !["true", "null", "false"].contains(&trimmed));
+        prop_assume!(trimmed.chars().count() >= MIN_SECRET_CHARS);
+        prop_assume!(!["true", "null", "false"].contains(&trimmed));
         prop_assume!(!REPLACEMENT.contains(trimmed));
         // A short word is redacted only as a whole word.
         let is_word = trimmed.bytes().all(|byte| byte.is_ascii_alphabetic());

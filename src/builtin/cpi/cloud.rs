@@ -258,8 +258,8 @@ pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
     }
 }
 
-/// Locks a directory. Returns `None` if it does not exist. With `only_if_free`, also returns `None` if another
-/// process holds the lock.
+/// Locks a directory. Returns `None` if it does not exist. With `only_if_free`, also returns `None` if
+/// another process holds the lock.
 fn hold(path: &Path, only_if_free: bool) -> io::Result<Option<ObjectLock>> {
     let lock = match File::open(path) {
         Ok(lock) => lock,

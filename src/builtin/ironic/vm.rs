@@ -157,8 +157,8 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
     if firmware_bytes > FIRMWARE_ROOM_BYTES && node.capability("boot_mode") != Some("uefi") {
         call.log(format_args!(
             "{name} will not boot with BIOS: the names of its initiator and targets and their logins take \
-             {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM_BYTES}; shorten `storage.iqn` or the \
-             initiator's name, or set the capability boot_mode:uefi if the machine boots with UEFI"
+             {firmware_bytes} bytes, and iPXE has room for {FIRMWARE_ROOM_BYTES}; shorten `storage.iqn` or \
+             the initiator's name, or set the capability boot_mode:uefi if the machine boots with UEFI"
         ));
     }
 

@@ -177,7 +177,8 @@ impl Output {
         self.format.as_deref().unwrap_or(if session.globals.json() { "json" } else { "table" })
     }
 
-    /// Returns the columns that `-c` names, in the order of `known_columns`. Without `-c`, returns all columns.
+    /// Returns the columns that `-c` names, in the order of `known_columns`. Without `-c`, returns all of
+    /// them.
     fn select<'k>(&self, known_columns: &[&'k str]) -> Result<Vec<&'k str>> {
         if self.columns.is_empty() {
             return Ok(known_columns.to_vec());

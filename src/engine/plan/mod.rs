@@ -227,8 +227,8 @@ impl Step {
         }
     }
 
-    /// Returns true if the operator has to confirm the step, because it stops running jobs or deletes a VM or a
-    /// disk.
+    /// Returns true if the operator has to confirm the step, because it stops running jobs or deletes a VM or
+    /// a disk.
     fn needs_confirmation(&self) -> bool {
         match self {
             Step::StopVm(_) | Step::LeaveJobs(_) | Step::UpdateVm(_) => true,

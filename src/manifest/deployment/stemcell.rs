@@ -34,7 +34,8 @@ impl StemcellSpec {
             let Some(required) = required else { continue };
             let location = &self.location;
             return Err(Error::invalid(format!(
-                "{location} has the {key} '{required}', but the stemcell at its `url` has the {key} '{actual}'"
+                "{location} has the {key} '{required}', but the stemcell at its `url` has the {key} \
+                 '{actual}'"
             ))
             .with_note("nothing was changed")
             .with_hint(format!(

@@ -57,7 +57,8 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
-    /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing names.
+    /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing
+    /// names.
     /// Without `reports_variables`, only missing parts count.
     ///
     /// `declared` returns true for the names in `variables:`.

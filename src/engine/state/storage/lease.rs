@@ -266,8 +266,8 @@ impl SharedLease {
             ))
     }
 
-    /// Like [`SharedLease::check`], but also asks the server. If this succeeds, every later holder of the lease
-    /// sees what this run announced before.
+    /// Like [`SharedLease::check`], but also asks the server. If this succeeds, every later holder of the
+    /// lease sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
         let present = self.client.get(LOCK).map_err(|error| {

@@ -5,8 +5,8 @@
 //! `self` tries the methods that need the caller's scope, such as `block_given?` (`own_call`).
 //!
 //! Two parameters recur here. `is_self_call` is true if the receiver is `self`, so private methods may be
-//! called. `is_bare_name` is true for a name alone, without receiver and arguments, which Ruby's error calls a
-//! "local variable or method".
+//! called. `is_bare_name` is true for a name alone, without receiver and arguments, which Ruby's error calls
+//! a "local variable or method".
 
 use std::cell::RefCell;
 use std::rc::Rc;
