@@ -1,7 +1,7 @@
 //! Tools for CPI authors: single calls, conformance runs, and transcripts.
 //!
-//! A [`CpiUnderTest`] calls an executable or a transcript ([`AnswerSource`]). [`info`] and [`call`] make one
-//! call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one
+//! A [`CpiUnderTest`] calls an executable or a transcript ([`AnswerSource`]). [`info`] and [`call()`] make
+//! one call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one
 //! request from a transcript.
 //!
 //! The protocol is described by `cpi-api-rpc.md` and the method pages of the BOSH documentation.

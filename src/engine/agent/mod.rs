@@ -4,9 +4,10 @@
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 //!
-//! Entry points: [`Agent`], the client; [`connect`] and [`contact`], which connect a run to the agent of the
-//! VM on record; [`ForeignAgent`], an agent with another id than the one on record; [`still_answers()`],
-//! checks by the agent that a VM still exists which a CPI denies; [`LogArchive`].
+//! Entry points: [`Agent`], the client; [`connect()`] and [`contact`], which connect a run to the agent of
+//! the VM on record; [`ForeignAgent`], an agent with another id than the one on record;
+//! [`still_answers()`], which checks by the agent that a VM still exists which a CPI denies;
+//! [`LogArchive`].
 
 mod answer;
 mod client;

@@ -1,8 +1,8 @@
 //! Compares the state with the manifest and its artifacts, and returns an ordered list of steps with reasons.
 //!
-//! [`create`] plans `create-env`, [`delete`] plans `delete-env`. A plan is made without I/O. Facts that only
-//! a CPI or an agent knows, such as whether a VM still runs, are arguments, or the step that needs them finds
-//! them out.
+//! [`create()`] plans `create-env`, [`delete()`] plans `delete-env`. A plan is made without I/O. Facts that
+//! only a CPI or an agent knows, such as whether a VM still runs, are arguments, or the step that needs them
+//! finds them out.
 
 mod create;
 mod delete;

@@ -1,6 +1,6 @@
 //! The records of a state, for the operator: show, import, restore and forget them.
 //!
-//! Entry points: [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find`] for other modules.
+//! Entry points: [`show()`], [`import()`], [`restore()`], [`forget()`]; [`find()`] for other modules.
 
 mod find;
 mod forget;
