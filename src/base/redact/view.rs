@@ -151,14 +151,14 @@ impl<'t> DecodedView<'t> {
         is_text
     }
 
-    /// Decodes the run at the start of the view, and calls `found` with each text of at least `shortest`
-    /// bytes at its start, until `found` returns true. Returns true if it did. Runs of less than
+    /// Decodes the run at the start of the view, and calls `visit` with each text of at least `shortest`
+    /// bytes at its start, until `visit` returns true. Returns true if it did. Runs of less than
     /// `shortest_run` characters are ignored.
     pub(super) fn text_at_start(
         &self,
         shortest_run: usize,
         shortest: usize,
-        mut found: impl FnMut(&DecodedView<'_>) -> bool,
+        mut visit: impl FnMut(&DecodedView<'_>) -> bool,
     ) -> bool {
         let (end, count) = self.run_from(0);
         if count < shortest_run {
@@ -167,7 +167,7 @@ impl<'t> DecodedView<'t> {
         let range = 0..end.min(MAX_EDGE_BYTES);
         self.decoded_edges(&range, shortest, |texts| {
             // The first character may have been cut off.
-            texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| found(&text))
+            texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| visit(&text))
         })
     }
 
@@ -177,22 +177,22 @@ impl<'t> DecodedView<'t> {
         end: usize,
         shortest_run: usize,
         shortest: usize,
-        mut found: impl FnMut(&DecodedView<'_>) -> bool,
+        mut visit: impl FnMut(&DecodedView<'_>) -> bool,
     ) -> bool {
         let (start, count) = self.run_before(end);
         count >= shortest_run
             && self.decoded_edges(&(start..end), shortest, |mut texts| {
-                texts.pop().is_some_and(|(_, text)| found(&text))
+                texts.pop().is_some_and(|(_, text)| visit(&text))
             })
     }
 
-    /// Decodes a run, with each alignment at which it may be text, and passes the texts to `found` until that
+    /// Decodes a run, with each alignment at which it may be text, and passes the texts to `visit` until that
     /// returns true.
     fn decoded_edges(
         &self,
         range: &Range<usize>,
         shortest: usize,
-        mut found: impl FnMut(Vec<(usize, DecodedView<'static>)>) -> bool,
+        mut visit: impl FnMut(Vec<(usize, DecodedView<'static>)>) -> bool,
     ) -> bool {
         let is_text = self.alignments(range, shortest);
         if !is_text.contains(&true) {
@@ -202,7 +202,7 @@ impl<'t> DecodedView<'t> {
         is_text
             .into_iter()
             .enumerate()
-            .any(|(skipped, is_text)| is_text && found(self.decoded(&run, skipped, shortest).0))
+            .any(|(skipped, is_text)| is_text && visit(self.decoded(&run, skipped, shortest).0))
     }
 
     /// Returns the start of the run that ends at `end`, and its number of base64 characters.

@@ -95,6 +95,7 @@ const OTHER_NAMES: &[&str] = &[
     "copytruncate",
     "direnv",
     "httpproxy",
+    "kIF_MOD",
     "key_name",
     "nohup",
     "object_store",

@@ -331,8 +331,8 @@ impl CloudCheckResult {
 
     /// Returns the names of the repairs that were made.
     fn made(&self) -> Vec<&'static str> {
-        let tried = self.problems.iter().flat_map(|treated| &treated.attempts);
-        tried.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
+        let attempts = self.problems.iter().flat_map(|treated| &treated.attempts);
+        attempts.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
     }
 
     /// Returns true if `--auto` could solve one of the unsolved problems.
@@ -414,7 +414,8 @@ fn check_and_repair(
             // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
             let last = treated.attempts.last();
             let no_vm = context.probe.executor.state().vm_cid().is_none()
-                && last.is_some_and(|attempt| attempt.repair == Repair::RecreateVm && tried.error.is_some());
+                && last
+                    .is_some_and(|attempt| attempt.repair == Repair::RecreateVm && attempt.error.is_some());
             treated.solved = !no_vm && !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
         let mut chosen = None;
