@@ -146,8 +146,7 @@ pub(super) fn panicked() -> ExitCode {
 /// Prints the help that `monopile help` asks for.
 pub(super) fn page_help(error: &clap::Error) {
     let text = error.render();
-    let is_styled = std::io::stdout().is_terminal() && has_colors() && !is_dumb();
-    help::page(&if is_styled { text.ansi().to_string() } else { text.to_string() });
+    help::page(&if help::is_styled() { text.ansi().to_string() } else { text.to_string() });
 }
 
 /// Prints help, the version, or the error for an invalid command line of this command.

@@ -78,19 +78,23 @@ pub(super) fn for_words(words: &[OsString]) -> Command {
 /// Returns the grammar in which only commands whose name or alias is `is_described` are described.
 fn describing(is_described: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
     let grammar = Cli::command();
-    let template = help::template(&grammar);
-    grammar.help_template(template).mut_subcommands(|command| match command.get::<DescribeArgs>().copied() {
-        Some(DescribeArgs(describe))
-            if is_described(command.get_name()) || command.get_all_aliases().any(&is_described) =>
-        {
-            // Flattened groups of arguments must not replace the description.
-            let about = Resettable::from(command.get_about().cloned());
-            let long_about = Resettable::from(command.get_long_about().cloned());
-            let name = command.get_name().to_owned();
-            let command = describe(command).about(about).long_about(long_about);
-            help::with_notes(command, &name, is_help_asked)
+    let (template, short, long) =
+        (help::template(&grammar), help::short_overview(&grammar), help::overview(&grammar));
+    let grammar = grammar.help_template(template).after_help(short).after_long_help(long);
+    grammar.term_width(help::columns()).mut_subcommands(|command| {
+        match command.get::<DescribeArgs>().copied() {
+            Some(DescribeArgs(describe))
+                if is_described(command.get_name()) || command.get_all_aliases().any(&is_described) =>
+            {
+                // Flattened groups of arguments must not replace the description.
+                let about = Resettable::from(command.get_about().cloned());
+                let long_about = Resettable::from(command.get_long_about().cloned());
+                let name = command.get_name().to_owned();
+                let command = describe(command).about(about).long_about(long_about);
+                help::with_notes(command, &name, is_help_asked)
+            }
+            _ => command,
         }
-        _ => command,
     })
 }
 

@@ -2,14 +2,18 @@
 //! arranges them, and [`pager`] shows those of `monopile help`, to which [`topics`] adds pages of the book.
 
 mod layout;
+mod markdown;
 mod pager;
+mod text_table;
 mod topics;
+mod wrapped;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::builder::CommandExt;
 use clap::builder::styling::Styles;
+use clap::builder::{CommandExt, StyledStr};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
@@ -20,10 +24,10 @@ use crate::ui;
 use base::exit_code;
 
 use layout::HEADINGS;
+pub(super) use layout::columns;
 pub use layout::{GLOBAL, sections};
-pub(super) use pager::page;
-use topics::TOPICS;
-pub(super) use topics::topic;
+pub(super) use pager::{is_styled, page};
+pub use topics::{TOPICS, Topic};
 
 /// The commands in the order and groups of `--help`.
 pub const GROUPS: [(&str, &[&str]); 9] = [
@@ -242,12 +246,16 @@ pub(super) fn template(grammar: &Command) -> String {
             line(&mut text, HELP.0, HELP.1);
         }
     }
-    let _ = write!(text, "\n{heading}Options:{heading:#}\n{{options}}{{after-help}}");
+    text.truncate(text.trim_end().len());
+    text.push_str("{after-help}");
     text
 }
 
 /// The command `help`, which is no command of the grammar, with its description.
 pub const HELP: (&str, &str) = ("help", "Print the help of a command, or a page of the book");
+
+/// The usage of the command `help`.
+pub const HELP_USAGE: &str = "monopile help [COMMAND|PAGE]";
 
 /// Adds the aliases of a command to its description.
 fn about_with_aliases(about: &str, aliases: &[&str]) -> String {
@@ -258,9 +266,10 @@ fn about_with_aliases(about: &str, aliases: &[&str]) -> String {
     }
 }
 
-/// Returns the end of `monopile -h`.
-pub(super) fn short_overview() -> String {
-    format!("{}; `monopile help` lists exit codes.\n\n{}", first_steps(), documentation())
+/// Returns the part of `monopile -h` after the commands.
+pub(super) fn short_overview(grammar: &Command) -> String {
+    let options = layout::short_options(grammar);
+    format!("{options}\n\n{}; `monopile help` lists exit codes.\n\n{}", first_steps(), documentation())
 }
 
 /// Returns the first commands to try. The last sentence has no full stop.
@@ -279,24 +288,86 @@ fn first_steps() -> String {
     ) + "\n\n`monopile help COMMAND` explains a command"
 }
 
-/// Returns the end of `monopile --help`.
-pub(super) fn overview() -> String {
+/// Returns the part of `monopile --help` after the commands.
+pub(super) fn overview(grammar: &Command) -> String {
+    let options = layout::long_options(grammar);
     let exit_codes = exit_codes(&exit_code::TABLE);
-    let blanks = |name: &str| " ".repeat(INDENT_COLUMNS.saturating_sub(2 + name.len()));
-    let topics = TOPICS.map(|topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.about));
-    let topics = section("Pages of the book, with `monopile help PAGE`", &topics);
-    let steps = first_steps();
-    format!("{exit_codes}\n\n{steps}.\n\n{topics}\n\n{DURATIONS}\n\n{}", documentation())
+    let (steps, pages) = (first_steps(), page_list("Pages of the book, with `monopile help PAGE`"));
+    format!("{options}\n\n{exit_codes}\n\n{steps}.\n\n{pages}\n\n{DURATIONS}\n\n{MAN_PAGES}")
 }
 
-/// Returns the places of the documents.
+/// Lists the pages of the book.
+fn page_list(title: &str) -> String {
+    let blanks = |name: &str| " ".repeat(INDENT_COLUMNS.saturating_sub(2 + name.len()));
+    let row = |topic: &Topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.about);
+    section(title, &TOPICS.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The last line of the help of the program.
+const MAN_PAGES: &str = "Man pages: `man monopile`, `man monopile-create-env`, …";
+
+/// Returns the help of `monopile help`.
+fn help_of_help() -> String {
+    let usage = section("Usage", &[]);
+    let pages = page_list("Pages");
+    format!("{}\n\n{usage} {HELP_USAGE}\n\n`monopile help` lists the commands.\n\n{pages}\n", HELP.1)
+}
+
+/// Returns the text that `monopile help …` prints, if the words name a page, or the command `help` itself.
+/// Returns an error for a word that names neither a command nor a page.
+pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<Result<String, clap::Error>> {
+    let [_, help, word, ..] = words else { return None };
+    let word = word.to_str().filter(|_| help == HELP.0)?;
+    let is_styled = pager::is_styled();
+    if [HELP.0, "-h", "--help"].contains(&word) {
+        let text = StyledStr::from(help_of_help());
+        return Some(Ok(if is_styled { text.ansi().to_string() } else { text.to_string() }));
+    }
+    let grammar = grammar();
+    if grammar.find_subcommand(word).is_some() || word.starts_with('-') {
+        return None;
+    }
+    let text = |topic: &Topic| topic.rendered(layout::columns(), is_styled);
+    Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
+}
+
+/// Returns the error for `monopile help` with a word that names neither a command nor a page.
+fn no_page(word: &str, grammar: &Command) -> clap::Error {
+    let pages = || TOPICS.iter().map(|topic| topic.name);
+    let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    let near = base::error::nearest(word, pages().chain(commands));
+    let near = near.map(|near| format!("  tip: did you mean `monopile help {near}`?\n")).unwrap_or_default();
+    let pages = base::text::and_listed(&pages().collect::<Vec<_>>());
+    let text =
+        format!("there is no command or page '{word}'\n\n{near}  tip: the pages are {pages}\n\n{MORE}");
+    let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
+    error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
+    error
+}
+
+/// Adds the command `help` to a grammar, for completion. Below it are the names of all commands and pages.
+pub(super) fn with_help_command(grammar: Command) -> Command {
+    fn name_only(command: &Command) -> Command {
+        let below = command.get_subcommands().filter(|below| !below.is_hide_set()).map(name_only);
+        let about = command.get_about().cloned().unwrap_or_default();
+        Command::new(command.get_name().to_owned()).about(about).subcommands(below)
+    }
+    let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(name_only);
+    let pages = TOPICS.iter().map(|topic| Command::new(topic.name).about(topic.about));
+    let help = Command::new(HELP.0).about(HELP.1).subcommands(commands.chain(pages));
+    let help = help.disable_help_subcommand(true);
+    grammar.subcommand(help)
+}
+
+/// The words of clap before the flag for help, which `finish` replaces.
+const MORE: &str = "For more information, try '--help'.\n";
+
+/// Returns the last paragraph of `monopile -h`.
 fn documentation() -> String {
-    let names = TOPICS.map(|topic| topic.name);
     format!(
-        "Documentation: `monopile help PAGE` prints the pages {}.\n\
-         All pages: docs/index.md of the repository, which the Debian package installs in\n\
-         /usr/share/doc/monopile; `man monopile`, `man monopile-create-env`, …",
-        base::text::and_listed(&names)
+        "`monopile help PAGE` prints a page of the book, such as tour, concepts or\n\
+         troubleshooting; `monopile help help` lists the pages.\n\
+         {MAN_PAGES}"
     )
 }
 
@@ -396,10 +467,10 @@ fn folded(line: &str) -> String {
 
 /// Lists exit codes in lines. A long meaning continues below its beginning.
 fn exit_codes(codes: &[(&str, &str)]) -> String {
-    const TEXT_COLUMNS: usize = 76;
+    let columns = layout::columns().saturating_sub(4);
     let width = codes.iter().map(|(code, _)| code.len()).max().unwrap_or_default();
     let gap = format!("\n{:1$}", "", width + 4);
-    let shown = |meaning: &str| ui::fit(meaning, TEXT_COLUMNS - width).join(&gap);
+    let shown = |meaning: &str| ui::fit(meaning, columns.saturating_sub(width)).join(&gap);
     let lines: Vec<String> =
         codes.iter().map(|(code, meaning)| format!("{code:width$}  {}", shown(meaning))).collect();
     section("Exit codes", &lines)

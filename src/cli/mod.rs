@@ -82,7 +82,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use artifact::Algorithm;
 use base::Result;
@@ -99,7 +99,9 @@ pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
 pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
-pub use help::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, sections, takes_duration};
+pub use help::{
+    DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, Topic, sections, takes_duration,
+};
 pub use manifest_args::ManifestArgs;
 pub use scope::ExitCodeMeaning;
 pub use state_args::StateArgs;
@@ -119,9 +121,7 @@ pub use stopping_args::StoppingArgs;
     version = grammar::VERSION,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    max_term_width = 110,
-    after_help = help::short_overview(),
-    after_long_help = help::overview()
+    max_term_width = 110
 )]
 pub struct Cli {
     /// Show the version
@@ -575,9 +575,16 @@ pub fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(page) = help::topic(&words) {
-        help::page(page);
-        return ExitCode::SUCCESS;
+    match help::help_page(&words, Cli::command) {
+        Some(Ok(page)) => {
+            help::page(&page);
+            return ExitCode::SUCCESS;
+        }
+        Some(Err(error)) => {
+            let error = director::explain_director_command(error);
+            return finish::print_clap_error(&error, &format!("monopile {}", help::HELP.0), false);
+        }
+        None => {}
     }
     let (args, is_help) = help::expand_help_command(words);
     // Internal commands come first, before any thread or signal handler.

@@ -94,8 +94,7 @@ fn help_is_paged_on_a_terminal() {
         assert_eq!(pty.end(), 0);
         pty.text()
     };
-    for (words, first) in
-        [(["help", "plan"], "Show what create-env would do"), (["help", "tour"], "# A tour")]
+    for (words, first) in [(["help", "plan"], "Show what create-env would do"), (["help", "tour"], "A tour")]
     {
         let shown = on_terminal(&words, "sed -n 1p");
         assert!(shown.trim().starts_with(first) && shown.trim().lines().count() == 1, "{shown}");
@@ -108,6 +107,42 @@ fn help_is_paged_on_a_terminal() {
     }
     let shown = on_terminal(&["plan", "--help"], "sed -n 1p");
     assert!(shown.contains("Exit codes:"), "{shown}");
+}
+
+/// Pages of the book fit into 80 columns in a pipe, except for commands and words that must not be broken.
+#[test]
+fn pages_of_the_book_are_rendered() {
+    let world = World::new();
+    for page in &monopile::cli::TOPICS {
+        let text = world.run(["help", page.name]).success().stdout;
+        assert!(text.lines().count() > 20, "{}: {text}", page.name);
+        for line in text.lines() {
+            let is_code = line.starts_with("        ") || line.contains('`');
+            let words = line.split_whitespace().count();
+            assert!(line.chars().count() <= 80 || is_code || words < 3, "{}: {line}", page.name);
+            for markdown in ["](", "**", "![", "<br>", "&lt;", "|---"] {
+                assert!(is_code || !line.contains(markdown), "{}: {line}", page.name);
+            }
+        }
+    }
+    let page = world.run(["help", "Troubleshooting"]).success().stdout;
+    assert!(page.starts_with("When it breaks\n\n    Find"), "{page}");
+    assert!(page.contains("an env file (monopile help env-file)"), "{page}");
+    let list = world.run(["help", "help"]).success().stdout;
+    assert!(list.contains("Usage: monopile help [COMMAND|PAGE]\n") && list.contains("\n  tour "), "{list}");
+    assert_eq!(world.run(["help", "--help"]).success().stdout, list);
+}
+
+#[test]
+fn unknown_page_gets_the_list_of_pages() {
+    let world = World::new();
+    let error = world.run(["help", "troubleshoting"]).exits_with(2).stderr;
+    assert!(error.starts_with("error: there is no command or page 'troubleshoting'\n"), "{error}");
+    assert!(error.contains("hint: did you mean `monopile help troubleshooting`?"), "{error}");
+    assert!(error.contains("hint: the pages are index, concepts, ") && !error.contains("Usage"), "{error}");
+    assert!(error.ends_with("For more information: `monopile help -h`\n"), "{error}");
+    let error = world.run(["help", "deploy"]).exits_with(2).stderr;
+    assert!(error.contains("'deploy' needs a BOSH director"), "{error}");
 }
 
 /// `-h` is a summary: it omits rare options, details and exit codes.

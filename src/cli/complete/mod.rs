@@ -16,7 +16,7 @@ use clap::Command;
 use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell};
 
 use super::reference::{COMPLETED_WORD, COMPLETING_SHELL};
-use super::{grammar, paths};
+use super::{grammar, help, paths};
 use base::{Error, Result};
 use shells::{BASH, ZSH};
 
@@ -60,7 +60,8 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
         others.remove(index);
     }
     let is_flag = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
-    let mut grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
+    let grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &others);
+    let mut grammar = help::with_help_command(grammar);
     let working_directory = paths::working_directory().ok();
     let mut text = Vec::new();
     let answered = shell

@@ -57,10 +57,11 @@ const INDENT_COLUMNS: usize = 10;
 /// The fewest columns for descriptions beside options.
 const MIN_TEXT_COLUMNS: usize = 30;
 
-/// Returns the columns for help: those of the terminal, up to a width that is easy to read.
-pub(super) fn columns() -> usize {
+/// Returns the columns for help and pages of the book: those of the terminal, up to a width that is easy to
+/// read.
+pub(in crate::cli) fn columns() -> usize {
     const MAX_COLUMNS: usize = 110;
-    const COLUMNS_WITHOUT_TERMINAL: usize = 100;
+    const COLUMNS_WITHOUT_TERMINAL: usize = 80;
     match std::io::stdout().is_terminal() {
         true => ui::stdout_columns().min(MAX_COLUMNS),
         false => COLUMNS_WITHOUT_TERMINAL,
@@ -108,13 +109,9 @@ pub(super) fn short(command: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_short_help_set();
     let mut titled = vec![("Commands".to_owned(), commands(command))];
     for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
-        let rows = arguments.into_iter().filter(is_shown).map(|arg| Row {
-            text: format!("{} {}", help(arg), notes(arg, true).join(" ")).trim_end().to_owned(),
-            ..named(arg)
-        });
-        let mut rows: Vec<Row> = rows.collect();
+        let mut rows: Vec<Row> = arguments.into_iter().filter(is_shown).map(short_row).collect();
         if title == UNTITLED[1] {
-            rows.push(help_flag("Print help (see more with '--help')"));
+            rows.push(help_flag(SEE_LONG));
         }
         titled.push((title, rows));
     }
@@ -144,12 +141,26 @@ pub(super) fn long(command: &Command) -> String {
         }
         let mut paragraphs: Vec<String> = arguments.into_iter().map(below).collect();
         if title == UNTITLED[1] {
-            let flag = help_flag("Print help (see a summary with '-h')");
-            paragraphs.push(format!("{}\n{:INDENT_COLUMNS$}{}", flag.name, "", flag.text));
+            paragraphs.push(long_help_flag());
         }
         parts.push(format!("{}\n{}", heading(&title), paragraphs.join("\n\n")));
     }
     parts.join("\n\n")
+}
+
+/// Returns the options of the program itself for `-h`.
+pub(super) fn short_options(program: &Command) -> String {
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
+    let mut rows: Vec<Row> = program.get_arguments().filter(is_shown).map(short_row).collect();
+    rows.push(help_flag(SEE_LONG));
+    beside(UNTITLED[1], &rows, longest(&rows))
+}
+
+/// Returns the options of the program itself for `--help`.
+pub(super) fn long_options(program: &Command) -> String {
+    let shown = program.get_arguments().filter(|arg| !arg.is_hide_set());
+    let paragraphs: Vec<String> = shown.map(below).chain([long_help_flag()]).collect();
+    format!("{}\n{}", heading(UNTITLED[1]), paragraphs.join("\n\n"))
 }
 
 fn longest(rows: &[Row]) -> usize {
@@ -178,6 +189,21 @@ fn commands(command: &Command) -> Vec<Row> {
         text: below.get_about().map(ToString::to_string).unwrap_or_default(),
     };
     shown.map(row).collect()
+}
+
+/// Returns an argument with its description for `-h`.
+fn short_row(arg: &Arg) -> Row {
+    let text = format!("{} {}", help(arg), notes(arg, true).join(" ")).trim_end().to_owned();
+    Row { text, ..named(arg) }
+}
+
+/// The description of the flag for help in `-h`.
+const SEE_LONG: &str = "Print help (see more with '--help')";
+
+/// Returns the flag for help with its description for `--help`.
+fn long_help_flag() -> String {
+    let flag = help_flag("Print help (see a summary with '-h')");
+    format!("{}\n{:INDENT_COLUMNS$}{}", flag.name, "", flag.text)
 }
 
 /// Returns the flag for help, which clap adds later.
@@ -331,8 +357,8 @@ mod tests {
     fn sections_have_one_order() {
         let titles = |line: &str| -> Vec<String> {
             let help = shown(line);
-            let titles = help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
-            titles.map(str::to_owned).collect()
+            let firsts = help.split("\n\n").filter_map(|part| part.lines().next());
+            firsts.filter(|line| line.ends_with(':') && !line.starts_with(' ')).map(str::to_owned).collect()
         };
         let ordered = titles("monopile create-env --help");
         let start =
@@ -365,11 +391,12 @@ mod tests {
     }
 
     #[test]
-    fn global_options_have_a_line_each() {
+    fn global_options_have_no_details() {
         let help = shown("monopile create-env --help");
         let (_, globals) = help.split_once("Global options:\n").unwrap();
         let (globals, _) = globals.split_once("\n\n").unwrap();
-        assert!(globals.lines().all(|line| line.trim_start().starts_with('-')), "{globals}");
+        // Details would be paragraphs of their own.
+        assert!(globals.contains("--log-format") && !globals.contains("Commands that delete"), "{globals}");
         assert!(globals.contains("--json[=<FORM>]"), "{globals}");
     }
 
@@ -381,6 +408,7 @@ mod tests {
         // Another word must follow.
         assert!(usage("delete-disk").contains("<MANIFEST>"), "{}", usage("delete-disk"));
         let help = shown("monopile create-env -h");
-        assert!(help.contains("[MANIFEST]") && help.contains("[default: that of the env file]"), "{help}");
+        let text = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("[MANIFEST]") && text.contains("[default: that of the env file]"), "{help}");
     }
 }

@@ -6,10 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::cli::reference::PAGER;
-use crate::cli::session::is_dumb;
+use crate::cli::session::{has_colors, is_dumb};
 
 /// The pager without `PAGER`: ends if the text fits on the screen, and shows colours.
 const DEFAULT: [&str; 2] = ["less", "-FRX"];
+
+/// Returns true if a text may have colours and bold words.
+pub(in crate::cli) fn is_styled() -> bool {
+    std::io::stdout().is_terminal() && has_colors() && !is_dumb()
+}
 
 /// Prints a text. A missing pager is no error, and a closed standard output neither.
 pub(in crate::cli) fn page(text: &str) {

@@ -1,43 +1,91 @@
 //! The pages of the book inside the program, because an installed binary may come without documents.
 
-use std::ffi::OsString;
+use std::io::Read as _;
 
-use super::HELP;
+use super::markdown;
 
 /// A page of the book.
-pub(super) struct Topic {
-    /// Its word in `monopile help WORD`, and the name of its file.
-    pub(super) name: &'static str,
+pub struct Topic {
+    /// Its word in `monopile help WORD`.
+    pub name: &'static str,
+    /// The name of its file in `docs`, without the extension.
+    pub(super) file: &'static str,
     /// Its subject.
-    pub(super) about: &'static str,
-    /// The text in Markdown.
-    text: &'static str,
+    pub about: &'static str,
+    /// The text in Markdown, as the build script compressed it.
+    packed: &'static [u8],
 }
 
 macro_rules! topic {
     ($name:literal, $about:literal) => {
+        topic!($name, $name, $about)
+    };
+    ($name:literal, $file:literal, $about:literal) => {
         Topic {
             name: $name,
+            file: $file,
             about: $about,
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/", $name, ".md")),
+            packed: include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".deflate")),
         }
     };
 }
 
-/// The pages that a new user or an operator with a failed run needs.
-pub(super) const TOPICS: [Topic; 6] = [
+/// All pages for operators and authors of CPIs, in the order of the book.
+pub static TOPICS: [Topic; 32] = [
+    topic!("index", "Find the page for a task"),
     topic!("concepts", "The words of BOSH and monopile, in five minutes"),
+    topic!("install", "Install, complete commands in a shell, remove"),
     topic!("tour", "Deploy, change, kill and delete an example"),
+    topic!("examples", "Examples that ship with monopile"),
+    topic!("migration", "Take over an environment from bosh"),
     topic!("env-file", "Keep the flags of an environment in a file"),
     topic!("changes", "Which change keeps the VM"),
+    topic!("operating", "Status, history, logs, ssh, repair, limits"),
     topic!("troubleshooting", "Error messages, and what to do"),
-    topic!("local", "The CPI `local`: VMs from processes of this machine"),
+    topic!("pipelines", "Concourse, GitHub Actions, GitLab; exit codes"),
+    topic!("downloads", "Downloads, proxies and the cache"),
+    // `monopile help state` is about the command.
+    topic!("state-file", "state", "The state file, its backups and versions"),
+    topic!("shared-state", "Keep the state in a bucket, for several machines"),
+    topic!("encryption", "Encrypt state and vars store with age"),
+    topic!("vars-exec", "Take secrets from Vault, CredHub, sops, pass, …"),
+    topic!("secrets", "Which values are redacted in output"),
+    topic!("local", "The CPI `local`: VMs from processes"),
+    topic!("qemu", "The CPI `qemu`: VMs with a kernel"),
+    topic!("several-cpis", "Several clouds; single disks and snapshots"),
+    topic!("userland", "Compile and run a CPI without a toolchain"),
+    topic!("cloud-config", "Manifests of a director, with a cloud config"),
+    topic!("ironic", "Bare metal: the CPI `ironic`"),
+    topic!("contract-v1", "Old CPIs and stemcells"),
+    topic!("cpi-authors", "Write, check and record a CPI"),
+    topic!("templates", "Job templates without Ruby"),
+    topic!("reference", "All commands and flags, exit codes, files"),
+    topic!("reference-baremetal", "All commands of `monopile baremetal`"),
+    topic!("events", "The JSON that commands print"),
+    topic!("performance", "How fast monopile is, and how to measure it"),
+    topic!("safety", "Why a killed run loses nothing"),
+    topic!("security", "What monopile trusts, and its bounds"),
 ];
 
-/// Returns the page that `monopile help PAGE` prints.
-pub(in crate::cli) fn topic(words: &[OsString]) -> Option<&'static str> {
-    let [_, help, name] = words else { return None };
-    TOPICS.iter().find(|topic| help == HELP.0 && name == topic.name).map(|topic| topic.text)
+impl Topic {
+    /// Returns the page for a terminal, or a pipe, with this number of columns.
+    pub(super) fn rendered(&self, columns: usize, is_styled: bool) -> String {
+        let name_of = |file: &str| TOPICS.iter().find(|topic| topic.file == file).map(|topic| topic.name);
+        markdown::render(&self.text(), columns, is_styled, &name_of)
+    }
+
+    /// Returns the text in Markdown.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // The program contains what the build script packed, so it can always be unpacked.
+        let _ = flate2::read::DeflateDecoder::new(self.packed).read_to_string(&mut text);
+        text
+    }
+}
+
+/// Returns the page with this name, in capital letters or not.
+pub(super) fn topic(name: &str) -> Option<&'static Topic> {
+    TOPICS.iter().find(|topic| topic.name.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -45,16 +93,25 @@ mod tests {
     use super::*;
     use crate::cli::grammar;
 
+    /// The pages that only developers need.
+    const LEFT_OUT: [&str; 3] = ["architecture", "releases", "conformance"];
+
+    #[test]
+    fn program_has_the_pages_of_the_book_in_their_order() {
+        let summary = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SUMMARY.md"));
+        let listed = summary.split("](").skip(1).filter_map(|rest| Some(rest.split_once(".md)")?.0));
+        let listed: Vec<&str> = listed.filter(|name| !LEFT_OUT.contains(name)).collect();
+        assert_eq!(TOPICS.iter().map(|topic| topic.file).collect::<Vec<_>>(), listed);
+    }
+
     #[test]
     fn pages_have_names_that_no_command_has() {
         let grammar = grammar::whole();
-        for Topic { name, about, text } in &TOPICS {
-            assert!(grammar.find_subcommand(name).is_none(), "{name}");
-            assert!(about.len() < 55 && text.starts_with("# "), "{name}");
-            let words = ["monopile", "help", name].map(OsString::from);
-            assert_eq!(topic(&words), Some(*text));
+        for topic in &TOPICS {
+            assert!(grammar.find_subcommand(topic.name).is_none(), "{}", topic.name);
+            assert!(topic.about.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);
         }
-        assert_eq!(topic(&["monopile", "help", "plan"].map(OsString::from)), None);
-        assert_eq!(topic(&["monopile", "plan", "tour"].map(OsString::from)), None);
+        assert!(topic("plan").is_none());
+        assert_eq!(topic("Tour").map(|topic| topic.name), Some("tour"));
     }
 }

@@ -229,6 +229,11 @@ fn completes(name: &str) {
     ] {
         assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
     }
+    for (line, expected) in
+        [("monopile hel\ttroub\t", "help troubleshooting"), ("monopile help state fo\t", "help state forget")]
+    {
+        assert_eq!(shell.completed(line).join(" "), expected, "{name}: {line:?}");
+    }
     // Full names are offered without aliases and hidden names, and without flags.
     let offered = shell.offered("monopile ", "upload-stemcell");
     assert!(offered.contains("interpolate") && offered.contains("cloud-check"), "{offered}");
@@ -271,7 +276,7 @@ fn empty_word_offers_full_names_only() {
         let all = answer("");
         let names: Vec<&str> =
             all.lines().filter_map(|line| line.split([':', '\t']).next()).map(str::trim).collect();
-        assert!(names.contains(&"interpolate") && names.contains(&"cloud-check"), "{shell}: {all}");
+        assert!(names.contains(&"interpolate") && names.contains(&"help"), "{shell}: {all}");
         for absent in ["int", "cck", "cloudcheck", "snapshots", "cpis"] {
             assert!(!names.contains(&absent), "{shell}: {absent}: {all}");
         }

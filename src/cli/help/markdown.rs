@@ -1,0 +1,354 @@
+//! Renders a page of the book for a terminal. Wraps paragraphs and tables, names the page behind a link, and
+//! leaves out pictures.
+
+use clap::builder::styling::Style;
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::text_table::TextTable;
+use super::wrapped::{Inline, wrap};
+use crate::ui;
+
+/// The indentation of text. Headings begin further to the left.
+const BODY: usize = 4;
+
+/// Code up to this width stays on one line, so that it can be copied.
+const WHOLE_CODE: usize = 34;
+
+/// Returns the name of the page in this file, if the program has it.
+pub(super) type PageNames<'a> = &'a dyn Fn(&str) -> Option<&'static str>;
+
+/// Renders a page for this number of columns.
+pub(super) fn render(markdown: &str, columns: usize, is_styled: bool, page_name: PageNames<'_>) -> String {
+    let mut page = Page::new(columns, is_styled, page_name);
+    Parser::new_ext(markdown, Options::ENABLE_TABLES).for_each(|event| page.add(event));
+    page.text.truncate(page.text.trim_end().len());
+    page.text + "\n"
+}
+
+/// A page that is being written.
+struct Page<'a> {
+    columns: usize,
+    is_styled: bool,
+    page_name: PageNames<'a>,
+    text: String,
+    /// The text of the paragraph, heading, item or cell.
+    inline: Inline,
+    /// The numbers of open bold and of open emphasised texts.
+    bold: usize,
+    emphasised: usize,
+    /// The targets of open links, with the text between a link and what it explains.
+    links: Vec<(String, &'static str)>,
+    /// The number of open pictures, whose text is left out.
+    pictures: usize,
+    /// The open lists, each with the number of the next item.
+    lists: Vec<Option<u64>>,
+    /// The widths of the marks of open items.
+    marks: Vec<usize>,
+    /// The mark of an item without text so far.
+    mark: Option<String>,
+    table: Option<TextTable>,
+    code: Option<Code>,
+}
+
+/// A block of code.
+struct Code {
+    /// True for messages. Commands and files must not be broken.
+    is_message: bool,
+    text: String,
+}
+
+impl<'a> Page<'a> {
+    fn new(columns: usize, is_styled: bool, page_name: PageNames<'a>) -> Self {
+        Page {
+            columns,
+            is_styled,
+            page_name,
+            text: String::new(),
+            inline: Inline::default(),
+            bold: 0,
+            emphasised: 0,
+            links: Vec::new(),
+            pictures: 0,
+            lists: Vec::new(),
+            marks: Vec::new(),
+            mark: None,
+            table: None,
+            code: None,
+        }
+    }
+
+    fn add(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => match &mut self.code {
+                Some(code) => code.text.push_str(&text),
+                None => self.write(&text),
+            },
+            Event::Code(text) => self.write(&shown_code(&text)),
+            Event::SoftBreak => self.write(" "),
+            Event::HardBreak => self.write("\n"),
+            Event::InlineHtml(tag) if &*tag == "<br>" => self.write("\n"),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => self.blank_line(),
+            Tag::Heading { .. } => {
+                self.blank_line();
+                self.bold += 1;
+            }
+            Tag::CodeBlock(kind) => {
+                self.flush();
+                self.blank_line();
+                let is_message = matches!(kind, CodeBlockKind::Fenced(mark) if &*mark == "text");
+                self.code = Some(Code { is_message, text: String::new() });
+            }
+            Tag::List(first) => {
+                self.flush();
+                if self.lists.is_empty() {
+                    self.blank_line();
+                }
+                self.lists.push(first);
+            }
+            Tag::Item => self.start_item(),
+            Tag::Table(_) => {
+                self.blank_line();
+                self.table = Some(TextTable::default());
+            }
+            Tag::TableHead => self.bold += 1,
+            Tag::Strong => self.bold += 1,
+            Tag::Emphasis => self.emphasised += 1,
+            Tag::Link { dest_url, .. } => {
+                let link = if self.inline.ends_with('(') { (": ", "") } else { (" (", ")") };
+                self.links.push((dest_url.into_string(), link.0));
+            }
+            Tag::Image { .. } => self.pictures += 1,
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph => self.flush(),
+            TagEnd::Heading(level) => {
+                self.bold -= 1;
+                let indent = if level <= HeadingLevel::H2 { 0 } else { BODY / 2 };
+                let heading = std::mem::take(&mut self.inline);
+                for line in wrap(&heading, self.columns.saturating_sub(indent)) {
+                    self.line(indent, &line.text);
+                }
+            }
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::List(_) => drop(self.lists.pop()),
+            TagEnd::Item => {
+                self.flush();
+                self.mark = None;
+                self.marks.pop();
+            }
+            TagEnd::Table => {
+                let indent = self.indent();
+                let rows = self.table.take().map(|table| table.lines(self.columns.saturating_sub(indent)));
+                rows.iter().flatten().for_each(|line| self.line(indent, line));
+            }
+            TagEnd::TableHead => {
+                self.bold -= 1;
+                self.table.iter_mut().for_each(TextTable::end_row);
+            }
+            TagEnd::TableRow => self.table.iter_mut().for_each(TextTable::end_row),
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.inline);
+                self.table.iter_mut().for_each(|table| table.add(cell.clone()));
+            }
+            TagEnd::Strong => self.bold -= 1,
+            TagEnd::Emphasis => self.emphasised -= 1,
+            TagEnd::Link => {
+                if let Some((target, before)) = self.links.pop()
+                    && let Some(place) = self.place(&target)
+                {
+                    self.write(&format!("{before}{place}{}", if before == " (" { ")" } else { "" }));
+                }
+            }
+            TagEnd::Image => self.pictures -= 1,
+            _ => {}
+        }
+    }
+
+    /// Returns the command that prints the page behind a link, or an address outside the book.
+    fn place(&self, target: &str) -> Option<String> {
+        if target.contains("://") {
+            return Some(target.to_owned());
+        }
+        let file = target.split('#').next()?.strip_suffix(".md")?;
+        Some(unbroken(&format!("monopile help {}", (self.page_name)(file)?)))
+    }
+
+    fn start_item(&mut self) {
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number += 1;
+                format!("{}. ", *number - 1)
+            }
+            _ => "- ".to_owned(),
+        };
+        self.marks.push(mark.len());
+        self.mark = Some(mark);
+    }
+
+    fn end_code(&mut self) {
+        let Some(code) = self.code.take() else { return };
+        let width = code.text.lines().map(ui::width).max().unwrap_or_default();
+        let (indent, left) = (self.indent() + BODY, self.columns.checked_sub(width));
+        // A drawing may need the whole width.
+        let indent = if indent + width > self.columns { left.unwrap_or(indent) } else { indent };
+        let text = match code.is_message && left.is_none() {
+            true => ui::wrap(&code.text, self.columns.saturating_sub(indent)),
+            false => code.text,
+        };
+        text.lines().for_each(|line| self.line(indent, line));
+    }
+
+    /// Adds to the text of the paragraph, heading, item or cell.
+    fn write(&mut self, text: &str) {
+        if self.pictures > 0 {
+            return;
+        }
+        let mut style = Style::new();
+        if self.is_styled && self.bold > 0 {
+            style = style.bold();
+        }
+        let is_emphasised = self.emphasised > 0;
+        if self.is_styled && is_emphasised {
+            style = style.underline();
+        }
+        let mark = if is_emphasised && !self.is_styled { "*" } else { "" };
+        self.inline.push(style, &format!("{mark}{text}{mark}"));
+    }
+
+    /// Ends a paragraph or an item.
+    fn flush(&mut self) {
+        let indent = self.indent();
+        let text = std::mem::take(&mut self.inline);
+        for line in wrap(&text, self.columns.saturating_sub(indent)) {
+            self.line(indent, &line.text);
+        }
+    }
+
+    fn indent(&self) -> usize {
+        BODY + self.marks.iter().sum::<usize>()
+    }
+
+    /// Adds a line. The first one of an item begins with its mark.
+    fn line(&mut self, indent: usize, line: &str) {
+        let mark = self.mark.take().unwrap_or_default();
+        let start = format!("{:1$}{mark}", "", indent - mark.len());
+        self.text.push_str(format!("{start}{line}").trim_end());
+        self.text.push('\n');
+    }
+
+    /// Separates two blocks.
+    fn blank_line(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+}
+
+/// Returns code in backticks, as messages and `--help` write it.
+fn shown_code(code: &str) -> String {
+    let code = code.trim();
+    let quoted = if code.contains('`') { code.to_owned() } else { format!("`{code}`") };
+    if ui::width(&quoted) <= WHOLE_CODE { unbroken(&quoted) } else { quoted }
+}
+
+/// Replaces blanks, so that the text stays on one line.
+fn unbroken(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(markdown: &str, columns: usize) -> String {
+        render(markdown, columns, false, &|file| (file == "local").then_some("local"))
+    }
+
+    #[test]
+    fn paragraphs_and_headings_are_wrapped() {
+        let page =
+            "# A page\n\nOne **two**\nthree *four* `five six`.\n\n## Second one\n\n### Third\n\ntext\n";
+        let expected = "\
+A page
+
+    One two three
+    *four*
+    `five six`.
+
+Second one
+
+  Third
+
+    text
+";
+        assert_eq!(rendered(page, 18), expected);
+        let styled = render("# A\n\n*b* **c d**\n", 80, true, &|_| None);
+        assert_eq!(
+            styled,
+            "\u{1b}[1mA\u{1b}[0m\n\n    \u{1b}[4mb\u{1b}[0m \u{1b}[1mc\u{1b}[0m \u{1b}[1md\u{1b}[0m\n"
+        );
+    }
+
+    #[test]
+    fn links_name_a_page_or_an_address() {
+        let page =
+            "[a](local.md#x), ([b](local.md)), [c](#c), [d](other.md), [e](https://e.org).\n\n![p](p.svg)\n";
+        let expected = "    a (monopile help local), (b: monopile help local), c, d, e (https://e.org).\n";
+        assert_eq!(rendered(page, 80), expected);
+    }
+
+    #[test]
+    fn lists_are_indented() {
+        let page = "Text:\n\n- one two\n- three\n  - four\n\n1. five\n\n   ```sh\n   a  b\n   ```\n2. six\n";
+        let expected = "\
+    Text:
+
+    - one
+      two
+    - three
+      - four
+
+    1. five
+
+        a  b
+
+    2. six
+";
+        assert_eq!(rendered(page, 12), expected);
+    }
+
+    #[test]
+    fn code_stays_as_it_is_and_messages_are_wrapped() {
+        assert_eq!(rendered("```text\n┌──────────┐\n```\n", 15), "   ┌──────────┐\n");
+        let page =
+            "```sh needs=x\nmonopile plan a.yml -o b.yml\n```\n\n```text\nerror: one two three four\n```\n";
+        let expected = "
+        monopile plan a.yml -o b.yml
+
+        error: one
+          two three
+          four
+";
+        assert_eq!(rendered(page, 20), expected[1..]);
+    }
+
+    #[test]
+    fn codes_keep_their_backticks() {
+        assert_eq!(
+            rendered("``the CPI's `METHOD` `` <!-- x --> a&nbsp;b\n", 80),
+            "    the CPI's `METHOD` a b\n"
+        );
+    }
+}
