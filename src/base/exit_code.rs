@@ -28,7 +28,7 @@ pub const TABLE: [(&str, &str); 9] = [
     ("3", "invalid input: manifest, variables, release, stemcell, digest, state file"),
     ("4", "another run holds the state or the cache, or this run lost its lease"),
     ("5", "the agent cannot be reached"),
-    ("6", "drift: the cloud is not as the state says (status, cloud-check, state verify)"),
+    ("6", "drift: the cloud is not as the state says (status, cloud-check)"),
     ("7", "changes are pending (plan --detailed-exitcode)"),
     ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];

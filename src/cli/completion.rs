@@ -13,16 +13,17 @@ Install it in one of these shells, and start a new shell:\n
   mkdir -p ~/.local/share/bash-completion/completions
   monopile completion bash \\
       > ~/.local/share/bash-completion/completions/monopile\n
-  # zsh, whose ~/.zshrc has `fpath+=~/.zfunc` before `compinit`
+  # zsh, whose ~/.zshrc has `fpath+=~/.zfunc` before `compinit`. If it calls
+  # no `compinit`, add: fpath+=~/.zfunc; autoload -Uz compinit; compinit
   mkdir -p ~/.zfunc
   monopile completion zsh > ~/.zfunc/_monopile\n
   # fish
   mkdir -p ~/.config/fish/completions
   monopile completion fish > ~/.config/fish/completions/monopile.fish\n
-  # elvish
-  monopile completion elvish >> ~/.config/elvish/rc.elv\n
-  # PowerShell
-  monopile completion powershell >> $PROFILE";
+  # elvish, in ~/.config/elvish/rc.elv
+  eval (monopile completion elvish | slurp)\n
+  # PowerShell, in $PROFILE
+  monopile completion powershell | Out-String | Invoke-Expression";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = INSTALL)]

@@ -103,14 +103,14 @@ impl Globals {
 }
 
 /// Hides `--json=bosh`, for commands that bosh does not have. It is still parsed, so that the error can
-/// explain it.
-pub(super) fn without_bosh_form(arg: Arg) -> Arg {
-    const TEXT: &str = "Print JSON, and do not ask questions";
+/// explain it. `can_ask` is true for commands that may ask questions.
+pub(super) fn without_bosh_form(arg: Arg, can_ask: bool) -> Arg {
+    let text = if can_ask { "Print JSON, and do not ask questions" } else { "Print JSON" };
     let values = JsonForm::value_variants()
         .iter()
         .filter_map(|form| Some(form.to_possible_value()?.hide(*form == JsonForm::Bosh)));
     let parser = PossibleValuesParser::new(values).try_map(|name| JsonForm::from_str(&name, false));
-    arg.help(TEXT).long_help(TEXT).value_parser(parser)
+    arg.help(text).long_help(text).value_parser(parser)
 }
 
 /// The format of log lines.

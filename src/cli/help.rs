@@ -183,7 +183,7 @@ const EXAMPLES: [(&str, &[&str]); 51] = [
     ("cache prune", &["cache prune --unused 14d", "cache prune --all"]),
     ("example", &["example", "example hello", "example hello ~/work"]),
     ("completion", &["completion bash"]),
-    ("version", &["version", "version --check"]),
+    ("version", &["version", "version --check=https://example.org/latest.json"]),
 ];
 
 /// The help of arguments that several commands share, where it differs: command, id of the argument, text.
@@ -507,11 +507,12 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     let command = with_sources(named(command, path));
     let own: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let (command, without_effect) = without_effect(command.args(globals), path, &own);
+    let can_ask = scope::has_effect("non_interactive", &command, path);
     let command = match scope::has_bosh_json(path) {
         true => command,
         // `mut_arg` would move it behind the other options.
         false => command.mut_args(|arg| match arg.get_id() == "json" {
-            true => globals::without_bosh_form(arg),
+            true => globals::without_bosh_form(arg, can_ask),
             false => arg,
         }),
     };

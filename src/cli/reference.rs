@@ -40,12 +40,12 @@ pub(super) static STATE_LEASE: Variable = Variable::new(
 );
 pub(super) static TMPDIR: Variable =
     Variable::new("TMPDIR", "Directory for scratch space; in the cache by default");
-pub(super) static NO_COLOR: Variable = Variable::new("NO_COLOR", "Print without colours, whatever its value");
+pub(super) static NO_COLOR: Variable = Variable::new("NO_COLOR", "Print without colours, unless it is empty");
 pub(super) static TERM: Variable =
     Variable::new("TERM", "With dumb, print plain lines instead of redrawing progress");
 /// The variables of the locale. The first one that is set counts.
 pub(super) static LOCALE: [Variable; 3] = [
-    Variable::new("LC_ALL", "Locale; one with UTF-8 allows signs beyond ASCII"),
+    Variable::new("LC_ALL", "Locale; one with UTF-8 allows non-ASCII characters"),
     Variable::new("LC_CTYPE", "Locale, unless LC_ALL is set"),
     Variable::new("LANG", "Locale, unless LC_ALL or LC_CTYPE is set"),
 ];

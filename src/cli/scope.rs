@@ -169,7 +169,7 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 12] = [
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
     (
         &["create-env"],
         &[
@@ -211,6 +211,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 12] = [
     (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
     (&["cpi replay"], &[("others", "the exit status in the transcript")]),
     (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
+    (&["cache prune"], &[("4", "another run uses the cache")]),
     (
         &["ssh", "scp"],
         &[("255", "ssh failed"), ("others", "the exit code of the command on the VM, or of scp")],
@@ -232,7 +233,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 12] = [
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
-const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 4] = [
+const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 6] = [
     (
         In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
@@ -240,6 +241,11 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 4] = [
     (In(&[&["state backup", "state forget", "state show"]]), ("1", "the state cannot be read or written")),
     (In(&[WITHOUT_ENVIRONMENT]), ("2", "the command line is wrong")),
     (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
+    (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
+    (
+        In(&[&["logs", "restart", "scp", "ssh", "start-env", "stop-env"]]),
+        ("3", "there is no state, or the manifest, a variable or the state is invalid"),
+    ),
 ];
 
 /// The meaning of "130, 143" for commands that change no state.

@@ -22,7 +22,8 @@ use engine::cpi::Method;
 /// Resources that a call creates are not in the state: delete them yourself.
 #[derive(Debug, Clone, Args)]
 #[command(override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
-                      monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...")]
+                      monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...\n       \
+                      monopile cpi call [OPTIONS] --replay FILE METHOD [ARG]...")]
 pub(super) struct CallArgs {
     /// Manifest, method and arguments
     ///

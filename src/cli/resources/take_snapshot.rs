@@ -16,6 +16,8 @@ pub(crate) struct TakeSnapshotArgs {
     change: ChangeArgs,
 
     /// CID of the disk [default: the persistent disk]
+    ///
+    /// Needs the manifest before it, even with an env file.
     #[arg(value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 

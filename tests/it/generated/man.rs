@@ -4,7 +4,8 @@ use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HelpNotes, reference, takes_duration};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, reference, takes_duration};
+use regex::Regex;
 
 /// The page with all exit codes, variables and files.
 const MAIN: &str = "monopile(1)";
@@ -24,10 +25,8 @@ fn collect(command: &Command, above: &[&Command], pages: &mut Vec<(String, Strin
     shown(command).for_each(|below| collect(below, &within, pages));
     // The version of the program also names the target of this build.
     let bare = command.clone().version(env!("CARGO_PKG_VERSION"));
-    let source = concat!("monopile ", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(bare).source(source).manual("monopile");
+    let man = Man::new(bare);
     let mut text = Vec::new();
-    man.render_title(&mut text).unwrap();
     man.render_name_section(&mut text).unwrap();
     text.extend(synopsis(command).to_roff().bytes());
     text.extend(description(command).to_roff().bytes());
@@ -37,11 +36,22 @@ fn collect(command: &Command, above: &[&Command], pages: &mut Vec<(String, Strin
         man.render_version_section(&mut text).unwrap();
     }
     let text = String::from_utf8(text).unwrap() + &sections(command, above).to_roff();
-    // The definitions that every rendered part begins with. A page needs them once.
-    let preamble = Roff::new().to_roff();
-    let page = preamble.clone() + &text.replace(&preamble, "");
+    // Every rendered part begins with these definitions. A page needs them once.
+    const DEFINITIONS: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+    assert!(text.contains(DEFINITIONS), "{}", man.get_filename());
+    let page = title(&page_name(command)) + DEFINITIONS + &text.replace(DEFINITIONS, "");
+    // Code is bold, as in other man pages.
+    let page = Regex::new("`([^`\n]+)`").unwrap().replace_all(&page, r"\fB$1\fR").into_owned();
     assert!(!page.contains("\n\n.TP\n"), "{}: an option without a description", man.get_filename());
     pages.push((man.get_filename(), page));
+}
+
+/// Returns the line for header and footer. That of clap_mangen has no place for an empty date.
+fn title(name: &str) -> String {
+    // The header has the name twice, and the manual in between, in 80 columns.
+    let manual = if name.len() > 25 { "" } else { "monopile manual" };
+    let name = if name.len() > 35 { name.trim_start_matches("monopile-") } else { name };
+    format!(".TH \"{name}\" 1 \"\" \"monopile {}\" \"{manual}\"\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// Returns the usage of a command as `--help` shows it. That of clap_mangen lists every option.
@@ -63,13 +73,15 @@ fn synopsis(command: &Command) -> Roff {
     page
 }
 
-/// Returns the description without its first sentence, which is the name section.
+/// Returns the description without its first sentence, which is the name section. Returns that sentence if
+/// there is no other one.
 fn description(command: &Command) -> Roff {
     let mut page = Roff::new();
-    let about = command.get_long_about().map(ToString::to_string).unwrap_or_default();
-    if let Some((_, details)) = about.split_once("\n\n") {
-        page.control("SH", ["DESCRIPTION"]);
-        paragraphs(&mut page, details);
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    page.control("SH", ["DESCRIPTION"]);
+    match about.split_once("\n\n") {
+        Some((_, details)) => paragraphs(&mut page, details),
+        None => paragraphs(&mut page, &format!("{}.", about.trim_end_matches('.'))),
     }
     page
 }
@@ -132,7 +144,7 @@ fn subcommands(command: &Command) -> Roff {
             row(&mut page, page_of(below), about(below));
         }
     }
-    row(&mut page, format!("monopile {}", HELP.0), HELP.1.to_owned());
+    row(&mut page, HELP_USAGE.to_owned(), HELP.1.to_owned());
     page
 }
 
@@ -142,7 +154,11 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
 
 /// Returns the reference to the page of a command.
 fn page_of(command: &Command) -> String {
-    format!("{}(1)", command.get_display_name().unwrap_or_else(|| command.get_name()))
+    format!("{}(1)", page_name(command))
+}
+
+fn page_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
 /// Returns the pages about similar commands: the group above, and the others in it. A command of the program
@@ -186,7 +202,12 @@ fn sections(command: &Command, above: &[&Command]) -> Roff {
         page.control("SH", ["SEE ALSO"]);
         let neighbours = neighbours(command, above);
         if !neighbours.is_empty() {
+            // Lines of long names cannot be adjusted, and a name must not be hyphenated.
+            page.control("na", []);
+            page.control("nh", []);
             page.text([roman(neighbours.join(", "))]);
+            page.control("hy", []);
+            page.control("ad", []);
             page.control("PP", []);
         }
         page.text([roman(format!("{MAIN} has all exit codes, environment variables and files."))]);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::updating;
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HelpNotes, reference};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, reference};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -96,7 +96,15 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     }
     variables_and_files(&mut text, grammar);
     commands.iter().for_each(|command| describe(&mut text, command, &common));
+    describe_help(&mut text);
     text
+}
+
+/// Adds the section of `monopile help`, which is no command of the grammar.
+fn describe_help(text: &mut String) {
+    writeln!(text, "\n## monopile {}\n\n{}.\n\n```text\n{HELP_USAGE}\n```\n", HELP.0, HELP.1).unwrap();
+    text.push_str("On a terminal, a pager shows the text. The pages:\n\n| page | subject |\n|---|---|\n");
+    TOPICS.iter().for_each(|page| writeln!(text, "| `{}` | {} |", page.name, page.about).unwrap());
 }
 
 /// Returns the page of the commands for Ironic, which are as many as all others.
@@ -142,6 +150,9 @@ fn index(text: &mut String, commands: &[&Command]) {
         }
         if names.contains(&"baremetal") {
             links.push("[`baremetal …`](reference-baremetal.md)".to_owned());
+        }
+        if names.contains(&"version") {
+            links.push("[`help`](#monopile-help)".to_owned());
         }
         writeln!(text, "| {group} | {} |", links.join(", ")).unwrap();
     }
@@ -228,6 +239,12 @@ impl CommonOptions {
         common.is_some_and(|common| *common == row(arg))
     }
 
+    /// Returns true for an argument below a heading that its command alone has, such as "Record (exactly
+    /// one)".
+    fn is_group_of_one_command(&self, arg: &Arg) -> bool {
+        arg.get_help_heading().is_some_and(|heading| !self.0.contains_key(heading))
+    }
+
     /// Adds a section for each heading.
     fn describe(&self, text: &mut String) {
         text.push_str(
@@ -274,7 +291,24 @@ fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     if arguments(command).next().is_none() {
         text.push_str("Takes only global options.\n");
     }
-    table(text, "argument", arguments(command).filter(|arg| !common.describes(arg)).map(row));
+    let own = |arg: &&Arg| !common.describes(arg);
+    let is_grouped = |arg: &&Arg| common.is_group_of_one_command(arg);
+    table(
+        text,
+        "argument",
+        arguments(command).filter(own).filter(|arg| !is_grouped(arg)).map(with_anchor(command)),
+    );
+    let mut groups: Vec<&str> = Vec::new();
+    for heading in arguments(command).filter(is_grouped).filter_map(Arg::get_help_heading) {
+        if !groups.contains(&heading) {
+            groups.push(heading);
+        }
+    }
+    for group in groups {
+        writeln!(text, "\n{group}:\n").unwrap();
+        let of_group = arguments(command).filter(|arg| arg.get_help_heading() == Some(group));
+        table(text, "argument", of_group.map(with_anchor(command)));
+    }
     common.link(text, command);
     if let Some(notes) = command.get::<HelpNotes>() {
         after(text, notes);
@@ -309,6 +343,18 @@ fn table(text: &mut String, title: &str, rows: impl Iterator<Item = String>) {
         writeln!(text, "| {title} | meaning |\n|---|---|").unwrap();
     }
     rows.for_each(|row| text.push_str(&row));
+}
+
+/// Returns a function for the rows of a command, which adds an anchor to each option. Pages can link to it.
+fn with_anchor(command: &Command) -> impl Fn(&Arg) -> String {
+    let command = anchor(name(command).trim_start_matches("monopile "));
+    move |arg| {
+        let row = row(arg);
+        match (arg.get_long(), row.split_once("` | ")) {
+            (Some(long), Some((name, text))) => format!("{name}`<a id=\"{command}--{long}\"></a> | {text}"),
+            _ => row,
+        }
+    }
 }
 
 fn row(arg: &Arg) -> String {
