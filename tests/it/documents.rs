@@ -187,19 +187,25 @@ fn table_of_bounds_matches_the_program() {
         0..0x4000_0000 => format!("{} MiB", bytes >> 20),
         _ => format!("{} GiB", bytes >> 30),
     };
+    // Digits in groups of three.
+    let count = |number: u64| {
+        let digits = number.to_string();
+        let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group));
+        groups.collect::<Vec<_>>().join(",")
+    };
     let expected = [
         ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::MAX_FILE_BYTES)),
         ("output of a program for variables", size(manifest::vars_program::MAX_OUTPUT_BYTES)),
         ("YAML: depth of collections", yaml::MAX_DEPTH.to_string()),
         ("archive: unpacked size", size(archive.bytes)),
-        ("archive: entries", archive.entries.to_string()),
+        ("archive: entries", count(archive.entries)),
         ("archive: unpacked bytes per byte", archive.ratio.to_string()),
         ("`stemcell.MF`, `release.MF`, `job.MF`: size", size(artifact::limits::MAX_DOCUMENT_BYTES)),
-        ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", artifact::limits::MAX_DOCUMENT_NODES.to_string()),
+        ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", count(artifact::limits::MAX_DOCUMENT_NODES as u64)),
         ("answer of a release feed", size(artifact::limits::MAX_FEED_BYTES)),
         ("answer of a CPI", size(engine::cpi::MAX_ANSWER_BYTES)),
         ("job template: size of all values", size(template.memory)),
-        ("job template: steps", template.steps.to_string()),
+        ("job template: steps", count(template.steps)),
         ("job template: time", format!("{} s", template.time.as_secs())),
     ];
     let page = std::fs::read_to_string(repository().join("docs/security.md")).unwrap();

@@ -201,9 +201,51 @@ fn page_quotes_existing_messages() {
     let quoted: Vec<&str> =
         page.lines().filter_map(|line| Some(shown.captures(line)?.get(1)?.as_str())).collect();
     assert!(quoted.len() > 30, "{} messages", quoted.len());
-    let of_the_system = |message: &str| message.ends_with("(os error 28)");
+    let of_the_system =
+        |message: &str| message.ends_with("(os error 28)") || message.ends_with("(os error 13)");
     let missing = quoted.into_iter().filter(|message| !of_the_system(message) && !program.is_match(message));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new(), "the program has no such messages");
+}
+
+/// Returns the rows of the table of messages: a pattern for the message, and the anchors of its sections.
+fn message_rows(page: &str) -> Vec<(Regex, Vec<String>)> {
+    let (_, table) = page.split_once("| message | section |\n|---|---|\n").unwrap();
+    let code = Regex::new("``(.+?)``|`([^`]+)`").unwrap();
+    let anchor = Regex::new(r"\(#([^)]+)\)").unwrap();
+    // Capital letters and dots stand for values.
+    let value = Regex::new("[A-Z]{3,}|…").unwrap();
+    let mut rows = Vec::new();
+    for row in table.lines().take_while(|line| line.starts_with('|')) {
+        let (message, sections) = row.rsplit_once(" | ").unwrap();
+        let sections: Vec<String> = anchor.captures_iter(sections).map(|found| found[1].to_owned()).collect();
+        for found in code.captures_iter(message) {
+            let text = found.get(1).or(found.get(2)).unwrap().as_str().trim();
+            let parts: Vec<String> = value.split(text).map(regex::escape).collect();
+            rows.push((Regex::new(&parts.join(".+")).unwrap(), sections.clone()));
+        }
+    }
+    rows
+}
+
+/// Checks that the table leads from each error that a section shows to that section.
+#[test]
+fn table_of_messages_leads_to_every_section() {
+    let page = page();
+    let rows = message_rows(&page);
+    let (mut section, mut in_block, mut errors) = (String::new(), false, 0);
+    for line in page.lines() {
+        in_block ^= line.starts_with("```");
+        if let Some(title) = line.strip_prefix("## ").or(line.strip_prefix("### ")).filter(|_| !in_block) {
+            section = title.to_lowercase().replace(' ', "-");
+        }
+        let Some(error) = line.strip_prefix("error: ").filter(|_| in_block) else { continue };
+        let leads_here = |(message, sections): &(Regex, Vec<String>)| {
+            message.is_match(error) && sections.contains(&section)
+        };
+        assert!(rows.iter().any(leads_here), "the table does not lead from '{error}' to '{section}'");
+        errors += 1;
+    }
+    assert!(errors > 20, "{errors}");
 }
 
 /// A terminal breaks lines between words, but not in backticks.
