@@ -34,18 +34,18 @@ pub(crate) fn check_before_delete(disk: &Cid, attached_to: Option<&Cid>) -> CpiR
 }
 
 /// Fails with `NotSupported`, so that the caller copies the data to a new disk, if the disk cannot change its
-/// size from `now` to `wanted` MiB in place.
+/// size from `now` to `new_size` MiB in place.
 pub(crate) fn check_before_resize(
     disk: &Cid,
     attached_to: Option<&Cid>,
     now: u64,
-    wanted: u64,
+    new_size: u64,
 ) -> CpiResult<()> {
     let refuse =
         |why: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {why}")));
     match attached_to {
         Some(vm) => refuse(format!("is attached to VM '{vm}': detach it to change it")),
-        None if wanted < now => refuse(format!("has {now} MiB and cannot shrink to {wanted} MiB")),
+        None if new_size < now => refuse(format!("has {now} MiB and cannot shrink to {new_size} MiB")),
         None => Ok(()),
     }
 }
@@ -68,8 +68,8 @@ mod tests {
         check_before_delete(&disk, Some(&vm)).unwrap_err();
         check_before_delete(&disk, None).unwrap();
         check_before_resize(&disk, None, 4, 4).unwrap();
-        for (attached_to, wanted) in [(Some(&vm), 5), (None, 3)] {
-            let failure = check_before_resize(&disk, attached_to, 4, wanted).unwrap_err();
+        for (attached_to, new_size) in [(Some(&vm), 5), (None, 3)] {
+            let failure = check_before_resize(&disk, attached_to, 4, new_size).unwrap_err();
             assert_eq!(failure.kind, FailureKind::NotSupported);
         }
     }

@@ -148,7 +148,7 @@ impl Cloud {
     }
 
     /// Creates an empty, locked directory in `staging/`, in which an object will be created.
-    pub(crate) fn stage(&self, cid: &Cid) -> CpiResult<ObjectLock> {
+    pub(crate) fn create_staging(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<ObjectLock> {
             loop {
@@ -178,7 +178,7 @@ impl Cloud {
     }
 
     /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
-    pub(crate) fn discard(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
+    pub(crate) fn delete(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
             private_dir(&self.staging())?;
@@ -187,23 +187,23 @@ impl Cloud {
         };
         unpublish()
             .map_err(|error| CpiFailure::io(format_args!("removing '{}'", held.path.display()), error))?;
-        self.clear(&path)
+        self.remove_from_staging(&path)
     }
 
     /// Removes a staged directory whose object will not be created.
-    pub(crate) fn sweep_one(&self, staged: ObjectLock) -> CpiResult<()> {
-        self.clear(&staged.path)
+    pub(crate) fn remove_staged(&self, staged: ObjectLock) -> CpiResult<()> {
+        self.remove_from_staging(&staged.path)
     }
 
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
-    pub(crate) fn clean_up(&self) -> CpiResult<usize> {
+    pub(crate) fn remove_leftovers(&self) -> CpiResult<usize> {
         let mut swept = 0;
         for name in names(&self.staging())? {
             let path = self.staging().join(name);
             // A locked directory belongs to a running call.
             match hold(&path, true) {
                 Ok(Some(_held)) => {
-                    self.clear(&path)?;
+                    self.remove_from_staging(&path)?;
                     swept += 1;
                 }
                 Ok(None) => {}
@@ -216,7 +216,7 @@ impl Cloud {
     }
 
     /// Removes one directory of `staging/`.
-    fn clear(&self, path: &Path) -> CpiResult<()> {
+    fn remove_from_staging(&self, path: &Path) -> CpiResult<()> {
         (self.vacate)(self, path)?;
         let failed = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
         files::remove_tree(path).map_err(failed)?;
@@ -224,7 +224,7 @@ impl Cloud {
     }
 
     /// Removes empty directories, including the root, unless another call is running.
-    pub(crate) fn tidy(self) {
+    pub(crate) fn remove_if_empty(self) {
         if self.lock.try_lock().is_err() {
             return;
         }
@@ -304,18 +304,18 @@ mod tests {
         assert!(Cloud::open(&root, nothing).unwrap().is_none());
         let cloud = Cloud::make(&root, nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
-        let staged = cloud.stage(&cid).unwrap();
+        let staged = cloud.create_staging(&cid).unwrap();
         assert!(!cloud.has(&cid).unwrap());
-        assert_eq!(cloud.clean_up().unwrap(), 0, "it is locked");
+        assert_eq!(cloud.remove_leftovers().unwrap(), 0, "it is locked");
         drop(staged);
-        assert_eq!(cloud.clean_up().unwrap(), 1);
+        assert_eq!(cloud.remove_leftovers().unwrap(), 1);
 
-        let staged = cloud.stage(&cid).unwrap();
+        let staged = cloud.create_staging(&cid).unwrap();
         let held = cloud.publish(&cid, staged).unwrap();
         assert!(cloud.has(&cid).unwrap());
-        cloud.discard(&cid, held).unwrap();
+        cloud.delete(&cid, held).unwrap();
         assert!(!cloud.has(&cid).unwrap());
-        cloud.tidy();
+        cloud.remove_if_empty();
         assert!(!root.exists());
     }
 
@@ -324,12 +324,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         let other = Cloud::make(&root, nothing).unwrap();
-        Cloud::make(&root, nothing).unwrap().tidy();
+        Cloud::make(&root, nothing).unwrap().remove_if_empty();
         assert!(root.exists());
         let cid = ObjectKind::Stemcell.new_cid();
-        let staged = other.stage(&cid).unwrap();
+        let staged = other.create_staging(&cid).unwrap();
         other.publish(&cid, staged).unwrap();
-        other.tidy();
+        other.remove_if_empty();
         assert!(root.join("stemcells").join(cid.as_str()).exists());
         assert!(!root.join("staging").exists());
     }

@@ -25,10 +25,10 @@ pub(crate) fn creating<C: CloudCall>(
 ) -> CpiResult<Value> {
     let (root, vacate) = call.cloud();
     let cloud = Cloud::make(root, vacate)?;
-    clean_up(call, &cloud)?;
+    remove_leftovers(call, &cloud)?;
     let created = create(call, &cloud);
     if created.is_err() {
-        cloud.tidy();
+        cloud.remove_if_empty();
     }
     created
 }
@@ -38,13 +38,13 @@ pub(crate) fn existing(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
     let (root, vacate) = call.cloud();
     let cloud = Cloud::open(root, vacate)?;
     if let Some(cloud) = &cloud {
-        clean_up(call, cloud)?;
+        remove_leftovers(call, cloud)?;
     }
     Ok(cloud)
 }
 
-fn clean_up(call: &mut impl CloudCall, cloud: &Cloud) -> CpiResult<()> {
-    match cloud.clean_up()? {
+fn remove_leftovers(call: &mut impl CloudCall, cloud: &Cloud) -> CpiResult<()> {
+    match cloud.remove_leftovers()? {
         0 => {}
         swept => call.log_line(format_args!("removed {swept} leftovers of calls that were killed")),
     }
@@ -62,6 +62,6 @@ pub(crate) fn deleting<C: CloudCall>(
         return Ok(Value::Null);
     };
     delete(call, &cloud)?;
-    cloud.tidy();
+    cloud.remove_if_empty();
     Ok(Value::Null)
 }

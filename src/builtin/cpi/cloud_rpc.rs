@@ -210,7 +210,7 @@ fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: Objec
 /// Deletes an object that no other object uses: a stemcell, of which each VM has its own copy, or a snapshot.
 fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
     deleting(call, |call, cloud| match cloud.hold(cid)? {
-        Some(held) => cloud.discard(cid, held),
+        Some(held) => cloud.delete(cid, held),
         None => {
             log_missing(call, cid);
             Ok(())
@@ -224,7 +224,7 @@ fn delete_disk<C: CloudMethods>(call: &mut C, cloud: &Cloud, cid: &Cid) -> CpiRe
         return Ok(());
     };
     attachment::check_before_delete(cid, C::blocks_deletion(cloud, cid)?.as_ref())?;
-    cloud.discard(cid, held)
+    cloud.delete(cid, held)
 }
 
 fn log_missing(call: &mut impl CloudCall, cid: &Cid) {

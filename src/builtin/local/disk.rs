@@ -46,7 +46,7 @@ pub(super) fn create(
     cloud_properties: JsonObject,
 ) -> CpiResult<Value> {
     let cid = ObjectKind::Disk.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     let data = staged.path.join(DATA);
     DirBuilder::new()
         .mode(0o755)

@@ -22,7 +22,7 @@ pub(super) fn create(
     let held = cloud.require(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(cloud, &held, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     copy_tree(&data, &staged.path.join(disk::DATA))?;
     let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
     records::write(&staged, cid.kind(), &record)?;

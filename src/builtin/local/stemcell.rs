@@ -29,7 +29,7 @@ pub(super) fn create(
             .before_any_effect()
     })?;
     let cid = ObjectKind::Stemcell.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     let target = staged.path.join(IMAGE);
     if metadata.is_dir() {
         copy_tree(image, &target)?;

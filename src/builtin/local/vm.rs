@@ -63,7 +63,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
 
     let cid = ObjectKind::Vm.new_cid();
     let env = std::mem::take(&mut request.env);
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
         copy_tree(&stemcell.path.join(stemcell::IMAGE), &staged.path.join("root"))?;
@@ -86,7 +86,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
         boot(call, &staged, namespace.as_deref())
     })();
     if let Err(failure) = created {
-        cloud.sweep_one(staged)?;
+        cloud.remove_staged(staged)?;
         if !call.is_v2 && call.config.registry.is_some() {
             settings::withdraw(call, &cid);
         }
@@ -109,7 +109,7 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
     return_disks(cloud, &held.path)?;
     // An unreadable record must not prevent the deletion.
     let in_registry = settings_are_in_registry(&held).unwrap_or(false);
-    cloud.discard(cid, held)?;
+    cloud.delete(cid, held)?;
     if in_registry {
         settings::withdraw(call, cid);
     }
@@ -344,13 +344,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cloud = Cloud::make(&dir.path().join("cloud"), vacate).unwrap();
         let disk = ObjectKind::Disk.new_cid();
-        let staged = cloud.stage(&disk).unwrap();
+        let staged = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staged).unwrap());
         let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = left.join(DEVICES).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
-        cloud.clean_up().unwrap();
+        cloud.remove_leftovers().unwrap();
         assert!(!left.exists());
         assert_eq!(fs::read_to_string(cloud.path(&disk).join("data/counter")).unwrap(), "7");
     }
@@ -362,7 +362,7 @@ mod tests {
         let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = left.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
-        assert!(cloud.clean_up().is_err());
+        assert!(cloud.remove_leftovers().is_err());
         assert!(device.exists());
     }
 }

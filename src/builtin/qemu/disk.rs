@@ -57,9 +57,9 @@ pub(super) fn create(
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Disk.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     if let Err(failure) = images.create(&staged.path.join(IMAGE), size) {
-        cloud.sweep_one(staged)?;
+        cloud.remove_staged(staged)?;
         return Err(failure);
     }
     let record = DiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };

@@ -50,7 +50,7 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         log.lock_shared()?;
         Ok(log)
     };
-    let opening = |error| failed("opening the log of QEMU", error);
+    let open_error = |error| failed("opening the log of QEMU", error);
     let beginning = fs::metadata(&path).map_or(0, |metadata| metadata.len());
     // The socket of an earlier QEMU must not be taken for that of the new one.
     match fs::remove_file(directory.join(SOCKET)) {
@@ -60,12 +60,12 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         _ => {}
     }
     let (reader, writer) = io::pipe().map_err(|error| failed("creating a pipe", error))?;
-    let mut keeper = Command::new(start.executable);
-    keeper.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
-    keeper.stderr(log().map_err(opening)?).env_clear().current_dir(directory).process_group(0);
-    let mut keeper = keeper.spawn().map_err(|error| failed("starting 'vm-console'", error))?;
+    let mut console = Command::new(start.executable);
+    console.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
+    console.stderr(log().map_err(open_error)?).env_clear().current_dir(directory).process_group(0);
+    let mut console = console.spawn().map_err(|error| failed("starting 'vm-console'", error))?;
     let mut qemu = Command::new(start.qemu);
-    qemu.args(start.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(opening)?);
+    qemu.args(start.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
     qemu.env_clear().current_dir(directory).process_group(0);
     let spawned = qemu.spawn();
     // This process must not keep the console open.
@@ -81,8 +81,8 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         Err(error) => Err(failed("starting QEMU", error)),
     };
     if outcome.is_err() {
-        // It ends with its input.
-        let _ = keeper.wait();
+        // `vm-console` ends with its input.
+        let _ = console.wait();
     }
     outcome
 }

@@ -40,7 +40,7 @@ pub(super) fn create(
         None => None,
     };
     let cid = ObjectKind::Snapshot.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     let image = staged.path.join(disk::IMAGE);
     let copied = match running {
         Some(vm) => images
@@ -50,7 +50,7 @@ pub(super) fn create(
         None => images.convert(&held.path.join(disk::IMAGE), "qcow2", &image),
     };
     if let Err(failure) = copied {
-        cloud.sweep_one(staged)?;
+        cloud.remove_staged(staged)?;
         return Err(failure);
     }
     let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});

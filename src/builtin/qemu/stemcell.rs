@@ -35,9 +35,9 @@ pub(super) fn create(
     })()
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Stemcell.new_cid();
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     if let Err(failure) = images.convert(&opened.path, format, &staged.path.join(IMAGE)) {
-        cloud.sweep_one(staged)?;
+        cloud.remove_staged(staged)?;
         return Err(failure);
     }
     let record = json!({"cid": cid.as_str(), "cloud_properties": cloud_properties});

@@ -52,7 +52,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
     .map_err(CpiFailure::before_any_effect)?;
 
     let env = std::mem::take(&mut request.env);
-    let staged = cloud.stage(&cid)?;
+    let staged = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let created = (|| {
         fs::hard_link(stemcell.path.join(stemcell::IMAGE), staged.path.join(BASE))
@@ -74,7 +74,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         boot(call, &staged, &cid, &record, &properties, &system)
     })();
     if let Err(failure) = created {
-        cloud.sweep_one(staged)?;
+        cloud.remove_staged(staged)?;
         return Err(failure);
     }
     cloud.publish(&cid, staged)?;
@@ -122,7 +122,7 @@ pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
     };
     process::stop(&held.path)?;
     process::stop_lost(cid.as_str())?;
-    cloud.discard(cid, held)?;
+    cloud.delete(cid, held)?;
     call.log(format_args!("VM '{cid}' deleted"));
     Ok(())
 }
