@@ -127,8 +127,8 @@ impl Store {
         &self.journal
     }
 
-    /// Returns the calls of earlier runs that were never settled, oldest first. Makes no request if there were
-    /// none when the state was locked, because no other run can add any.
+    /// Returns the calls of earlier runs that were never settled, oldest first. Makes no request if there
+    /// were none when the state was locked, because no other run can add any.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         if self.may_have_open_calls { self.journal.open_calls() } else { Ok(Vec::new()) }
     }

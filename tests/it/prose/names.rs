@@ -92,13 +92,16 @@ const OTHER_NAMES: &[&str] = &[
     "a2",
     "accessKey",
     "async_trait",
+    "ba",
     "copytruncate",
     "direnv",
+    "flock",
     "httpproxy",
     "kIF_MOD",
     "key_name",
     "nohup",
     "object_store",
+    "openstack_cpi",
     "u00",
     "u00e4",
     "write_printable_string",
@@ -148,7 +151,7 @@ impl Names {
                 in_crate(crate_name)
                     || in_crate(first)
                     || self.of_crates.contains_key(*name)
-                    || (first == path && self.outside.contains(&folded(name)))
+                    || (*name == first && self.outside.contains(&folded(name)))
                     || OTHER_NAMES.contains(name)
             };
             missing.extend(path.split("::").filter(|name| !exists(name)).map(str::to_owned));
