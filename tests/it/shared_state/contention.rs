@@ -43,18 +43,18 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
         .map(|number| {
             let directory = format!("stemcell-{number}");
             hello.world.write(
-                &format!("{directory}/stemcell.MF"),
+                format!("{directory}/stemcell.MF"),
                 stemcell.replace("version: \"1.0\"", &format!("version: \"1.{number}\"")),
             );
-            hello.world.write(&format!("{directory}/image/etc/number"), number.to_string());
+            hello.world.write(format!("{directory}/image/etc/number"), number.to_string());
             let mut command = hello.command("upload-stemcell", &[&directory, "--wait-for-lock", "10m"]);
-            let log = std::fs::File::create(hello.world.path(&format!("log-{number}"))).unwrap();
+            let log = std::fs::File::create(hello.world.path(format!("log-{number}"))).unwrap();
             command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
         })
         .collect();
     for (number, mut child) in children.into_iter().enumerate() {
         let status = child.end();
-        assert!(status.success(), "{number}: {}", hello.world.read(&format!("log-{number}")));
+        assert!(status.success(), "{number}: {}", hello.world.read(format!("log-{number}")));
     }
     let seconds = started.elapsed().as_secs_f64();
     let requests = server.requests().len();
