@@ -197,7 +197,7 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
                  be asked",
             ),
             ("3", "there is no state, or an input is invalid"),
-            ("5", "the agent does not answer, or the agent of another VM answers"),
+            ("5", "the agent does not answer, its VM is stopped, or the agent of another VM answers"),
             (
                 "6",
                 "the VM or its disk does not exist, the disk is not mounted, or another disk is mounted that \
