@@ -357,8 +357,9 @@ mod tests {
     fn sections_have_one_order() {
         let titles = |line: &str| -> Vec<String> {
             let help = shown(line);
-            let firsts = help.split("\n\n").filter_map(|part| part.lines().next());
-            firsts.filter(|line| line.ends_with(':') && !line.starts_with(' ')).map(str::to_owned).collect()
+            let firsts = help.split("\n\n").filter_map(|part| part.split_once("\n  "));
+            let titles = firsts.map(|(line, _)| line).filter(|line| line.ends_with(':'));
+            titles.filter(|line| !line.starts_with(' ') && !line.contains('\n')).map(str::to_owned).collect()
         };
         let ordered = titles("monopile create-env --help");
         let start =
