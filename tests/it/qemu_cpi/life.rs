@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::process::{WaitForEnd as _, answer_within, lines, next};
 use crate::support::tarballs::Tar;
-use crate::support::{World, debian, free_port, long_form};
+use crate::support::{World, debian, free_port};
 
 /// The time limit of a command. A boot without KVM takes a minute of a processor, which other tests may use.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -193,12 +193,9 @@ fn step<T>(name: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Only in the long form: every boot takes a minute of a processor.
 #[test]
+#[ignore = "boots VMs without KVM for ten minutes; `.ci/run --only qemu` runs it"]
 fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
-    if !long_form() {
-        return;
-    }
     let stemcell = step("make the stemcell", debian::stemcell).display().to_string();
     let mut life = VmLife::new(&stemcell);
     step("create", || life.run(&["create-env"]).success());
