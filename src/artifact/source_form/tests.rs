@@ -256,7 +256,7 @@ fn errors_name_the_job_package_or_file() {
         ),
         (r().file("packages/lib/spec", "name: lib\ndependencies: [app]\n"), &["app -> lib -> app"]),
         (r().file("jobs/j/spec", "name: j\npackages: [gone]\n"), &["'j'", "'gone'"]),
-        (r().file("jobs/j/spec", "name: [\n"), &["jobs/j/spec", "line"]),
+        (r().file("jobs/j/spec", "name: [\n"), &["jobs/j/spec:1:7: "]),
     ];
     for (dir, words) in cases {
         let text = dir.failure();
