@@ -362,7 +362,7 @@ fn github_action_plans_and_deploys() {
     run("plan", "").success();
     assert_eq!(output(), format!("changes=true\nplan={}\n", plan.display()));
     let summary = ci.hello.world.read("runner/GITHUB_STEP_SUMMARY");
-    assert!(summary.starts_with("```\n") && summary.contains("Create the VM of 'hello/0'"), "{summary}");
+    assert!(summary.starts_with("```") && summary.contains("Create the VM of 'hello/0'"), "{summary}");
     assert_eq!(ci.hello.cloud().len(), 0, "a plan created something");
 
     run("create-env", "").success();
