@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::ProxyDialer;
-use super::download::{MAX_REDIRECTS, config, is_redirect, without_secrets};
+use super::download::{config, without_secrets};
 use super::proxy::Proxies;
+use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::url::HttpUrl;
-use base::encoding::basic_authorization;
 use base::text::bytes;
 use base::{Error, Result};
 use net::http_client;
@@ -36,9 +36,8 @@ pub fn fetch_document(
     let request = |target: &HttpUrl| {
         let remaining = end.saturating_duration_since(Instant::now());
         let mut request = client.get(target.without_user()).config().timeout_global(Some(remaining)).build();
-        let user = target.user().or_else(|| url.user().filter(|_| url.may_share_credentials(target)));
-        if let Some((user, password)) = user {
-            request = request.header("authorization", basic_authorization(&user, &password));
+        if let Some(authorization) = redirect::authorization(&url, target) {
+            request = request.header("authorization", authorization);
         }
         request.call()
     };
@@ -47,29 +46,24 @@ pub fn fetch_document(
         ureq::Error::Timeout(_) => failed(format!("no answer within {}", base::text::duration(timeout))),
         error => failed(without_secrets(&http_problem(&error))),
     };
-    let mut response = request(&url).map_err(broken)?;
     let mut at = url.clone();
-    for _ in 0..MAX_REDIRECTS {
+    for _ in 0..=MAX_REDIRECTS {
+        let response = request(&at).map_err(broken)?;
         if !is_redirect(&response) {
-            break;
+            if response.status() != 200 {
+                return Err(failed(format!("the server answered {}", response.status())));
+            }
+            // ureq refuses a body that reaches the limit.
+            return response.into_body().with_config().limit(max_bytes + 1).read_to_vec().map_err(broken);
         }
-        let target = response.headers().get("location").and_then(|target| target.to_str().ok());
-        let target = target.and_then(|target| at.joined(target));
+        let target = redirect::target(&response, &at);
         let target = target.ok_or_else(|| failed("it redirects to no URL of a document".to_owned()))?;
         if at.is_https() && !target.is_https() {
             return Err(failed(format!("it redirects to '{target}', which is not encrypted")));
         }
-        response = request(&target).map_err(broken)?;
         at = target;
     }
-    if is_redirect(&response) {
-        return Err(failed(format!("there are more than {MAX_REDIRECTS} redirects")));
-    }
-    if response.status() != 200 {
-        return Err(failed(format!("the server answered {}", response.status())));
-    }
-    // ureq refuses a body that reaches the limit.
-    response.into_body().with_config().limit(max_bytes + 1).read_to_vec().map_err(broken)
+    Err(failed(format!("there are more than {MAX_REDIRECTS} redirects")))
 }
 
 #[cfg(test)]

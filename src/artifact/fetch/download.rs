@@ -16,11 +16,11 @@ use ureq::typestate::AgentScope;
 
 use super::InterruptCheck;
 use super::connection::ProxyDialer;
+use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::limits::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
 use crate::url::HttpUrl;
-use base::encoding::basic_authorization;
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
 use base::text::{bytes, duration};
@@ -41,8 +41,6 @@ const RETRY_PAUSES: [Duration; 4] = match cfg!(test) {
 const MAX_ATTEMPTS: usize = 100;
 /// The maximum pause that a server can request with `Retry-After`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The maximum number of redirects that one request follows.
-pub(super) const MAX_REDIRECTS: usize = 10;
 /// The number of attempts in a row that receive nothing new.
 const MAX_FUTILE_ATTEMPTS: usize = RETRY_PAUSES.len() + 1;
 /// The number of bytes of a wrong file that are read to tell what it is.
@@ -299,8 +297,7 @@ impl Download<'_> {
             if !is_redirect(&response) {
                 return Ok(response);
             }
-            let target = response.headers().get("location").and_then(|target| target.to_str().ok());
-            let target = target.and_then(|target| url.joined(target)).ok_or_else(|| {
+            let target = redirect::target(&response, &url).ok_or_else(|| {
                 AttemptFailure::Final(
                     self.request_error("the server answered with a redirect that has no usable target"),
                 )
@@ -318,7 +315,7 @@ impl Download<'_> {
         ))
     }
 
-    /// Sends one request. Credentials of the download go only to the host and port of its own URL.
+    /// Sends one request.
     fn request_once(
         &self,
         url: &HttpUrl,
@@ -327,9 +324,8 @@ impl Download<'_> {
     ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let address = url.without_user();
         let mut request = self.agent.get(&address);
-        let user = url.user().or_else(|| self.url.user().filter(|_| self.url.may_share_credentials(url)));
-        if let Some((user, password)) = user {
-            request = request.header("authorization", basic_authorization(&user, &password));
+        if let Some(authorization) = redirect::authorization(self.url, url) {
+            request = request.header("authorization", authorization);
         }
         if let Some(from) = from {
             request = request.header("range", format!("bytes={from}-"));
@@ -396,11 +392,6 @@ fn wrong_content(body: &Path) -> Option<String> {
         true => format!("it is {} of HTML, not a tarball: open the URL in a browser", bytes(size)),
         false => "it is empty".to_owned(),
     })
-}
-
-/// Returns true if the answer is a redirect.
-pub(super) fn is_redirect(response: &Response<ureq::Body>) -> bool {
-    matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
 /// Shortens URLs in an error text, because they may contain passwords and signatures.

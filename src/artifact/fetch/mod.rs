@@ -10,6 +10,7 @@ mod download;
 #[cfg(unix)]
 mod jumpbox;
 mod proxy;
+mod redirect;
 mod relay;
 mod socks5;
 
