@@ -10,6 +10,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::text::contains_any;
+
 /// The maximum number of nested escapes.
 const MAX_ESCAPE_LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
@@ -317,12 +319,6 @@ fn is_noise(byte: u8) -> bool {
 /// Returns true if a text without escapes contains characters that [`compact`] drops, apart from spaces.
 pub(super) fn is_quoted(bytes: &[u8]) -> bool {
     contains_any(bytes, |byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
-}
-
-/// Returns true if a byte has the property. Checks blocks of bytes without a branch for each, so that the
-/// compiler uses vector instructions.
-fn contains_any(bytes: &[u8], has: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(64).any(|block| block.iter().fold(false, |any, byte| any | has(*byte)))
 }
 
 /// Returns a text without quotes, backslashes, whitespace and control characters. `+` is also dropped,
