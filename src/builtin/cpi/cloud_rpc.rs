@@ -231,15 +231,25 @@ fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
     call.log_line(format_args!("{} '{cid}' does not exist: nothing to delete", cid.kind().noun()));
 }
 
-/// `attach_disk`: succeeds if the disk is already attached to this VM.
-fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
+/// Locks a VM and a disk, and checks with `is_attached` that the disk is not attached to another VM.
+fn hold<C: CloudMethods>(
+    cloud: &Cloud,
+    vm: Cid,
+    disk: Cid,
+    is_attached: fn(&Cid, &Cid, Option<&Cid>) -> CpiResult<bool>,
+) -> CpiResult<DiskAndVm> {
     // Locks are taken in the order VM, disk.
     let (held_vm, held_disk) = (cloud.require(&vm)?, cloud.require(&disk)?);
-    let is_attached = attachment::check_before_attach(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
-    let pair = DiskAndVm { disk, held_disk, vm, held_vm, is_attached };
+    let is_attached = is_attached(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
+    Ok(DiskAndVm { disk, held_disk, vm, held_vm, is_attached })
+}
+
+/// `attach_disk`: succeeds if the disk is already attached to this VM.
+fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
+    let pair = hold::<C>(cloud, vm, disk, attachment::check_before_attach)?;
     let hint = call.attach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
-    match is_attached {
+    match pair.is_attached {
         true => call.log_line(format_args!("disk '{disk}' is attached to VM '{vm}' already")),
         false => call.log_line(format_args!("disk '{disk}' attached to VM '{vm}'")),
     }
@@ -248,12 +258,10 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let (held_vm, held_disk) = (cloud.require(&vm)?, cloud.require(&disk)?);
-    let is_attached = attachment::check_before_detach(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
-    let pair = DiskAndVm { disk, held_disk, vm, held_vm, is_attached };
+    let pair = hold::<C>(cloud, vm, disk, attachment::check_before_detach)?;
     call.detach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
-    match is_attached {
+    match pair.is_attached {
         true => call.log_line(format_args!("disk '{disk}' detached from VM '{vm}'")),
         false => call.log_line(format_args!("disk '{disk}' is detached already")),
     }

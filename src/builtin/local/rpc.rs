@@ -20,7 +20,7 @@ use base::{JsonObject, Result};
 pub(super) struct LocalCall<'a, 'l> {
     pub executable: &'a Path,
     pub config: Config,
-    /// True if contract v2 applies, see [`Request::parts`].
+    /// True if contract v2 applies, see [`Request::parts`](crate::cpi::rpc::Request::parts).
     pub is_v2: bool,
     log: &'a mut Log<'l>,
 }
