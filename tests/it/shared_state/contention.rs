@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 use super::server_errors::front;
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
-use crate::support::long_form;
-use crate::support::process::WaitForEnd;
+use crate::support::full_sweep;
+use crate::support::process::answer;
 
 /// The maximum number of requests of a run that changes nothing: take the lease, read the state, return the
 /// lease. `docs/shared-state.md` states it.
@@ -32,14 +32,13 @@ fn unchanged_run_makes_few_requests() {
 
 #[test]
 fn runs_that_compete_for_the_lease_lose_no_update() {
-    let workers = if long_form() { 50 } else { 10 };
+    let workers = if full_sweep() { 50 } else { 10 };
     let mut hello = Hello::new();
-    // Runs take turns, and the last one waits for all others.
     let (server, bucket) = front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
     hello.share_in(bucket);
     let stemcell = hello.world.read("hello/stemcell/stemcell.MF");
     let started = std::time::Instant::now();
-    let children: Vec<Child> = (0..workers)
+    let mut running: Vec<(usize, Child)> = (0..workers)
         .map(|number| {
             let directory = format!("stemcell-{number}");
             hello.world.write(
@@ -49,11 +48,17 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
             hello.world.write(format!("{directory}/image/etc/number"), number.to_string());
             let mut command = hello.command("upload-stemcell", &[&directory, "--wait-for-lock", "10m"]);
             let log = std::fs::File::create(hello.world.path(format!("log-{number}"))).unwrap();
-            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+            let run = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn();
+            (number, run.unwrap())
         })
         .collect();
-    for (number, mut child) in children.into_iter().enumerate() {
-        let status = child.end();
+    // They end in any order. The limit applies to each turn: the last run waits for all others.
+    while !running.is_empty() {
+        let (place, status) = answer("one of the runs ends", || {
+            let mut runs = running.iter_mut().enumerate();
+            runs.find_map(|(place, (_, run))| Some((place, run.try_wait().unwrap()?)))
+        });
+        let (number, _) = running.swap_remove(place);
         assert!(status.success(), "{number}: {}", hello.world.read(format!("log-{number}")));
     }
     let seconds = started.elapsed().as_secs_f64();
