@@ -13,7 +13,7 @@ use super::finish::CommandResult;
 use super::paths;
 use super::session::Session;
 use super::vm_args::VmArgs;
-use base::files::durable::{check_directory, parent};
+use base::files::directory::{check_directory, parent};
 use base::{Error, Result};
 use engine::inspection::{self, LogKind, LogsRequest};
 

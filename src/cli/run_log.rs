@@ -15,7 +15,8 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-use base::files::durable::{Replacement, create_private, newest_first, sweep_temporaries, temporary_path};
+use base::files::directory::newest_first;
+use base::files::durable::{Replacement, create_private, sweep_temporaries, temporary_path};
 use base::{Error, Result, encoding};
 use base::{
     events::{Event, Outcome, Sink},

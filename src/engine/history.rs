@@ -20,7 +20,8 @@ use time::macros::format_description;
 use crate::state::Storage;
 use base::events::AnnouncedStep;
 use base::files::UnlockOnDrop;
-use base::files::durable::{Replacement, newest_first, sweep_temporaries};
+use base::files::directory::newest_first;
+use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result, encoding};
 
 /// The number of records kept for one state.

@@ -9,8 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{self as unix, DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::text::shell_word;
+use super::directory::parent;
 
 /// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
 ///
@@ -169,23 +168,6 @@ pub fn remove_durably(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Lists the files in `directory` with this extension in descending order of their names. Returns an empty
-/// list if there is no such directory.
-///
-/// The names must begin with a time, so that the newest file comes first.
-pub fn newest_first(directory: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|own| own == extension)).collect();
-    paths.sort();
-    paths.reverse();
-    Ok(paths)
-}
-
 /// Creates a file with mode 0600 and opens it for writing. Fails if it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
@@ -195,25 +177,6 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// directory exists.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// Returns the directory of a file; `.` for a bare name.
-pub fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Fails if a directory that a command shall write to does not exist. `option` is the flag that names it, or
-/// empty.
-pub fn check_directory(directory: &Path, option: &str) -> Result<()> {
-    match fs::metadata(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let shown = directory.display().to_string();
-            let of_option = if option.is_empty() { String::new() } else { format!(" for {option}") };
-            Err(Error::invalid(format!("the directory '{shown}'{of_option} does not exist"))
-                .with_hint(format!("create it: `mkdir -p {}`", shell_word(&shown))))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::durable::parent;
+use super::directory::parent;
 use crate::error::{nearest, question};
 use crate::signals::SignalCounter;
 use crate::{Error, ErrorKind, Result};

@@ -1,6 +1,8 @@
-//! Durable files, files whose paths come from outside, files inside another root, JSON files, file locks
-//! that are released on drop, ids of directories, private directories, and removal of directory trees.
+//! Durable files, directories of files, files whose paths come from outside, files inside another root, JSON
+//! files, file locks that are released on drop, ids of directories, private directories, and removal of
+//! directory trees.
 
+pub mod directory;
 mod directory_id;
 pub mod durable;
 pub mod input;

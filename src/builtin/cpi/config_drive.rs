@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> CpiResult<()> {
     // Only the owner can read the directory: the settings contain secrets. It is removed with the directory
     // of the image if this call is killed.
-    let scratch = tempfile::tempdir_in(base::files::durable::parent(image))
+    let scratch = tempfile::tempdir_in(base::files::directory::parent(image))
         .map_err(|error| CpiFailure::io("creating a scratch directory", error))?;
     let metadata = json!({"instance-id": cid, "uuid": cid});
     for (path, content) in [
@@ -53,6 +53,6 @@ pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> Cp
 }
 
 fn write(path: &Path, content: &Value) -> std::io::Result<()> {
-    fs::create_dir_all(base::files::durable::parent(path))?;
+    fs::create_dir_all(base::files::directory::parent(path))?;
     fs::write(path, content.to_string())
 }

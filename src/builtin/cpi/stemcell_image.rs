@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::failure::{CpiFailure, CpiResult};
 use artifact::archive::{Options, unpack_file};
-use base::files::durable::parent;
+use base::files::directory::parent;
 
 /// A disk image. An unpacked one is removed on drop.
 pub(crate) struct StemcellImage {

@@ -20,7 +20,7 @@ use crate::conformance::check::{
 use crate::conformance::{self, AnswerSource};
 use crate::ui;
 use base::error::did_you_mean;
-use base::files::durable::{check_directory, parent};
+use base::files::directory::{check_directory, parent};
 use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;

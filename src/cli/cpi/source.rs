@@ -14,7 +14,7 @@ use crate::cli::manifest_args::ManifestFlags;
 use crate::cli::session::{PreparedRun, Session};
 use crate::cli::{ConfigArgs, CpiUserlandArgs, CpiVersionArgs, duration, paths};
 use crate::conformance::{AnswerSource, CpiUnderTest, ExchangeControl, FinishedCall, Recorder};
-use base::files::durable::{check_directory, parent};
+use base::files::directory::{check_directory, parent};
 use base::files::input;
 use base::text::{json_problem, shell_word};
 use base::{Error, Result};

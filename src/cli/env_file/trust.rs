@@ -34,7 +34,7 @@ pub(super) fn trust(file: &EnvFile) -> Result<()> {
     let failed = |error| {
         Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
     };
-    create_private_directory(base::files::durable::parent(&marker)).map_err(failed)?;
+    create_private_directory(base::files::directory::parent(&marker)).map_err(failed)?;
     let path = file.real.as_os_str().as_encoded_bytes();
     write_atomically(&marker, &[path, b"\n"].concat()).map_err(failed)
 }

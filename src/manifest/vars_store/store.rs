@@ -10,7 +10,8 @@ use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
 use base::files::UnlockOnDrop;
-use base::files::durable::{Replacement, check_directory, parent, sweep_temporaries};
+use base::files::directory::{check_directory, parent};
+use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 

@@ -41,7 +41,7 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(500)),
         }
     };
-    let parent = base::files::durable::parent(&target);
+    let parent = base::files::directory::parent(&target);
     let mount_point = parent.join("config-drive");
     make_dir(&mount_point, 0o700)?;
     mount(&device, &mount_point)?;

@@ -10,7 +10,7 @@ use super::{
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;
-use base::files::durable::parent;
+use base::files::directory::parent;
 use base::text::listed;
 use base::{Error, Result};
 use manifest::CpiEntry;

@@ -10,7 +10,7 @@ use crate::run_context::interrupt_check;
 use artifact::{ArtifactUrl, Cache, Digest, Fetcher};
 use base::error::ResultExt;
 use base::events::Stage;
-use base::files::durable::parent;
+use base::files::directory::parent;
 use base::{Error, Result};
 use manifest::UserlandRef;
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{BACKUP, JOURNAL, VERSIONS};
+use base::files::directory::parent;
 use base::files::durable::{
-    give_directory_to_owner_of, parent, remove_durably, sweep_temporaries, sync_parent, temporary_path,
+    give_directory_to_owner_of, remove_durably, sweep_temporaries, sync_parent, temporary_path,
     write_atomically_beside,
 };
 use base::files::input;
