@@ -1,5 +1,5 @@
 //! The connection to the VM's sshd: flags of `ssh` and `scp`, with the names and variables of the bosh CLI
-//! (`docs/cli-v2`, "ssh").
+//! (docs-bosh, `cli-v2.md`, "ssh").
 
 use std::path::PathBuf;
 

@@ -561,8 +561,6 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
     }
 }
 
-/// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
-/// misspelled. Files, programs and the environment may have variables of other manifests.
 /// Returns a warning for each reference without its closing parentheses, which stays text.
 fn unclosed_warnings(root: &Node) -> Vec<String> {
     let unclosed = unclosed_references(root).into_iter();
@@ -574,6 +572,8 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
         .collect()
 }
 
+/// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
+/// misspelled. Files, programs and the environment may have variables of other manifests.
 fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
     let with_flag =
         |flag: &'static str| move |pair: &String| Some((flag, pair.split_once('=')?.0.to_owned()));

@@ -352,7 +352,7 @@ fn errors_have_no_words_of_libraries() {
     }
 }
 
-/// Variables are checked before the run begins, which shows no stage then.
+/// Variables are checked before the first stage, so standard output stays empty.
 #[test]
 fn malformed_variables_are_refused_before_the_run() {
     let world = World::new();

@@ -2,7 +2,6 @@
 //! `hints.txt` lists them, below the section that explains them.
 //! `MONOPILE_UPDATE=1 cargo test --test it hints` writes the list again. New hints are put below `## ?` at
 //! its end; move them below a section.
-//! its end; move them below a section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

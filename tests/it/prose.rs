@@ -7,6 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 use crate::layers::rust_files;
+use crate::width::WIDTH;
 
 /// Returns the numbers of lines on which a doc comment opens with a question word.
 fn openings(text: &str) -> Vec<usize> {
@@ -61,6 +62,21 @@ fn too_long(text: &str) -> Vec<usize> {
     found
 }
 
+/// Returns the numbers of lines at which a doc comment begins a sentence on a new line without need. There,
+/// often the comment of an item that was moved away follows that of another one.
+fn early_line_ends(text: &str) -> Vec<usize> {
+    let end = Regex::new(r"^\s*/// .*\.$").unwrap();
+    let list_item = Regex::new(r"^\s*/// (- |\d+\. |\|)").unwrap();
+    let start = Regex::new(r"^\s*/// ([A-Z]\S*)").unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_early = |pair: &[&str]| {
+        let first = start.captures(pair[1]).map(|word| word[1].chars().count());
+        let has_room = |word: usize| pair[0].chars().count() + 1 + word <= WIDTH;
+        end.is_match(pair[0]) && !list_item.is_match(pair[0]) && first.is_some_and(has_room)
+    };
+    lines.windows(2).enumerate().filter(|(_, pair)| is_early(pair)).map(|(index, _)| index + 2).collect()
+}
+
 /// Returns the strings and comments of Rust code, each on its line.
 fn texts(code: &str) -> String {
     let strings = Regex::new(r#""([^"\\]|\\.)*"|//.*"#).unwrap();
@@ -93,19 +109,39 @@ fn comments_and_documents_avoid_listed_words() {
 
 #[test]
 fn comments_of_items_are_short() {
+    let too_long = in_comments_of_items(too_long);
+    let hint = format!("at most {MAX_SENTENCES} sentences (CONTRIBUTING.md, \"Writing\")");
+    assert!(too_long.is_empty(), "{hint}:\n{}", too_long.join("\n"));
+}
+
+#[test]
+fn comment_of_an_item_is_one_text() {
+    let early = in_comments_of_items(early_line_ends);
+    let hint = "a sentence begins on a new line although the line before has room: fill that line, begin a \
+                paragraph, or move the comment to its item";
+    assert!(early.is_empty(), "{hint}:\n{}", early.join("\n"));
+}
+
+/// Returns the places that a search finds in all files. Without `cli`, whose comments are help texts.
+fn in_comments_of_items(search: fn(&str) -> Vec<usize>) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
+    let mut places = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
-        // The comments of `cli` are help texts.
         let files = rust_files(&root.join(folder), &|path| !(folder == "src" && path.starts_with("cli")));
         for (path, code) in files {
-            found.extend(
-                too_long(&code).into_iter().map(|line| format!("{folder}/{}:{line}", path.display())),
-            );
+            places
+                .extend(search(&code).into_iter().map(|line| format!("{folder}/{}:{line}", path.display())));
         }
     }
-    let hint = format!("at most {MAX_SENTENCES} sentences (CONTRIBUTING.md, \"Writing\")");
-    assert!(found.is_empty(), "{hint}:\n{}", found.join("\n"));
+    places
+}
+
+#[test]
+fn finds_comments_of_two_items() {
+    let code = "/// Returns one.\n/// Returns two.\nfn two() {}\n/// Is a.\n/// - b.\n/// C.\n///\n/// D.\n";
+    assert_eq!(early_line_ends(code), [2]);
+    let full = format!("/// {}.\n/// Returns it.\n", "x".repeat(100));
+    assert_eq!(early_line_ends(&full), [0; 0]);
 }
 
 #[test]

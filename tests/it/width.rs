@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::layers::rust_files;
 
 /// `max_width` of rustfmt.toml, in characters.
-const WIDTH: usize = 110;
+pub(crate) const WIDTH: usize = 110;
 /// Tables that a script writes.
 const GENERATED: [&str; 1] = ["src/erb/evaluator/methods/names/facts.rs"];
 

@@ -72,7 +72,7 @@ pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
 }
 
 /// Removes entries that were not used for `unused`, and stored digests of files that have changed or are
-/// gone. Fails if another run uses the cache.
+/// gone. With zero, removes every stored digest. Fails if another run uses the cache.
 pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     if !root.is_dir() {

@@ -63,7 +63,7 @@ pub(super) fn create(
 /// Lets QEMU copy the disk of a running VM to the image of the staged snapshot.
 fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()> {
     let path = format!("../../staging/{snapshot}/{}", disk::IMAGE);
-    // A call that was killed may have left them.
+    // A killed call may have left the job and its target node.
     let _ = qmp.run("job-cancel", &json!({"id": JOB}));
     let _ = qmp.run("blockdev-del", &json!({"node-name": JOB}));
     qmp.run("blockdev-add", &command_line::node(JOB, "qcow2", &path, false))?;

@@ -1,5 +1,5 @@
 //! Earlier versions of a state, kept in `<state>.versions/` before each run that changes it. The newest
-//! [`KEPT_VERSIONS`] stay. Their numbers grow.
+//! [`KEPT_VERSIONS`] stay. Numbers increase and are not reused while a version exists.
 
 use std::io;
 use std::time::SystemTime;

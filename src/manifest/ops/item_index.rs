@@ -1,6 +1,6 @@
 //! Finds items of long lists by an entry (`name=web`) without looking at every item.
 //!
-//! A list is known by the address of its items, which is its own as long as the list exists. So every change
+//! A list is identified by the address of its items, which no other list has while it exists. So every change
 //! of a document must be reported here: additions to a list, removals, and values that are dropped.
 
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl ItemPlace {
 }
 
 impl ItemIndex {
-    /// Searches the item with this entry.
+    /// Searches for the item with this entry.
     pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> Indexed {
         if items.len() < MIN_ITEMS {
             return Indexed::Unknown;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::item_index::{Indexed, ItemIndex};
 use super::path::{Modifier, Path, Token};
 use super::suggest;
+use crate::node_kind::kind_with_article;
 use yaml::{Data, Mapping, Node};
 
 /// The error of a path that cannot be followed.
@@ -64,7 +65,7 @@ pub(super) enum MatchResult {
 }
 
 impl<'a> TokenAt<'a> {
-    /// Returns all steps of a path.
+    /// Returns all tokens of a path, each with its position.
     pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (TokenAt<'a>, &'a Token)> {
         path.tokens().iter().enumerate().map(move |(at, token)| (TokenAt { path, at }, token))
     }
@@ -110,7 +111,7 @@ impl<'a> TokenAt<'a> {
                 "'{}' needs a {expected}, but {}{location} is {}",
                 self.path_so_far(),
                 self.parent(),
-                with_article(node.kind())
+                kind_with_article(node)
             ),
         )
     }
@@ -324,15 +325,6 @@ fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow
         at += 1;
     }
     Ok(Cow::Owned(node))
-}
-
-/// Returns a kind of node with its article.
-fn with_article(kind: &str) -> String {
-    if kind == "null" {
-        kind.into()
-    } else {
-        format!("{} {kind}", if kind == "integer" { "an" } else { "a" })
-    }
 }
 
 /// Converts an index; no sequence in memory is longer than `i64::MAX`.

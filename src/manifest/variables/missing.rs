@@ -58,8 +58,7 @@ impl MissingVariables {
     }
 
     /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing
-    /// names.
-    /// Without `reports_variables`, only missing parts count.
+    /// names. Without `reports_variables`, only missing parts count.
     ///
     /// `declared` returns true for the names in `variables:`.
     pub fn error<'a>(

@@ -5,8 +5,8 @@ use std::process::{Child, Stdio};
 
 use super::server_errors::front;
 use crate::support::bucket::Bucket;
-use crate::support::hello::Hello;
 use crate::support::full_sweep;
+use crate::support::hello::Hello;
 use crate::support::process::answer;
 
 /// The maximum number of requests of a run that changes nothing: take the lease, read the state, return the

@@ -135,7 +135,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     let mut script = crate::support::process::prepare("bash");
     hello.world.enter(&mut script);
     bucket.let_in(&mut script);
-    // Ten times the length of the lease is half a minute.
+    // A run gives its lease back after ten lease lengths, here 30 s.
     let answered = "(sleep 42; echo y; sleep 15) | \
                     timeout 60 script --quiet --return --command \"$0\" /dev/null";
     script.env("TERM", "xterm").args(["-c", answered, &line]);
@@ -176,8 +176,8 @@ fn run_that_lost_its_lease_stops() {
     }
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
-    assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
-    // The call's outcome is nevertheless announced.
+    assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
+    // The keeper still publishes the outcome.
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
     assert_eq!(vms.len(), 1);
@@ -353,7 +353,7 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
-    assert_eq!(bucket.read(LOCK), foreign(3600), "it is left to who has it");
+    assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
     hello.wait_for_keeper();
     bucket.delete(LOCK);
     hello.change_machine();

@@ -150,8 +150,8 @@ pub(super) enum Owner {
     Gone(u8),
 }
 
-/// The process that outlives a run on a shared state, with the calls whose outcome it still has to publish.
-pub(super) type KeptCalls = Option<CallSet>;
+/// The keeper of a killed run: the calls whose outcome it still has to publish. `None` if it does not run.
+pub(super) type Keeper = Option<CallSet>;
 
 /// The state of everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -159,7 +159,7 @@ pub(super) struct ModelState {
     pub(super) record: ModelRecord,
     pub(super) calls: [Call; CALLS],
     pub(super) runs: [Run; RUNS],
-    pub(super) keepers: [KeptCalls; RUNS],
+    pub(super) keepers: [Keeper; RUNS],
     pub(super) owner: Owner,
     /// True if another run may take over the lease.
     pub(super) has_lapsed: bool,
