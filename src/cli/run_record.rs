@@ -96,7 +96,7 @@ impl RunRecord {
         let running = self.running();
         let Some(running) = running.as_ref() else { return Ok(()) };
         let stages = self.ended().into_iter().map(|stage| RecordedStage {
-            name: self.hide(&stage.name),
+            name: self.redact(&stage.name),
             depth: stage.depth,
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -104,7 +104,7 @@ impl RunRecord {
         running.finish(RunEnd {
             exit_code,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-            summary: self.hide(summary),
+            summary: self.redact(summary),
             stages: stages.collect(),
             declined,
         })
@@ -139,26 +139,26 @@ impl RunRecord {
         !self.progress().steps.is_empty()
     }
 
-    fn hide(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         self.redactor.clean_and_redact(text)
     }
 
     /// Records the plan. A failure is ignored, because the end of the record also reports it.
-    fn plan(&self, headline: &str, steps: &[AnnouncedStep]) {
+    fn record_plan(&self, headline: &str, steps: &[AnnouncedStep]) {
         let step = |announced: &AnnouncedStep| AnnouncedStep {
             step: announced.step.clone(),
-            what: self.hide(&announced.what),
-            reason: self.hide(&announced.reason),
+            what: self.redact(&announced.what),
+            reason: self.redact(&announced.reason),
         };
-        let plan = RecordedPlan { headline: self.hide(headline), steps: steps.iter().map(step).collect() };
+        let plan = RecordedPlan { headline: self.redact(headline), steps: steps.iter().map(step).collect() };
         if let Some(running) = self.running().as_mut() {
-            let _ = running.planned(plan);
+            let _ = running.record_plan(plan);
         }
     }
 
     fn note(&self, event: &Event) {
         if let Event::Planned { headline, steps } = event {
-            return self.plan(headline, steps);
+            return self.record_plan(headline, steps);
         }
         let mut progress = self.progress();
         match event {

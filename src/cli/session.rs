@@ -297,11 +297,11 @@ impl Session {
     }
 
     /// Lists the URLs of the states below a prefix of a bucket, at most `limit` of them.
-    pub(super) fn states_below(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
+    pub(super) fn list_states_below(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
         let prefix = BucketPrefix::parse(prefix)?;
         let interrupted = Arc::new(base::files::input::check_signals);
         let settings = BucketSettings::below(prefix, &paths::env_vars(), interrupted, &self.redactor);
-        engine::state::states_below(&settings, limit)
+        engine::state::list_states_below(&settings, limit)
     }
 
     fn storage_with(&self, state: &Path, interrupted: InterruptCheck) -> Result<Storage> {

@@ -150,7 +150,7 @@ fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
 
 /// Finds the states below a prefix of a bucket.
 fn states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
-    let states = session.states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
+    let states = session.list_states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
     check_number(states.len(), place)?;
     if states.is_empty() {
         return Err(Error::invalid(format!("there is no state below '{}'", place.display()))

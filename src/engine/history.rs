@@ -168,7 +168,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
 
 impl RunningRecord {
     /// Records the plan of the run.
-    pub fn planned(&mut self, plan: RecordedPlan) -> Result<()> {
+    pub fn record_plan(&mut self, plan: RecordedPlan) -> Result<()> {
         self.record.plan = Some(plan);
         self.held = write_record(&self.path, &self.record)?;
         Ok(())
@@ -314,7 +314,7 @@ mod tests {
         let announced =
             AnnouncedStep { step: "create_vm".into(), what: "Create the VM".into(), reason: "none".into() };
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
-        run.planned(plan.clone()).unwrap();
+        run.record_plan(plan.clone()).unwrap();
         assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");
         let stages = vec![RecordedStage {
             name: "Creating VM".into(),

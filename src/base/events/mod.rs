@@ -56,7 +56,7 @@ impl Reporter {
     }
 
     /// Announces the steps of a plan.
-    pub fn planned(&self, headline: impl Into<String>, steps: Vec<AnnouncedStep>) {
+    pub fn announce_plan(&self, headline: impl Into<String>, steps: Vec<AnnouncedStep>) {
         self.emit(Event::Planned { headline: headline.into(), steps });
     }
 
@@ -66,7 +66,7 @@ impl Reporter {
     }
 
     /// Reports the state that the run uses.
-    pub fn state(&self, path: impl std::fmt::Display) {
+    pub fn report_state(&self, path: impl std::fmt::Display) {
         self.emit(Event::State { path: path.to_string() });
     }
 

@@ -19,7 +19,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Like [`write_atomically`], but gives the file the owner of `model`.
-pub fn write_atomically_beside(path: &Path, bytes: &[u8], model: &Path) -> io::Result<()> {
+pub fn write_atomically_owned_like(path: &Path, bytes: &[u8], model: &Path) -> io::Result<()> {
     let replacement = Replacement::write(path, bytes, 0o600)?;
     give_file_to_owner_of(replacement.file(), model)?;
     replacement.put_in_place().map(drop)

@@ -21,7 +21,7 @@ impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
         target.inputs.discard_generated = true;
-        let listed = resources::cpis(&target, &prepared_run.run)?;
+        let listed = resources::list_cpis(&target, &prepared_run.run)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
         let output = match session.globals.json() {
             true => CommandResult::json(&listed)?,

@@ -48,7 +48,7 @@ impl ListView {
 }
 
 fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::disks(storage)?;
+    let listed = resources::list_disks(storage)?;
     if session.globals.json() {
         return CommandResult::json(&listed);
     }
@@ -74,7 +74,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
 }
 
 fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::snapshots(storage)?;
+    let listed = resources::list_snapshots(storage)?;
     if session.globals.json() {
         return CommandResult::json(&listed);
     }
@@ -92,7 +92,7 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
 }
 
 fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
-    let listed = resources::stemcells(storage)?;
+    let listed = resources::list_stemcells(storage)?;
     if session.globals.json() {
         return CommandResult::json(&listed);
     }

@@ -132,9 +132,9 @@ impl CheckedAnswer {
                         .then(|| "`create_vm` returned a CID without networks".to_owned()),
                 }
             }
-            (ResultShape::Cid(kind), value) => resource(method, kind, value).ok_or_else(wrong)?,
+            (ResultShape::Cid(kind), value) => parse_cid_answer(method, kind, value).ok_or_else(wrong)?,
             (ResultShape::DiskCidOrNothing, value) => {
-                resource(method, ResourceKind::Disk, value).ok_or_else(wrong)?
+                parse_cid_answer(method, ResourceKind::Disk, value).ok_or_else(wrong)?
             }
             (ResultShape::Hint, Value::Null) => Answer::Hint(None).into(),
             (ResultShape::Hint, Value::String(text)) if text.is_empty() => Answer::Hint(None).into(),
@@ -208,7 +208,7 @@ impl Info {
 }
 
 /// Reads the CID of a resource of this kind.
-fn resource(method: Method, kind: ResourceKind, value: &Value) -> Option<CheckedAnswer> {
+fn parse_cid_answer(method: Method, kind: ResourceKind, value: &Value) -> Option<CheckedAnswer> {
     let (answer, remark) = match kind {
         ResourceKind::Vm => {
             let (cid, remark) = cid(method, value)?;

@@ -187,7 +187,7 @@ impl Cpi {
                 Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
             }
             ProcessOutcome::Killed(stop) => {
-                Err(CpiError::Ended { method, request_id: request_id.clone(), stop })
+                Err(CpiError::Killed { method, request_id: request_id.clone(), stop })
             }
             ProcessOutcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))

@@ -184,9 +184,10 @@ pub enum CpiError {
         /// The reason for the end of the wait.
         stop: StopWaiting,
     },
-    /// The run ended the process of a call that has no journal, because it took too long or a signal arrived.
+    /// The run killed the process of a call that has no journal, because the call took too long or a signal
+    /// arrived.
     #[error("the CPI's `{method}` (request {request_id}) was ended without an answer")]
-    Ended {
+    Killed {
         /// The method of the call.
         method: Method,
         /// The request id.
@@ -302,10 +303,10 @@ impl From<CpiError> for Error {
                 base::text::duration(after)
             ))
             .with_hint("run the same command again: it waits for the same process and picks up the answer"),
-            CpiError::Ended { stop: StopWaiting::Signal(signal), .. } => {
+            CpiError::Killed { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
             }
-            CpiError::Ended { stop: StopWaiting::Timeout(after), .. } => {
+            CpiError::Killed { stop: StopWaiting::Timeout(after), .. } => {
                 let waited = base::text::duration(after);
                 Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")

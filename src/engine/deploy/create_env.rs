@@ -22,7 +22,7 @@ pub fn create_env(
     run: &RunContext,
 ) -> Result<String> {
     let mut store = lock::open(run, "create-env")?;
-    run.reporter.state(store.storage());
+    run.reporter.report_state(store.storage());
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
@@ -40,7 +40,7 @@ pub fn create_env(
         if let Some(saved_plan) = saved_plan {
             saved_plan.check(&plan_report)?;
         }
-        run.reporter.planned(plan_report.headline(), plan_report.steps.clone());
+        run.reporter.announce_plan(plan_report.headline(), plan_report.steps.clone());
         Ok::<_, Error>(plan_report)
     };
     if draft.has_nothing_to_do() {
@@ -98,7 +98,7 @@ pub fn create_env(
     if let Some(agent) = unreachable {
         let vm = super::vm::handle(&executor)?;
         let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
-        let presence = executor.presence(&asking, &Resource::Vm(vm.clone()))?;
+        let presence = executor.ask_presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
         if presence != Presence::Gone {
             let trouble = agent.trouble();
@@ -113,7 +113,7 @@ pub fn create_env(
         }
         run.reporter.warn(format!("VM {vm} does not exist any more: creating a new one"));
         plan = draft.without_vm(executor.state())?;
-        run.reporter.planned(
+        run.reporter.announce_plan(
             format!("Create a VM: VM {vm} does not exist any more"),
             plan.announced(&prepared.deployment.instance()),
         );

@@ -144,7 +144,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
             .with_hint("if the state file is elsewhere, name it with --state FILE")
             .with_hint("to accept that there is none, pass --allow-missing"));
     }
-    run.reporter.state(store.storage());
+    run.reporter.report_state(store.storage());
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
 
@@ -154,7 +154,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     run_cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
-        run.reporter.planned("Nothing to delete", Vec::new());
+        run.reporter.announce_plan("Nothing to delete", Vec::new());
         validating.finish();
         return remove_state(run, &provider, store, "Nothing was left to delete", true);
     }
@@ -165,7 +165,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         )
         .with_hint("run the same command again"));
     }
-    run.reporter.planned("Delete everything on record", plan.announced(""));
+    run.reporter.announce_plan("Delete everything on record", plan.announced(""));
     let endpoint = endpoint(run, &provider)?;
     let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
     let cpis = Cpis::find(run, cpi_parts.parts(), store.state(), request.cpi_api_version)?;

@@ -85,7 +85,7 @@ fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) 
     if !executor.state().disk(disk).is_some_and(DiskRecord::is_kept) {
         return Ok(());
     }
-    match executor.presence(stage, &Resource::Disk(disk.clone()))? {
+    match executor.ask_presence(stage, &Resource::Disk(disk.clone()))? {
         Presence::Gone => executor.commit(Change::DiskDeleted(disk.clone())),
         Presence::Exists | Presence::Unknown(_) => {
             stage.reporter().warn(format!(

@@ -132,7 +132,7 @@ struct PlanInputs {
 /// and calls no CPI.
 pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanReport> {
     let path = &run.paths.state;
-    run.reporter.state(path);
+    run.reporter.report_state(path);
     let state = match State::read(path)? {
         Some(state) => state,
         None => match legacy_state::read(&request.inputs.manifest)? {

@@ -42,7 +42,7 @@ impl ReachableEnvironment {
             return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
                 .with_hint("if the state file is elsewhere, name it with --state FILE"));
         }
-        run.reporter.state(store.storage());
+        run.reporter.report_state(store.storage());
         let validating = run.reporter.stage("Validating");
         let state = store.state();
         let loaded = prepare::load_deployed(run, inputs, state)?;

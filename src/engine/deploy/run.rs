@@ -133,12 +133,12 @@ impl<'a> DeployRun<'a> {
             signals::check(self.run)?;
             self.run.reporter.emit(step_started_event(&plan, index, &planned, &instance));
             self.step_timer.begin(&planned.step);
-            let why = planned.reason.as_str();
+            let reason = planned.reason.as_str();
             match &planned.step {
                 Step::CreateStemcell { cpi, .. } => {
                     let (stemcell, deployment) = (&self.opened.stemcell, &self.prepared.deployment);
                     let cpi = cpi.as_deref();
-                    let id = vm::create_stemcell(executor, stemcell, deployment, cpi, why, &deploying)?;
+                    let id = vm::create_stemcell(executor, stemcell, deployment, cpi, reason, &deploying)?;
                     new_stemcell = Some(id);
                 }
                 Step::CreateVm(which) => {
@@ -148,22 +148,22 @@ impl<'a> DeployRun<'a> {
                     if let Some(credentials) = self.prepared.credentials.as_ref().filter(|_| are_new) {
                         executor.commit(Change::CredentialsChosen(credentials.clone()))?;
                     }
-                    vm::create(&self, executor, &agent, &stemcell, contract, why, &deploying)?;
+                    vm::create(&self, executor, &agent, &stemcell, contract, reason, &deploying)?;
                 }
                 Step::SnapshotDisk(disk) => {
                     let deployment = &self.prepared.deployment;
-                    snapshot::take(executor, deployment, disk, self.snapshot, why, &deploying)?;
+                    snapshot::take(executor, deployment, disk, self.snapshot, reason, &deploying)?;
                 }
                 Step::CreateDisk(spec) => {
                     let az = self.prepared.deployment.az.as_ref().map(|az| az.name.as_str());
-                    new_disk = Some(disk::create(executor, spec, az, why, &deploying)?);
+                    new_disk = Some(disk::create(executor, spec, az, reason, &deploying)?);
                 }
                 Step::ResizeDisk(update) | Step::UpdateDisk(update) => {
-                    updated_disk = disk::update(executor, &planned.step, update, why, &deploying)?;
+                    updated_disk = disk::update(executor, &planned.step, update, reason, &deploying)?;
                     if updated_disk.is_none() {
                         plan = plan.copying_disk(index);
                         let headline = format!("Copy the data of disk {} to a new disk", update.disk);
-                        self.run.reporter.planned(headline, plan.announced(&instance));
+                        self.run.reporter.announce_plan(headline, plan.announced(&instance));
                     }
                 }
                 Step::AttachDisk(which) => {
@@ -172,7 +172,7 @@ impl<'a> DeployRun<'a> {
                         DiskRef::New => created(new_disk.as_ref())?,
                     };
                     let (deployment, timeout) = (&self.prepared.deployment, self.boot_timeout);
-                    disk::attach(deployment, timeout, executor, &agent, disk, why, &deploying)?;
+                    disk::attach(deployment, timeout, executor, &agent, disk, reason, &deploying)?;
                 }
                 Step::MigrateDisk => {
                     disk::migrate(executor, &agent, created(new_disk.as_ref())?, &deploying)?;
@@ -180,7 +180,7 @@ impl<'a> DeployRun<'a> {
                 Step::UseDisk => {
                     executor.commit(Change::DiskUsed(created(new_disk.as_ref())?.clone()))?;
                 }
-                Step::DetachDisk(disk) => disk::detach(&self, executor, &agent, disk, why, &deploying)?,
+                Step::DetachDisk(disk) => disk::detach(&self, executor, &agent, disk, reason, &deploying)?,
                 Step::DeployJobs => {
                     executor.commit(Change::VmReady)?;
                     self.deploy_jobs(executor, &agent, &deploying)?;
@@ -194,7 +194,9 @@ impl<'a> DeployRun<'a> {
                     deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 other => {
-                    if let Some(error) = self.stop_context.step(other, why, executor, &agent, &deploying)? {
+                    if let Some(error) =
+                        self.stop_context.step(other, reason, executor, &agent, &deploying)?
+                    {
                         // The deploy itself succeeded, so a superseded resource that still exists is only a
                         // warning.
                         deploying.reporter().warn(format!(

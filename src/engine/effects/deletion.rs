@@ -33,17 +33,17 @@ use manifest::cpi_label;
 pub(crate) fn delete(
     executor: &mut Executor<'_>,
     resource: &Resource,
-    purpose: &str,
+    reason: &str,
     stage: &Stage,
 ) -> Result<Option<Error>> {
     let what = resource.kind();
     let deleting =
         stage.reporter().timed_stage(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
-    let deletion = Deletion { resource, reason: purpose, effect: Effect::deletion_of(resource.clone()) };
+    let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
     let others = deletion.others(executor);
     let changed = executor.changed_location_properties(resource.cpi())?;
     if (!others.is_empty() || !changed.is_empty())
-        && executor.presence(&deleting, resource)? == Presence::Gone
+        && executor.ask_presence(&deleting, resource)? == Presence::Gone
     {
         return match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
             OtherCpiResult::Nowhere if !changed.is_empty() => {
@@ -58,7 +58,7 @@ pub(crate) fn delete(
         };
     }
     let arguments = vec![json!(resource.cid())];
-    let error = match executor.attempt(resource.cpi(), &deleting, purpose, &deletion.effect, arguments)? {
+    let error = match executor.attempt(resource.cpi(), &deleting, reason, &deletion.effect, arguments)? {
         Ok(_) => {
             let cannot_be_asked_about = matches!(what, ResourceKind::Stemcell | ResourceKind::Snapshot);
             if cannot_be_asked_about && !changed.is_empty() {
@@ -75,32 +75,34 @@ pub(crate) fn delete(
         Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
         Err(error) => return Err(name_cpi(resource.cpi(), error)),
     };
-    let not_found = not_found(what, &error);
-    if not_found.is_some() && !others.is_empty() {
+    let not_found_form = not_found_form(what, &error);
+    if not_found_form.is_some() && !others.is_empty() {
         match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
             OtherCpiResult::Nowhere => {}
             other => return deletion.report(executor, other, deleting),
         }
     }
-    match executor.presence(&deleting, resource)? {
+    match executor.ask_presence(&deleting, resource)? {
         Presence::Gone => {
             deletion.record_gone(executor)?;
             deleting.skip("it does not exist any more");
             Ok(None)
         }
-        Presence::Unknown(_) if not_found.is_some() && !changed.is_empty() => {
-            deletion.mark(executor, &error, false)?;
+        Presence::Unknown(_) if not_found_form.is_some() && !changed.is_empty() => {
+            deletion.record_undeleted(executor, &error, false)?;
             Ok(Some(deletion.wrong_place_error(executor, &changed)))
         }
-        Presence::Unknown(_) if not_found == Some(NotFound::Typed) && deletion.not_found_before(executor) => {
+        Presence::Unknown(_)
+            if not_found_form == Some(NotFound::Typed) && deletion.not_found_before(executor) =>
+        {
             deletion.record_gone(executor)?;
             deleting.skip("the CPI did not find it in the last run either: it does not exist any more");
             Ok(None)
         }
-        Presence::Unknown(reason) if not_found.is_some() => {
-            deletion.mark(executor, &error, true)?;
+        Presence::Unknown(cause) if not_found_form.is_some() => {
+            deletion.record_undeleted(executor, &error, true)?;
             stage.reporter().warn(format!(
-                "the CPI does not find {resource}, but cannot confirm that it is gone: {reason}. It stays on \
+                "the CPI does not find {resource}, but cannot confirm that it is gone: {cause}. It stays on \
                  record, and the next run tries again. To drop the record: `{}`",
                 forget_command_of(executor, resource)
             ));
@@ -108,7 +110,7 @@ pub(crate) fn delete(
             Ok(None)
         }
         Presence::Exists | Presence::Unknown(_) => {
-            deletion.mark(executor, &error, false)?;
+            deletion.record_undeleted(executor, &error, false)?;
             Ok(Some(name_cpi(resource.cpi(), error)))
         }
     }
@@ -144,12 +146,12 @@ impl Deletion<'_> {
     /// Returns the CPIs to ask if the one on record does not find the resource. The list is empty for
     /// stemcells and for the VM of this environment, whose records are reliable.
     fn others(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
-        let wanders = match self.resource {
+        let may_be_at_other_cpi = match self.resource {
             Resource::Disk(_) | Resource::Snapshot(_) => true,
             Resource::Vm(vm) => executor.state().vm_handle().as_ref() != Some(vm),
             Resource::Stemcell(_) => false,
         };
-        if !wanders {
+        if !may_be_at_other_cpi {
             return Vec::new();
         }
         let mut others = executor.cpis().others(self.resource.cpi());
@@ -167,7 +169,7 @@ impl Deletion<'_> {
     ) -> Result<OtherCpiResult> {
         for other in others {
             let cpi = other.as_deref();
-            let presence = executor.presence(stage, &self.resource.at_cpi(cpi))?;
+            let presence = executor.ask_presence(stage, &self.resource.at_cpi(cpi))?;
             if presence == Presence::Gone {
                 continue;
             }
@@ -195,7 +197,7 @@ impl Deletion<'_> {
     ) -> Result<Option<Error>> {
         match result {
             OtherCpiResult::Failed(cpi, error) => {
-                self.mark(executor, &error, false)?;
+                self.record_undeleted(executor, &error, false)?;
                 Ok(Some(name_cpi(cpi.as_deref(), error)))
             }
             OtherCpiResult::Deleted(who) => {
@@ -224,7 +226,7 @@ impl Deletion<'_> {
         executor.state().undeleted(self.resource).is_some_and(|mark| mark.not_found)
     }
 
-    fn mark(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
+    fn record_undeleted(&self, executor: &mut Executor<'_>, error: &CpiError, not_found: bool) -> Result<()> {
         let reason = executor.run_context().redactor.clean_and_redact(&error.to_string());
         let since = match executor.state().undeleted(self.resource) {
             Some(before) => before.since.clone(),
@@ -237,7 +239,7 @@ impl Deletion<'_> {
 
 /// Returns true if a CPI answers that it has no such resource, or does not implement the method.
 fn does_not_know(what: ResourceKind, error: &CpiError) -> bool {
-    error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found(what, error).is_some()
+    error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found_form(what, error).is_some()
 }
 
 /// The form in which a CPI reports that a resource does not exist.
@@ -249,7 +251,7 @@ enum NotFound {
     InWords,
 }
 
-fn not_found(what: ResourceKind, error: &CpiError) -> Option<NotFound> {
+fn not_found_form(what: ResourceKind, error: &CpiError) -> Option<NotFound> {
     let CpiError::Answered { kind, message, .. } = error else { return None };
     match (what, kind) {
         (ResourceKind::Vm, CpiErrorKind::VmNotFound)
@@ -300,7 +302,7 @@ mod tests {
             (ResourceKind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
             (ResourceKind::Vm, CpiError::no_answer(Method::DeleteVm, &RequestId::fresh(), "not found"), None),
         ] {
-            assert_eq!(not_found(what, &error), expected, "{what}: {error}");
+            assert_eq!(not_found_form(what, &error), expected, "{what}: {error}");
         }
     }
 }

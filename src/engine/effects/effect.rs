@@ -197,7 +197,7 @@ impl Effect {
     /// Returns the suspect of a creating call that failed. Any error answer counts, because a CPI may report
     /// an error after it has created the resource. Returns `None` if a built-in CPI states that it made
     /// nothing.
-    pub(super) fn suspect(&self, error: &CpiError, hide: &dyn Fn(&str) -> String) -> Option<Suspect> {
+    pub(super) fn suspect(&self, error: &CpiError, redact: &dyn Fn(&str) -> String) -> Option<Suspect> {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let kind = self.created_kind()?;
         let agent_id = match self {
@@ -210,7 +210,7 @@ impl Effect {
             cpi: self.cpi().map(str::to_owned),
             agent_id,
             description: self.description(),
-            cpi_message: hide(message),
+            cpi_message: redact(message),
             failed_at: base::encoding::now(),
             unknown: Map::new(),
         })

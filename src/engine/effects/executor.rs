@@ -14,7 +14,7 @@ use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
 use crate::protocol::{RegistryEndpoint, VmCid};
 use crate::run_context::{RunContext, signals};
 use crate::run_cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
-use crate::state::call_rules::{self, EndingStep, Outcome, Preparation};
+use crate::state::call_rules::{self, CallOutcome, ConcludingStep, Preparation};
 use crate::state::{
     Change, CpiLocation, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
 };
@@ -170,8 +170,8 @@ impl<'a> Executor<'a> {
     }
 
     /// Asks the CPI on record whether a resource exists.
-    pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
-        self.cpis.connect_in_own_stage(resource.cpi())?.presence(stage, resource)
+    pub(crate) fn ask_presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
+        self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)
     }
 
     /// Makes a call that changes nothing on record and can be repeated safely.
@@ -243,7 +243,7 @@ fn announce_and_make(
     connection: &CpiConnection<'_>,
     effect_call: &EffectCall<'_>,
 ) -> Result<Result<Answer, CpiError>> {
-    let EffectCall { stage, reason: why, effect, arguments, registry } = effect_call;
+    let EffectCall { stage, reason, effect, arguments, registry } = effect_call;
     let cpi = connection.name();
     signals::check(run)?;
     let _in_flight = run.signals.begin_call();
@@ -257,7 +257,7 @@ fn announce_and_make(
             method: request.method.name().to_owned(),
             terms: connection.terms(),
             cpi: cpi.map(str::to_owned),
-            reason: (*why).to_owned(),
+            reason: (*reason).to_owned(),
             effect: (*effect).clone(),
             registry: registry.cloned(),
             holder: None,
@@ -325,21 +325,21 @@ fn end_call(
     result: Result<(Answer, Vec<Change>), CpiError>,
 ) -> Result<Result<Answer, CpiError>> {
     let (outcome, answer, changes) = match result {
-        Ok((answer, changes)) => (Outcome::Answered, Ok(answer), changes),
+        Ok((answer, changes)) => (CallOutcome::Answered, Ok(answer), changes),
         Err(error) => (failed_call::outcome(store.state(), effect, &error), Err(error), Vec::new()),
     };
-    for step in call_rules::ending_steps(outcome, effect.creates(), false) {
+    for step in call_rules::concluding_steps(outcome, effect.creates(), false) {
         match step {
-            EndingStep::Record => {
+            ConcludingStep::Record => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
-            EndingStep::RecordSuspect => {
+            ConcludingStep::RecordSuspect => {
                 if let Err(error) = &answer {
                     failed_call::record(&run.redactor, store, effect, error)?;
                 }
             }
-            EndingStep::Settle => open_call.settle()?,
-            EndingStep::StayOpen => {
+            ConcludingStep::Settle => open_call.settle()?,
+            ConcludingStep::StayOpen => {
                 return answer.map(Ok).map_err(|error| stays_open_error(run, cpi, effect, open_call, error));
             }
         }

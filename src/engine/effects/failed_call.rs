@@ -4,7 +4,7 @@ use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
 use crate::run_context::RunContext;
 use crate::run_cpis::name_cpi;
-use crate::state::call_rules::Outcome;
+use crate::state::call_rules::CallOutcome;
 use crate::state::{AbsentMethod, Change, State, Store, Suspect};
 use base::redact::Redactor;
 use base::text::shell_word;
@@ -12,19 +12,19 @@ use base::{Error, Result};
 
 /// Returns the outcome of a failed call. A call of an optional method that the CPI does not implement made
 /// nothing, if that was known before. An `update_disk` that the CPI declines made nothing.
-pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> Outcome {
+pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallOutcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
             let absent = absent_method(effect, error);
             let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
-            Outcome::Failed { made_nothing: *made_nothing || is_known || is_declined }
+            CallOutcome::Failed { made_nothing: *made_nothing || is_known || is_declined }
         }
         // Only calls without a journal are ended.
-        CpiError::NoAnswer { .. } | CpiError::Ended { .. } => Outcome::Unknown,
-        CpiError::Abandoned { .. } => Outcome::AtWork,
+        CpiError::NoAnswer { .. } | CpiError::Killed { .. } => CallOutcome::Unknown,
+        CpiError::Abandoned { .. } => CallOutcome::AtWork,
         CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {
-            Outcome::NeverStarted
+            CallOutcome::NeverStarted
         }
     }
 }

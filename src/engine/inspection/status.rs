@@ -497,7 +497,7 @@ impl StatusCollector<'_> {
                     let (name, api_version) = (cpi.name().map(str::to_owned), cpi.api_version());
                     asked.push(CpiStatus { name, version, release, api_version });
                 }
-                cpi.presence(&asking, &resource)
+                cpi.ask_presence(&asking, &resource)
             });
             let presence_status = match presence {
                 Ok(Presence::Exists) => PresenceStatus::Yes,

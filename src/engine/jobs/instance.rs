@@ -78,14 +78,14 @@ impl AgentState {
         let mut networks = deployment.vm.networks.clone();
         let agent_networks = self.0.get("networks").and_then(Value::as_object);
         for (name, network) in &mut networks {
-            let Some(agent_networks) =
-                agent_networks.and_then(|agent_networks| agent_networks.get(name)).and_then(Value::as_object)
+            let Some(agent_network) =
+                agent_networks.and_then(|networks| networks.get(name)).and_then(Value::as_object)
             else {
                 continue;
             };
             if let Value::Object(network) = network {
                 for key in ["ip", "netmask", "gateway"] {
-                    let agent_value = agent_networks
+                    let agent_value = agent_network
                         .get(key)
                         .filter(|value| value.as_str().is_some_and(|text| !text.is_empty()));
                     if let Some(value) = agent_value {
@@ -163,7 +163,7 @@ impl<'a> Instance<'a> {
         preparing.finish();
 
         let jobs = self.jobs();
-        let stopping = Instant::now();
+        let stopped_at = Instant::now();
         let update = || {
             jobs.stop(self.drain, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
@@ -190,7 +190,7 @@ impl<'a> Instance<'a> {
                 )
                 .with_hint("to go back: run create-env with the manifest and the releases of the last deploy")
         })?;
-        Ok(stopping.elapsed())
+        Ok(stopped_at.elapsed())
     }
 
     /// Returns true if the VM has exactly these jobs, rendered templates and packages already. Networks and

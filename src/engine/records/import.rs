@@ -102,8 +102,8 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
 
     if let Some(handle) = vm {
         let agent = connect(run, endpoint, &state);
-        let known_agent = known_agent(run, request, &agent)?;
-        let mounted = known_agent.as_ref().and_then(|known_agent| known_agent.mounted.as_deref());
+        let agent_identity = ask_agent(run, request, &agent)?;
+        let mounted = agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted.as_deref());
         if let Some(cid) = disk_to_adopt(run, request, &deployment, mounted)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
             let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
@@ -111,7 +111,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
             asking.finish();
             run.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
         }
-        let vm = known_agent.map(|KnownAgent { id: agent_id, .. }| {
+        let vm = agent_identity.map(|AgentIdentity { id: agent_id, .. }| {
             let instance = deployment.instance();
             Box::new(VmRecord {
                 cid: handle.cid.clone(),
@@ -244,7 +244,7 @@ fn apply(state: &mut State, change: Change) -> Result<()> {
 }
 
 fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> Result<()> {
-    match connection.presence(stage, resource)? {
+    match connection.ask_presence(stage, resource)? {
         Presence::Exists => Ok(()),
         Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}"))
             .with_note("nothing was changed")
@@ -257,14 +257,14 @@ fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> 
 }
 
 /// The answers of the VM's agent.
-struct KnownAgent {
+struct AgentIdentity {
     id: String,
     /// The disks that it has mounted; `None` if it does not report them.
     mounted: Option<Vec<DiskCid>>,
 }
 
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
-fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<KnownAgent>> {
+fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<AgentIdentity>> {
     let asking = run.reporter.stage("Asking the agent for its id");
     let agent_state = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -283,9 +283,9 @@ fn known_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Resu
             return Ok(None);
         }
     };
-    let known_agent = id.map(|id| KnownAgent { id, mounted: agent.list_disk().ok() });
+    let agent_identity = id.map(|id| AgentIdentity { id, mounted: agent.list_disk().ok() });
     asking.finish();
-    Ok(known_agent)
+    Ok(agent_identity)
 }
 
 #[cfg(test)]

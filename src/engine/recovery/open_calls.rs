@@ -2,7 +2,7 @@
 
 use super::resume::read;
 use crate::effects::{Effect, failed_call};
-use crate::state::call_rules::{self, EndingStep, Outcome};
+use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Intent, OpenCall, State};
 use base::{Error, Result};
 
@@ -22,16 +22,16 @@ pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) ->
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let outcome = match call.progress().map_err(failed)? {
         CallProgress::Pending => return Ok(OpenCallStatus::Running),
-        CallProgress::NeverStarted => Outcome::NeverStarted,
-        CallProgress::Elsewhere => Outcome::Unknown,
+        CallProgress::NeverStarted => CallOutcome::NeverStarted,
+        CallProgress::Elsewhere => CallOutcome::Unknown,
         CallProgress::Ended(bytes) => match read(intent, &bytes) {
-            Ok(answer) if intent.effect.changes(&answer).is_ok() => Outcome::Answered,
-            Ok(_) => Outcome::Unknown,
+            Ok(answer) if intent.effect.changes(&answer).is_ok() => CallOutcome::Answered,
+            Ok(_) => CallOutcome::Unknown,
             Err(error) => failed_call::outcome(state, &intent.effect, &error),
         },
     };
-    let ending_steps = call_rules::ending_steps(outcome, intent.effect.creates(), false);
-    Ok(match ending_steps.iter().any(|conclusion| matches!(conclusion, EndingStep::StayOpen)) {
+    let concluding_steps = call_rules::concluding_steps(outcome, intent.effect.creates(), false);
+    Ok(match concluding_steps.iter().any(|conclusion| matches!(conclusion, ConcludingStep::StayOpen)) {
         true => OpenCallStatus::Unknown,
         false => OpenCallStatus::Settles,
     })

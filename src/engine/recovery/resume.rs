@@ -11,7 +11,7 @@ use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
 use crate::run_cpis;
-use crate::state::call_rules::{self, EndingStep, Outcome};
+use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
 use base::timing::Activity;
@@ -54,28 +54,28 @@ fn settle(
     let lost = matches!(waited, WaitResult::Lost);
     let examined = examine(run, store, intent, &open_call, waited, &stage);
     let outcome = match &examined {
-        OpenCallOutcome::NeverStarted => Outcome::NeverStarted,
-        OpenCallOutcome::Changes(_) => Outcome::Answered,
+        OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
+        OpenCallOutcome::Changes(_) => CallOutcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
-    if outcome == Outcome::Unknown && intent.effect.creates() && forget {
+    if outcome == CallOutcome::Unknown && intent.effect.creates() && forget {
         run.reporter.warn(format!(
             "forgetting call {}: {} may exist and is not on record",
             intent.request_id,
             intent.effect.how_to_find()
         ));
     }
-    for step in call_rules::ending_steps(outcome, intent.effect.creates(), forget) {
+    for step in call_rules::concluding_steps(outcome, intent.effect.creates(), forget) {
         match (step, &examined) {
-            (EndingStep::Record, OpenCallOutcome::Changes(changes)) => {
+            (ConcludingStep::Record, OpenCallOutcome::Changes(changes)) => {
                 changes.iter().try_for_each(|change| store.commit(change.clone()))?;
             }
-            (EndingStep::RecordSuspect, OpenCallOutcome::Failed(error)) => {
+            (ConcludingStep::RecordSuspect, OpenCallOutcome::Failed(error)) => {
                 failed_call::record(&run.redactor, store, &intent.effect, error)?;
             }
-            (EndingStep::Record | EndingStep::RecordSuspect, _) => {}
-            (EndingStep::Settle, _) => open_call.settle()?,
-            (EndingStep::StayOpen, _) => {
+            (ConcludingStep::Record | ConcludingStep::RecordSuspect, _) => {}
+            (ConcludingStep::Settle, _) => open_call.settle()?,
+            (ConcludingStep::StayOpen, _) => {
                 let error = examined.into_error(intent);
                 return Err(stays_open_error(run, inputs, store, intent, &open_call, error, lost));
             }

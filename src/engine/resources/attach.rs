@@ -97,7 +97,7 @@ fn check_presence(
 ) -> Result<()> {
     executor.cpis().connect_in_own_stage(disk.cpi())?;
     let asking = run.reporter.stage(format!("Asking the CPI for disk {disk}"));
-    match executor.presence(&asking, &Resource::Disk(disk.clone()))? {
+    match executor.ask_presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::Exists => {}
         Presence::Unknown(reason) if recorded => {
             run.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));

@@ -33,7 +33,7 @@ pub struct ListedCpi {
 }
 
 /// Asks every CPI of the manifest for `info`. The default CPI comes first, if there is one.
-pub fn cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
+pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load(run, &target_environment.inputs)?;
     let cpi_parts = OwnedCpiInputs::open(

@@ -75,7 +75,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         refuse_denied(run, &opened.cpi_parts, &executor, resource)?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => registry(run, target_environment, &opened.cpi_parts, &mut executor, vm)?,
+        [Resource::Vm(vm)] => start_registry(run, target_environment, &opened.cpi_parts, &mut executor, vm)?,
         _ => None,
     };
     let deleting = run.reporter.stage("Deleting");
@@ -142,7 +142,7 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
         let handle = VmHandle { cid: cid.clone(), cpi: name };
         executor.cpis().connect_in_own_stage(handle.cpi())?;
         let asking = run.reporter.stage(format!("Asking for VM {handle}"));
-        let presence = executor.presence(&asking, &Resource::Vm(handle.clone()))?;
+        let presence = executor.ask_presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
             Presence::Exists => {
                 asking.finish();
@@ -178,7 +178,7 @@ fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
 }
 
 /// Starts the registry under contract v1, because the CPI may remove the settings of the VM's agent from it.
-fn registry<'a>(
+fn start_registry<'a>(
     run: &'a RunContext,
     target_environment: &TargetEnvironment,
     cpi_parts: &OwnedCpiInputs,
@@ -233,7 +233,7 @@ fn refuse_denied(
         return Ok(());
     }
     let asking = run.reporter.stage(format!("Asking for VM {vm}"));
-    if executor.presence(&asking, resource)? == Presence::Gone {
+    if executor.ask_presence(&asking, resource)? == Presence::Gone {
         let agent = connect(run, endpoint(run, &cpi_parts.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, &asking)?;
     }

@@ -65,12 +65,12 @@ fn read(storage: &Storage) -> Result<State> {
     State::read(&storage)?.ok_or_else(|| no_state(&storage))
 }
 
-fn cpi_answer(state: &State, resource: impl Into<Resource>) -> Option<String> {
+fn deletion_error(state: &State, resource: impl Into<Resource>) -> Option<String> {
     state.undeleted(&resource.into()).map(|mark| mark.reason.clone())
 }
 
 /// Lists the stemcells on record at `storage`, by name, version and CPI.
-pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
+pub fn list_stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
     let state = read(storage)?;
     let mut stemcells: Vec<&StemcellRecord> = state.stemcells.iter().collect();
     stemcells.sort_by_key(|stemcell| (&stemcell.name, &stemcell.version, &stemcell.cpi));
@@ -82,13 +82,13 @@ pub fn stemcells(storage: &Storage) -> Result<Vec<ListedStemcell>> {
         api_version: stemcell.api_version,
         in_use: stemcell.id == state.current_stemcell_id,
         is_kept: stemcell.is_kept,
-        undeleted: cpi_answer(&state, stemcell.handle()),
+        undeleted: deletion_error(&state, stemcell.handle()),
     });
     Ok(listed.collect())
 }
 
 /// Lists the disks on record at `storage`.
-pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
+pub fn list_disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
     let state = read(storage)?;
     let listed = state.disks.iter().map(|disk| ListedDisk {
         cid: disk.cid.clone(),
@@ -101,12 +101,12 @@ pub fn disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
             false if disk.is_kept() => DiskUse::Kept,
             false => DiskUse::Unused,
         },
-        undeleted: cpi_answer(&state, disk.handle()),
+        undeleted: deletion_error(&state, disk.handle()),
     });
     Ok(listed.collect())
 }
 
 /// Lists the snapshots on record at `storage`.
-pub fn snapshots(storage: &Storage) -> Result<Vec<SnapshotRecord>> {
+pub fn list_snapshots(storage: &Storage) -> Result<Vec<SnapshotRecord>> {
     Ok(read(storage)?.monopile.snapshots)
 }

@@ -15,9 +15,9 @@ mod target;
 mod upload;
 
 pub use attach::{AttachDiskRequest, attach_disk};
-pub use cpis::{ListedCpi, cpis};
+pub use cpis::{ListedCpi, list_cpis};
 pub use delete::{DeleteRequest, DeleteTarget, delete};
-pub use list::{DiskUse, ListedDisk, ListedStemcell, disks, snapshots, stemcells};
+pub use list::{DiskUse, ListedDisk, ListedStemcell, list_disks, list_snapshots, list_stemcells};
 pub use snapshot::{TakeSnapshotRequest, take_snapshot};
 pub use target::TargetEnvironment;
 pub use upload::{UploadStemcellRequest, upload_stemcell};

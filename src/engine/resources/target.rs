@@ -47,7 +47,7 @@ impl TargetEnvironment {
         if !new && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
         }
-        run.reporter.state(store.storage());
+        run.reporter.report_state(store.storage());
         recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = run.reporter.stage("Validating");
         // Only a deploy saves generated values. Others than the deployed ones would stop the next one.

@@ -62,7 +62,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let obtained = obtain::stemcell(run, &stemcell_ref, identify_by, &request.directory, &obtaining)?;
     let identity = &obtained.identity;
     check_identity(request.identity.as_ref(), identity)?;
-    let all = targets.len();
+    let target_count = targets.len();
     let mut missing = Vec::new();
     for cpi in targets {
         match request.fix || !is_uploaded(store.state(), identity, cpi.as_deref())? {
@@ -87,25 +87,25 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     // If some CPIs already have it, the others need not accept it.
     let need = match request.cpis.is_empty() {
         false => RequiredCpis::All,
-        true if missing.len() < all => RequiredCpis::None,
+        true if missing.len() < target_count => RequiredCpis::None,
         true => RequiredCpis::One,
     };
-    let fitting = accepting_cpis(&executor, run, missing, &stemcell, need)?;
-    if fitting.is_empty() {
+    let accepting = accepting_cpis(&executor, run, missing, &stemcell, need)?;
+    if accepting.is_empty() {
         return already();
     }
     let uploading = run.reporter.stage(format!("Uploading stemcell {name}"));
-    let uploaded = upload(&mut executor, &fitting, &stemcell, &deployment, &uploading)?;
+    let uploaded = upload(&mut executor, &accepting, &stemcell, &deployment, &uploading)?;
     let mut failures = Vec::new();
-    for (cpi, outcome) in fitting.iter().zip(uploaded) {
+    for (cpi, outcome) in accepting.iter().zip(uploaded) {
         match outcome {
             Ok(handle) => supersede(&mut executor, run, &stemcell, &handle, request.fix, &uploading)?,
             Err(error) => failures.push((cpi_label(cpi.as_deref()), error)),
         }
     }
-    let Some(error) = combine_failures(failures, fitting.len()) else {
+    let Some(error) = combine_failures(failures, accepting.len()) else {
         uploading.finish();
-        let where_to: Vec<String> = fitting.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
+        let where_to: Vec<String> = accepting.iter().map(|cpi| cpi_label(cpi.as_deref())).collect();
         return Ok(format!("Uploaded stemcell {name} to {}", where_to.join(", ")));
     };
     Err(error)
@@ -210,18 +210,18 @@ fn accepting_cpis(
     stemcell: &artifact::Stemcell,
     need: RequiredCpis,
 ) -> Result<Vec<CpiName>> {
-    let mut fitting = Vec::new();
+    let mut accepting = Vec::new();
     let mut refusals = Vec::new();
     for cpi in asked {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let fits =
             check_formats(run, cpi.as_deref(), connection.stemcell_formats(), &stemcell.stemcell_formats);
         match fits {
-            Ok(()) => fitting.push(cpi),
+            Ok(()) => accepting.push(cpi),
             Err(error) => refusals.push(error),
         }
     }
-    if need == RequiredCpis::All || need == RequiredCpis::One && fitting.is_empty() {
+    if need == RequiredCpis::All || need == RequiredCpis::One && accepting.is_empty() {
         let mut refusals = refusals.into_iter();
         if let Some(first) = refusals.next() {
             return Err(refusals.fold(first, |error, next| error.with_hint(next.to_string())));
@@ -229,7 +229,7 @@ fn accepting_cpis(
     } else {
         refusals.iter().for_each(|refusal| run.reporter.note(format!("{refusal}: not uploaded there")));
     }
-    Ok(fitting)
+    Ok(accepting)
 }
 
 /// Uploads the stemcell to all CPIs in parallel. The results are in the order of `cpis`.
@@ -295,14 +295,14 @@ fn supersede(
 }
 
 /// Combines the failed uploads into one error.
-fn combine_failures(failures: Vec<(String, Error)>, of: usize) -> Option<Error> {
+fn combine_failures(failures: Vec<(String, Error)>, upload_count: usize) -> Option<Error> {
     let failed = failures.len();
     let mut failures = failures.into_iter();
     let (_, first) = failures.next()?;
-    if of == 1 {
+    if upload_count == 1 {
         return Some(first);
     }
-    let first = first.context(format!("{failed} of {of} uploads failed; the others are on record"));
+    let first = first.context(format!("{failed} of {upload_count} uploads failed; the others are on record"));
     Some(failures.fold(first, |error, (who, next)| {
         error.with_hint(format!("{who} failed too: {}", next.chain().join(": ")))
     }))

@@ -273,7 +273,7 @@ impl<'a> CpiConnection<'a> {
     }
 
     /// Asks the CPI whether a resource exists.
-    pub(crate) fn presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
+    pub(crate) fn ask_presence(&self, stage: &Stage, resource: &Resource) -> Result<Presence> {
         let (method, not_found) = match resource {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
             Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
@@ -289,7 +289,7 @@ impl<'a> CpiConnection<'a> {
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
             }
-            Err(error @ (CpiError::Abandoned { .. } | CpiError::Ended { .. })) => {
+            Err(error @ (CpiError::Abandoned { .. } | CpiError::Killed { .. })) => {
                 Err(self.with_cpi_name(error))
             }
             Err(error) => Ok(Presence::Unknown(error.to_string())),

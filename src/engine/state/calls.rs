@@ -146,12 +146,12 @@ impl CallFiles {
         let file = open_if_there(&self.answer_path())?;
         let answer = file_state(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared, answer }) {
-            call_rules::Progress::Pending => ProcessProgress::Pending,
-            call_rules::Progress::Ended => {
+            call_rules::EvidentProgress::Pending => ProcessProgress::Pending,
+            call_rules::EvidentProgress::Ended => {
                 ProcessProgress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
             }
             // Files show no call of another machine.
-            call_rules::Progress::NeverStarted | call_rules::Progress::Elsewhere => {
+            call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::Elsewhere => {
                 ProcessProgress::NeverStarted
             }
         })

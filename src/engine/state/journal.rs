@@ -263,12 +263,12 @@ impl OpenCall {
             None => self.storage.read(&self.document(NEVER_MADE))?.map(|_| Published::NeverStarted),
         };
         Ok(match call_rules::progress(Evidence::Journal(published)) {
-            call_rules::Progress::NeverStarted => CallProgress::NeverStarted,
-            call_rules::Progress::Pending => CallProgress::Pending,
-            call_rules::Progress::Ended => {
+            call_rules::EvidentProgress::NeverStarted => CallProgress::NeverStarted,
+            call_rules::EvidentProgress::Pending => CallProgress::Pending,
+            call_rules::EvidentProgress::Ended => {
                 CallProgress::Ended(answer.map_or_else(Vec::new, |document| document.bytes))
             }
-            call_rules::Progress::Elsewhere => CallProgress::Elsewhere,
+            call_rules::EvidentProgress::Elsewhere => CallProgress::Elsewhere,
         })
     }
 
@@ -286,8 +286,8 @@ impl OpenCall {
     pub fn redact(&self, redactor: &Redactor) {
         let answer: &dyn Fn(&str) -> String = &|text| redactor.redact(text).into_owned();
         let log: &dyn Fn(&str) -> String = &|text| redactor.clean_and_redact(text);
-        for (path, hide) in [(self.answer_path(), answer), (self.log_path(), log)] {
-            if let Err(error) = base::files::durable::rewrite(&path, hide) {
+        for (path, redact) in [(self.answer_path(), answer), (self.log_path(), log)] {
+            if let Err(error) = base::files::durable::rewrite(&path, redact) {
                 tracing::warn!(path = %path.display(), %error, "removing secrets from this file failed");
             }
         }

@@ -57,7 +57,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let checked_resources = state
         .resources()
         .map(|resource| {
-            let presence = probe.executor.presence(&looking, &resource)?;
+            let presence = probe.executor.ask_presence(&looking, &resource)?;
             let to_be_deleted = state.undeleted(&resource).is_some();
             Ok(CheckedResource { resource, presence, to_be_deleted })
         })

@@ -139,8 +139,8 @@ impl<'a> RepairContext<'a> {
         let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
             let (deployment, probe) = (self.deployment, &mut self.probe);
-            let why = "it is not attached (cloud-check)";
-            disk::attach(deployment, timeout, &mut probe.executor, &probe.agent, disk, why, stage)?;
+            let reason = "it is not attached (cloud-check)";
+            disk::attach(deployment, timeout, &mut probe.executor, &probe.agent, disk, reason, stage)?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;

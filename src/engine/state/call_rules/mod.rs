@@ -1,5 +1,5 @@
 //! The rules of the journal as pure functions: the steps before a call, the evidence that it leaves behind,
-//! and the steps that end it.
+//! and the steps that conclude it.
 //!
 //! The run that makes a call and the run that recovers it follow the same rules. `model.rs` explores every
 //! interleaving of two runs that use these functions. Even the simplest rule is a function, so that the tests
@@ -68,7 +68,7 @@ pub(crate) enum Evidence {
 
 /// The progress of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum EvidentProgress {
     /// The process was never started.
     NeverStarted,
     /// The process is about to start, or runs.
@@ -80,21 +80,21 @@ pub(crate) enum Progress {
 }
 
 /// Returns the progress of a call according to the evidence.
-pub(crate) fn progress(evidence: Evidence) -> Progress {
+pub(crate) fn progress(evidence: Evidence) -> EvidentProgress {
     match evidence {
-        Evidence::Files { prepared: FileState::Held, .. } => Progress::Pending,
-        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverStarted,
-        Evidence::Files { answer: FileState::Held, .. } => Progress::Pending,
-        Evidence::Files { answer: FileState::Free, .. } => Progress::Ended,
-        Evidence::Journal(Some(Published::Answer)) => Progress::Ended,
-        Evidence::Journal(Some(Published::NeverStarted)) => Progress::NeverStarted,
-        Evidence::Journal(None) => Progress::Elsewhere,
+        Evidence::Files { prepared: FileState::Held, .. } => EvidentProgress::Pending,
+        Evidence::Files { answer: FileState::Missing, .. } => EvidentProgress::NeverStarted,
+        Evidence::Files { answer: FileState::Held, .. } => EvidentProgress::Pending,
+        Evidence::Files { answer: FileState::Free, .. } => EvidentProgress::Ended,
+        Evidence::Journal(Some(Published::Answer)) => EvidentProgress::Ended,
+        Evidence::Journal(Some(Published::NeverStarted)) => EvidentProgress::NeverStarted,
+        Evidence::Journal(None) => EvidentProgress::Elsewhere,
     }
 }
 
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CallOutcome {
     /// The CPI was not called.
     NeverStarted,
     /// The CPI answered, and the state accepts the changes that follow from the answer.
@@ -110,9 +110,9 @@ pub(crate) enum Outcome {
     AtWork,
 }
 
-/// A step that ends a call.
+/// A step that concludes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndingStep {
+pub(crate) enum ConcludingStep {
     /// Commits the changes that follow from the answer.
     Record,
     /// Commits a suspect.
@@ -123,20 +123,24 @@ pub(crate) enum EndingStep {
     StayOpen,
 }
 
-/// Returns the steps that end a call with this outcome, in their order. `forget` is true if the operator has
-/// looked for the resources of calls with an unknown outcome.
-pub(crate) fn ending_steps(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
-    use EndingStep::{Record, RecordSuspect, Settle, StayOpen};
+/// Returns the steps that conclude a call with this outcome, in their order. `forget` is true if the operator
+/// has looked for the resources of calls with an unknown outcome.
+pub(crate) fn concluding_steps(
+    outcome: CallOutcome,
+    creates: bool,
+    forget: bool,
+) -> &'static [ConcludingStep] {
+    use ConcludingStep::{Record, RecordSuspect, Settle, StayOpen};
 
     match outcome {
-        Outcome::NeverStarted => &[Settle],
-        Outcome::Answered => &[Record, Settle],
-        Outcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
-        Outcome::Failed { .. } => &[Settle],
-        Outcome::Unknown if creates && !forget => &[StayOpen],
+        CallOutcome::NeverStarted => &[Settle],
+        CallOutcome::Answered => &[Record, Settle],
+        CallOutcome::Failed { made_nothing: false } if creates => &[RecordSuspect, Settle],
+        CallOutcome::Failed { .. } => &[Settle],
+        CallOutcome::Unknown if creates && !forget => &[StayOpen],
         // Other effects are about recorded resources, and the plan of the run decides about them again.
-        Outcome::Unknown => &[Settle],
-        Outcome::AtWork => &[StayOpen],
+        CallOutcome::Unknown => &[Settle],
+        CallOutcome::AtWork => &[StayOpen],
     }
 }
 

@@ -17,8 +17,8 @@ use super::world::{
     Phase, RUNS, Run, small,
 };
 use super::{
-    EndingStep, Evidence, FileState, Outcome, PREPARATIONS, Preparation, Progress, Published, ending_steps,
-    may_give_back, must_fence, progress,
+    CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation, Published,
+    concluding_steps, may_give_back, must_fence, progress,
 };
 
 pub(super) const ON_RECORD: &str = "each resource is on record, a suspect or of an open call";
@@ -31,15 +31,16 @@ pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the stat
 #[derive(Clone, Copy)]
 pub(super) struct RuleTable {
     pub(super) preparations: &'static [Preparation],
-    pub(super) progress: fn(Evidence) -> Progress,
-    pub(super) ending_steps: fn(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep],
+    pub(super) progress: fn(Evidence) -> EvidentProgress,
+    pub(super) concluding_steps:
+        fn(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep],
     pub(super) must_fence: fn(taken_over: bool) -> bool,
     pub(super) may_give_back: fn(is_unfenced: bool) -> bool,
 }
 
 /// The rules of the code.
 pub(super) const IMPLEMENTED_RULES: RuleTable =
-    RuleTable { preparations: &PREPARATIONS, progress, ending_steps, must_fence, may_give_back };
+    RuleTable { preparations: &PREPARATIONS, progress, concluding_steps, must_fence, may_give_back };
 
 /// The place of the state, and the machines of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,13 +73,13 @@ pub(super) enum ModelAction {
     Fence { run: usize },
     ReadState { run: usize },
     ReadJournal { run: usize },
-    Examine { run: usize, call: usize, outcome: Outcome },
+    Examine { run: usize, call: usize, outcome: CallOutcome },
     Plan { run: usize, call: usize },
     Prepare { run: usize, call: usize, step: Preparation },
     Fork { run: usize, call: usize },
     StopWaiting { run: usize },
     CheckLease { run: usize },
-    Conclude { run: usize, call: usize, step: EndingStep },
+    Conclude { run: usize, call: usize, step: ConcludingStep },
     WriteIsRefused { run: usize },
     LockIsLost { run: usize },
     End { run: usize },
@@ -86,7 +87,7 @@ pub(super) enum ModelAction {
     ForkDies { call: usize },
     BecomeCpi { call: usize },
     CpiEnds { call: usize, made: bool, answer: &'static str },
-    LeaseLapses,
+    LeaseExpires,
     LeaseIsRenewed,
     OperatorRemovesLock,
     KeeperPublishes { run: usize, call: usize },
@@ -104,7 +105,7 @@ impl Model {
         self.setting != Setting::TwoMachines || usize::from(call.by) == run
     }
 
-    fn progress(&self, call: &Call, run: usize) -> Progress {
+    fn progress(&self, call: &Call, run: usize) -> EvidentProgress {
         let state_of = |is_held| if is_held { FileState::Held } else { FileState::Free };
         let (mut prepared, mut answer) = (FileState::Missing, FileState::Missing);
         match call.file {
@@ -123,15 +124,15 @@ impl Model {
     }
 
     /// Returns the outcome of an open call for a run that recovers it, or `None` while the run has to wait.
-    fn recovered_outcome(&self, state: &ModelState, run: usize, number: usize) -> Option<Outcome> {
+    fn recovered_outcome(&self, state: &ModelState, run: usize, number: usize) -> Option<CallOutcome> {
         let call = &state.calls[number];
         match self.progress(call, run) {
-            Progress::Pending => None,
-            Progress::NeverStarted => Some(Outcome::NeverStarted),
-            Progress::Elsewhere => Some(Outcome::Unknown),
-            Progress::Ended => Some(match outcome_of(call) {
-                Outcome::Answered if state.runs[run].view.after(call.kind, number).is_none() => {
-                    Outcome::Unknown
+            EvidentProgress::Pending => None,
+            EvidentProgress::NeverStarted => Some(CallOutcome::NeverStarted),
+            EvidentProgress::Elsewhere => Some(CallOutcome::Unknown),
+            EvidentProgress::Ended => Some(match outcome_of(call) {
+                CallOutcome::Answered if state.runs[run].view.after(call.kind, number).is_none() => {
+                    CallOutcome::Unknown
                 }
                 outcome => outcome,
             }),
@@ -140,7 +141,7 @@ impl Model {
 
     /// Returns true if a run still has the lock according to its own clock or the lock file.
     fn has_lock(&self, state: &ModelState, run: usize) -> bool {
-        state.owner == Owner::Run(small(run)) && !state.has_lapsed
+        state.owner == Owner::Run(small(run)) && !state.has_expired
     }
 
     /// Writes the state. Returns false if the write is rejected.
@@ -162,7 +163,7 @@ impl Model {
     }
 
     /// Ends the process of a run. The kernel frees its locks, and the keeper stays.
-    fn vanish(&self, state: &mut ModelState, run: usize, is_killed: bool) {
+    fn end_process(&self, state: &mut ModelState, run: usize, is_killed: bool) {
         let is_owner = state.owner == Owner::Run(small(run));
         let mut unpublished = CallSet::default();
         for (number, call) in state.calls.iter_mut().enumerate() {
@@ -194,7 +195,7 @@ impl Model {
     fn give_back(&self, state: &mut ModelState, run: usize) {
         state.owner = Owner::Gone(small(run));
         if (self.table.may_give_back)(state.is_unfenced) {
-            (state.owner, state.has_lapsed) = (Owner::None, false);
+            (state.owner, state.has_expired) = (Owner::None, false);
         }
     }
 
@@ -228,13 +229,13 @@ impl Model {
     }
 
     fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        if state.owner != Owner::None && !state.has_lapsed {
+        if state.owner != Owner::None && !state.has_expired {
             return;
         }
         let mut next = *state;
-        next.is_unfenced = (self.table.must_fence)(state.has_lapsed);
+        next.is_unfenced = (self.table.must_fence)(state.has_expired);
         next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
-        (next.owner, next.has_lapsed) = (Owner::Run(small(run)), false);
+        (next.owner, next.has_expired) = (Owner::Run(small(run)), false);
         transitions.push((ModelAction::TakeLock { run }, next));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None);
@@ -295,16 +296,16 @@ impl Model {
             Phase::Waiting(number) => {
                 let call = &state.calls[usize::from(number)];
                 let outcome = match call.process {
-                    CpiProcess::None if !call.is_made => Outcome::NeverStarted,
+                    CpiProcess::None if !call.is_made => CallOutcome::NeverStarted,
                     // The answer file is gone.
-                    CpiProcess::None if call.file != AnswerFile::Answer => Outcome::Unknown,
+                    CpiProcess::None if call.file != AnswerFile::Answer => CallOutcome::Unknown,
                     CpiProcess::None => outcome_of(call),
                     CpiProcess::Forked => return,
-                    CpiProcess::Running => Outcome::AtWork,
+                    CpiProcess::Running => CallOutcome::AtWork,
                 };
                 next.runs[run].phase = Phase::Concluding(number, outcome, 0);
                 let action = match outcome {
-                    Outcome::AtWork => ModelAction::StopWaiting { run },
+                    CallOutcome::AtWork => ModelAction::StopWaiting { run },
                     _ => ModelAction::Examine { run, call: number.into(), outcome },
                 };
                 transitions.push((action, next));
@@ -313,7 +314,7 @@ impl Model {
                 self.end_call(state, run, (call, outcome, step), transitions);
             }
             Phase::Ending => {
-                self.vanish(&mut next, run, false);
+                self.end_process(&mut next, run, false);
                 transitions.push((ModelAction::End { run }, next));
             }
         }
@@ -356,14 +357,14 @@ impl Model {
         &self,
         state: &ModelState,
         run: usize,
-        (number, outcome, step): (u8, Outcome, u8),
+        (number, outcome, step): (u8, CallOutcome, u8),
         transitions: &mut Vec<(ModelAction, ModelState)>,
     ) {
         let call = usize::from(number);
         let kind = state.calls[call].kind;
         let Run { open, view, forgets, is_checked, .. } = state.runs[run];
         let is_recovery = open.has(call);
-        let steps = (self.table.ending_steps)(outcome, kind == CallKind::Create, forgets && is_recovery);
+        let steps = (self.table.concluding_steps)(outcome, kind == CallKind::Create, forgets && is_recovery);
         let mut next = *state;
         next.runs[run].phase = Phase::Concluding(number, outcome, step + 1);
         let Some(&step) = steps.get(usize::from(step)) else {
@@ -371,7 +372,7 @@ impl Model {
             next.runs[run].open = open.without(call);
             return self.act(&next, run, transitions);
         };
-        if step != EndingStep::StayOpen && !is_checked {
+        if step != ConcludingStep::StayOpen && !is_checked {
             if !self.has_lock(state, run) {
                 next.runs[run].phase = Phase::Ending;
                 return transitions.push((ModelAction::LockIsLost { run }, next));
@@ -385,21 +386,21 @@ impl Model {
         next.runs[run].is_checked = false;
         let mut action = ModelAction::Conclude { run, call, step };
         let is_written = match step {
-            EndingStep::Record => {
+            ConcludingStep::Record => {
                 view.after(kind, call).is_some_and(|record| self.write(&mut next, run, record))
             }
-            EndingStep::RecordSuspect => {
+            ConcludingStep::RecordSuspect => {
                 self.write(&mut next, run, ModelRecord { suspects: view.suspects.with(call), ..view })
             }
-            EndingStep::Settle => {
-                if outcome == Outcome::Unknown && forgets && is_recovery {
+            ConcludingStep::Settle => {
+                if outcome == CallOutcome::Unknown && forgets && is_recovery {
                     // The operator deleted the resource before.
                     next.calls[call].is_alive = false;
                 }
                 self.settle(&mut next, run, call);
                 true
             }
-            EndingStep::StayOpen => {
+            ConcludingStep::StayOpen => {
                 next.runs[run].phase = Phase::Ending;
                 true
             }
@@ -470,7 +471,7 @@ impl Model {
                 transitions.push((ModelAction::KeeperEnds { run }, next));
             }
             for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
-                if self.progress(&state.calls[call], run) == Progress::Pending {
+                if self.progress(&state.calls[call], run) == EvidentProgress::Pending {
                     continue;
                 }
                 let mut next = *state;
@@ -482,21 +483,21 @@ impl Model {
     }
 
     /// Lists the transitions of the lock that no run causes.
-    fn meddle(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
+    fn list_lock_transitions(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
         if state.owner == Owner::None {
             return;
         }
         let mut next = *state;
-        (next.owner, next.has_lapsed, next.is_unfenced) = (Owner::None, false, false);
+        (next.owner, next.has_expired, next.is_unfenced) = (Owner::None, false, false);
         next.is_removed = self.is_shared();
         transitions.push((ModelAction::OperatorRemovesLock, next));
         if !self.is_shared() {
             return;
         }
         let mut next = *state;
-        next.has_lapsed = !state.has_lapsed;
-        if next.has_lapsed {
-            transitions.push((ModelAction::LeaseLapses, next));
+        next.has_expired = !state.has_expired;
+        if next.has_expired {
+            transitions.push((ModelAction::LeaseExpires, next));
         } else {
             transitions.push((ModelAction::LeaseIsRenewed, next));
         }
@@ -504,12 +505,12 @@ impl Model {
 }
 
 /// Returns the outcome of a call whose process has ended.
-fn outcome_of(call: &Call) -> Outcome {
+fn outcome_of(call: &Call) -> CallOutcome {
     match call.content {
-        AnswerContent::Unusable => Outcome::Unknown,
-        AnswerContent::Result => Outcome::Answered,
-        AnswerContent::Error => Outcome::Failed { made_nothing: false },
-        AnswerContent::MadeNothing => Outcome::Failed { made_nothing: true },
+        AnswerContent::Unusable => CallOutcome::Unknown,
+        AnswerContent::Result => CallOutcome::Answered,
+        AnswerContent::Error => CallOutcome::Failed { made_nothing: false },
+        AnswerContent::MadeNothing => CallOutcome::Failed { made_nothing: true },
     }
 }
 
@@ -553,13 +554,13 @@ impl System for Model {
             self.act(state, run, transitions);
             if state.runs[run].phase != Phase::Off {
                 let mut next = *state;
-                self.vanish(&mut next, run, true);
+                self.end_process(&mut next, run, true);
                 transitions.push((ModelAction::Kill { run }, next));
             }
         }
         self.run_cpis(state, transitions);
         self.run_keepers(state, transitions);
-        self.meddle(state, transitions);
+        self.list_lock_transitions(state, transitions);
         for (_, next) in transitions {
             if !self.is_shared() {
                 next.forget_lost_runs();
@@ -581,6 +582,6 @@ impl System for Model {
     fn is_settled(&self, state: &ModelState) -> bool {
         state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None && !call.is_announced)
-            && (state.owner == Owner::None || state.has_lapsed)
+            && (state.owner == Owner::None || state.has_expired)
     }
 }

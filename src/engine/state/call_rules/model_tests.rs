@@ -4,7 +4,10 @@ use super::explorer::{Explored, NO_DEAD_END, explore};
 use super::model::{
     AS_RECORDED, IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting,
 };
-use super::{EndingStep, Evidence, FileState, Outcome, Preparation, Progress, ending_steps, progress};
+use super::{
+    CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, Preparation, concluding_steps,
+    progress,
+};
 
 /// A limit with which an exploration visits every state.
 const ALL: usize = usize::MAX;
@@ -91,45 +94,45 @@ struct Mistake {
     property: &'static str,
 }
 
-fn settles_before_it_records(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
-    match ending_steps(outcome, creates, forget) {
-        [EndingStep::Record, EndingStep::Settle] => &[EndingStep::Settle, EndingStep::Record],
+fn settles_before_it_records(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
+    match concluding_steps(outcome, creates, forget) {
+        [ConcludingStep::Record, ConcludingStep::Settle] => &[ConcludingStep::Settle, ConcludingStep::Record],
         steps => steps,
     }
 }
 
-fn forgets_unknown_outcomes(outcome: Outcome, creates: bool, _: bool) -> &'static [EndingStep] {
-    ending_steps(outcome, creates, true)
+fn forgets_unknown_outcomes(outcome: CallOutcome, creates: bool, _: bool) -> &'static [ConcludingStep] {
+    concluding_steps(outcome, creates, true)
 }
 
-fn trusts_errors(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
+fn trusts_errors(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
     match outcome {
-        Outcome::Failed { .. } => &[EndingStep::Settle],
-        outcome => ending_steps(outcome, creates, forget),
+        CallOutcome::Failed { .. } => &[ConcludingStep::Settle],
+        outcome => concluding_steps(outcome, creates, forget),
     }
 }
 
-fn believes_in_success(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
+fn believes_in_success(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
     match outcome {
-        Outcome::Unknown if !creates => &[EndingStep::Record, EndingStep::Settle],
-        outcome => ending_steps(outcome, creates, forget),
+        CallOutcome::Unknown if !creates => &[ConcludingStep::Record, ConcludingStep::Settle],
+        outcome => concluding_steps(outcome, creates, forget),
     }
 }
 
-fn never_forgets(outcome: Outcome, creates: bool, _: bool) -> &'static [EndingStep] {
-    ending_steps(outcome, creates, false)
+fn never_forgets(outcome: CallOutcome, creates: bool, _: bool) -> &'static [ConcludingStep] {
+    concluding_steps(outcome, creates, false)
 }
 
-fn overlooks_a_process_about_to_start(evidence: Evidence) -> Progress {
+fn overlooks_a_process_about_to_start(evidence: Evidence) -> EvidentProgress {
     match evidence {
-        Evidence::Files { answer: FileState::Missing, .. } => Progress::NeverStarted,
+        Evidence::Files { answer: FileState::Missing, .. } => EvidentProgress::NeverStarted,
         evidence => progress(evidence),
     }
 }
 
-fn goes_on(outcome: Outcome, creates: bool, forget: bool) -> &'static [EndingStep] {
-    match ending_steps(outcome, creates, forget) {
-        [EndingStep::StayOpen] if outcome == Outcome::Unknown => &[],
+fn goes_on(outcome: CallOutcome, creates: bool, forget: bool) -> &'static [ConcludingStep] {
+    match concluding_steps(outcome, creates, forget) {
+        [ConcludingStep::StayOpen] if outcome == CallOutcome::Unknown => &[],
         steps => steps,
     }
 }
@@ -141,7 +144,7 @@ fn mistakes() -> [Mistake; 9] {
     [
         Mistake {
             name: "a run goes on after an unknown outcome",
-            table: RuleTable { ending_steps: goes_on, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: goes_on, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
             resizes: false,
@@ -149,7 +152,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "the intent is removed before the outcome is recorded",
-            table: RuleTable { ending_steps: settles_before_it_records, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: settles_before_it_records, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
@@ -173,7 +176,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "a creating call without a usable answer is settled",
-            table: RuleTable { ending_steps: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
             calls: 1,
             resizes: false,
@@ -181,7 +184,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "an error counts as proof that nothing was made",
-            table: RuleTable { ending_steps: trusts_errors, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: trusts_errors, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
@@ -189,7 +192,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "a resize without a usable answer counts as done",
-            table: RuleTable { ending_steps: believes_in_success, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: believes_in_success, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 2,
             resizes: true,
@@ -205,7 +208,7 @@ fn mistakes() -> [Mistake; 9] {
         },
         Mistake {
             name: "the operator cannot forget a call with an unknown outcome",
-            table: RuleTable { ending_steps: never_forgets, ..IMPLEMENTED_RULES },
+            table: RuleTable { concluding_steps: never_forgets, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
             calls: 1,
             resizes: false,

@@ -1,6 +1,6 @@
 //! The state of the model: state file, journal, lock, runs, CPI processes and cloud.
 
-use super::Outcome;
+use super::CallOutcome;
 
 /// The number of runs at a time. When a run ends, another one may follow.
 pub(super) const RUNS: usize = 2;
@@ -121,7 +121,7 @@ pub(super) enum Phase {
     /// Waits for the process of its call.
     Waiting(u8),
     /// Takes the step of this number to end a call with this outcome.
-    Concluding(u8, Outcome, u8),
+    Concluding(u8, CallOutcome, u8),
     /// Gives the lock back.
     Ending,
 }
@@ -162,7 +162,7 @@ pub(super) struct ModelState {
     pub(super) keepers: [Keeper; RUNS],
     pub(super) owner: Owner,
     /// True if another run may take over the lease.
-    pub(super) has_lapsed: bool,
+    pub(super) has_expired: bool,
     /// True if the owner took over the lease and has not written the state yet.
     pub(super) is_unfenced: bool,
     /// True if the operator removed the lease. To the runs, it looks as if it was given back.
@@ -266,12 +266,12 @@ impl Packed {
             Phase::Ending => (7, 0, 0, 0),
             Phase::Concluding(call, outcome, step) => {
                 let outcome = match outcome {
-                    Outcome::NeverStarted => 0,
-                    Outcome::Answered => 1,
-                    Outcome::Failed { made_nothing: false } => 2,
-                    Outcome::Failed { made_nothing: true } => 3,
-                    Outcome::Unknown => 4,
-                    Outcome::AtWork => 5,
+                    CallOutcome::NeverStarted => 0,
+                    CallOutcome::Answered => 1,
+                    CallOutcome::Failed { made_nothing: false } => 2,
+                    CallOutcome::Failed { made_nothing: true } => 3,
+                    CallOutcome::Unknown => 4,
+                    CallOutcome::AtWork => 5,
                 };
                 (8, call, outcome, step)
             }
@@ -366,7 +366,7 @@ impl ModelState {
         packed.add(3, [owner]);
         packed.add(
             1,
-            [self.has_lapsed, self.is_removed, self.is_unfenced, self.violated.is_some()].map(u8::from),
+            [self.has_expired, self.is_removed, self.is_unfenced, self.violated.is_some()].map(u8::from),
         );
         packed.0
     }

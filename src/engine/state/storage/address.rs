@@ -13,9 +13,9 @@ pub(super) enum Service {
     /// Amazon S3, and services with its protocol.
     S3,
     /// Google Cloud Storage.
-    Gs,
+    Gcs,
     /// Azure Blob Storage.
-    Az,
+    Azure,
 }
 
 /// The address of a state in a bucket.
@@ -48,8 +48,8 @@ impl BucketUrl {
         };
         let service = match scheme {
             "s3" => Service::S3,
-            "gs" => Service::Gs,
-            "az" => Service::Az,
+            "gs" => Service::Gcs,
+            "az" => Service::Azure,
             _ => return Err(wrong(&format!("the scheme must be s3, gs or az, not '{scheme}'"))),
         };
         let Some((bucket, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
@@ -82,8 +82,8 @@ impl BucketUrl {
     pub(super) fn scheme(&self) -> &'static str {
         match self.service {
             Service::S3 => "s3",
-            Service::Gs => "gs",
-            Service::Az => "az",
+            Service::Gcs => "gs",
+            Service::Azure => "az",
         }
     }
 }
@@ -122,8 +122,8 @@ mod tests {
         for (url, service, bucket, key) in [
             ("s3://b/k", Service::S3, "b", "k"),
             ("s3://b.c-d/envs/prod/state.json", Service::S3, "b.c-d", "envs/prod/state.json"),
-            ("gs://my_bucket/a", Service::Gs, "my_bucket", "a"),
-            ("az://container/a b", Service::Az, "container", "a b"),
+            ("gs://my_bucket/a", Service::Gcs, "my_bucket", "a"),
+            ("az://container/a b", Service::Azure, "container", "a b"),
         ] {
             let address = BucketUrl::parse(url).unwrap().unwrap();
             assert_eq!(

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion};
 
-use super::http::{Interruption, ServerTime, on_condition};
+use super::http::{Interruption, ServerTime, run_on_condition};
 use super::settings::BucketSettings;
 use super::{JOURNAL, VERSIONS};
 use base::{Error, Result};
@@ -135,7 +135,7 @@ impl BucketClient {
             let deletion = self.store.delete(&path);
             match version {
                 Some(version) => {
-                    self.run_request(on_condition(self.settings.address.service, version, deletion))
+                    self.run_request(run_on_condition(self.settings.address.service, version, deletion))
                 }
                 None => self.run_request(deletion),
             }
@@ -162,7 +162,7 @@ impl BucketClient {
 
     /// Lists the URLs of the states below the prefix that is the address of this client, sorted. Stops after
     /// `limit` of them.
-    pub(super) fn states(&self, limit: usize) -> io::Result<Vec<String>> {
+    pub(super) fn list_states(&self, limit: usize) -> io::Result<Vec<String>> {
         let prefix = Path::parse(&self.settings.address.key).map_err(io::Error::other)?;
         let mut states = Vec::new();
         let listed = self.run_request(async {

@@ -10,7 +10,7 @@ use super::{BACKUP, JOURNAL, VERSIONS};
 use base::files::directory::parent;
 use base::files::durable::{
     give_directory_to_owner_of, remove_durably, sweep_temporaries, sync_parent, temporary_path,
-    write_atomically_beside,
+    write_atomically_owned_like,
 };
 use base::files::input;
 use base::text::shell_word;
@@ -128,7 +128,7 @@ impl Directory {
                 Err(error) => return Err(error),
             }
         }
-        write_atomically_beside(&path, bytes, &self.state)
+        write_atomically_owned_like(&path, bytes, &self.state)
     }
 
     pub(super) fn remove(&self, document: &str) -> io::Result<()> {
@@ -173,7 +173,7 @@ impl Directory {
                 remove_if_there(&staging)
             }
             // File systems without hard links get a copy.
-            Err(_) => write_atomically_beside(
+            Err(_) => write_atomically_owned_like(
                 &backup,
                 &input::read(&self.state, input::MAX_FILE_BYTES)?,
                 &self.state,

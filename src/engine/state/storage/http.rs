@@ -35,19 +35,20 @@ tokio::task_local! {
     static CONDITION: Option<(HeaderName, HeaderValue)>;
 }
 
-/// Runs `deletes` on condition that the object is still this version. Works for S3 and Google, whose
-/// signatures do not cover the header. Other services delete without a condition.
-pub(super) async fn on_condition<T>(
+/// Runs `deletes` on condition that the object is still this version. Azure deletes without a condition,
+/// because its signatures cover the header.
+pub(super) async fn run_on_condition<T>(
     service: Service,
     version: &UpdateVersion,
     deletes: impl Future<Output = T>,
 ) -> T {
-    let condition = match (service, &version.e_tag, &version.version) {
-        (Service::S3, Some(tag), _) => Some((IF_MATCH, tag)),
-        (Service::Gs, _, Some(generation)) => {
-            Some((HeaderName::from_static("x-goog-if-generation-match"), generation))
+    let condition = match service {
+        Service::S3 => version.e_tag.as_ref().map(|tag| (IF_MATCH, tag)),
+        Service::Gcs => {
+            let name = HeaderName::from_static("x-goog-if-generation-match");
+            version.version.as_ref().map(|generation| (name, generation))
         }
-        _ => None,
+        Service::Azure => None,
     };
     let condition = condition.and_then(|(name, value)| Some((name, value.parse().ok()?)));
     CONDITION.scope(condition, deletes).await

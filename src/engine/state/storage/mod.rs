@@ -101,8 +101,8 @@ pub const COMPANION_FILES: [(&str, &str); 4] = [
 ];
 
 /// Lists the URLs of the states below a prefix of a bucket, sorted. Returns at most `limit` of them.
-pub fn states_below(prefix: &BucketSettings, limit: usize) -> Result<Vec<String>> {
-    let states = BucketClient::open(prefix)?.states(limit);
+pub fn list_states_below(prefix: &BucketSettings, limit: usize) -> Result<Vec<String>> {
+    let states = BucketClient::open(prefix)?.list_states(limit);
     states.map_err(|error| Error::io(format!("finding the states below '{}'", prefix.address), error))
 }
 

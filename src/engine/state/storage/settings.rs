@@ -64,8 +64,8 @@ impl BucketSettings {
     ) -> Self {
         let own = match address.service {
             Service::S3 => "AWS_",
-            Service::Gs => "GOOGLE_",
-            Service::Az => "AZURE_",
+            Service::Gcs => "GOOGLE_",
+            Service::Azure => "AZURE_",
         };
         let proxies = |name: &str| name.to_ascii_lowercase().ends_with("_proxy");
         let of_use = env_vars.iter().filter(|(name, value)| {
@@ -147,8 +147,8 @@ impl BucketSettings {
     fn endpoint(&self) -> Option<(&'static str, String)> {
         let names: &[&str] = match self.address.service {
             Service::S3 => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
-            Service::Gs => &["GOOGLE_BASE_URL"],
-            Service::Az => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
+            Service::Gcs => &["GOOGLE_BASE_URL"],
+            Service::Azure => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
         };
         let named = names.iter().find_map(|name| Some((*name, self.variable(name)?.to_owned())));
         named.or_else(|| {
@@ -204,7 +204,7 @@ impl BucketSettings {
                     .build()
                     .map(|store| Arc::new(store) as _)
             }
-            Service::Gs => {
+            Service::Gcs => {
                 let mut builder = GoogleCloudStorageBuilder::new();
                 for (key, value) in settings_of("GOOGLE_") {
                     if let Ok(key) = key.parse() {
@@ -218,7 +218,7 @@ impl BucketSettings {
                     .build()
                     .map(|store| Arc::new(store) as _)
             }
-            Service::Az => {
+            Service::Azure => {
                 let mut builder = MicrosoftAzureBuilder::new();
                 for (key, value) in settings_of("AZURE_") {
                     if let Ok(key) = key.parse() {
@@ -260,11 +260,11 @@ impl BucketSettings {
                  AWS_ENDPOINT_URL for a server other than Amazon's; the key must be allowed to read, write, \
                  list and delete objects"
             }
-            Service::Gs => {
+            Service::Gcs => {
                 "set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, which must be \
                  allowed to read, write, list and delete objects"
             }
-            Service::Az => {
+            Service::Azure => {
                 "set AZURE_STORAGE_ACCOUNT_NAME, and either AZURE_STORAGE_ACCOUNT_KEY, or \
                  AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
             }
@@ -290,8 +290,8 @@ impl BucketSettings {
         };
         let allow = match self.address.service {
             Service::S3 => "AWS_ALLOW_HTTP",
-            Service::Gs => "GOOGLE_ALLOW_HTTP",
-            Service::Az => "AZURE_ALLOW_HTTP",
+            Service::Gcs => "GOOGLE_ALLOW_HTTP",
+            Service::Azure => "AZURE_ALLOW_HTTP",
         };
         let allowed = self.variable(allow).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         match url.scheme() {
