@@ -508,7 +508,7 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     let own: Vec<Id> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     let (command, without_effect) = without_effect(command.args(globals), path, &own);
     let can_ask = scope::has_effect("non_interactive", &command, path);
-    let command = match scope::has_bosh_json(path) {
+    let command = match scope::takes_bosh_json(path) {
         true => command,
         // `mut_arg` would move it behind the other options.
         false => command.mut_args(|arg| match arg.get_id() == "json" {

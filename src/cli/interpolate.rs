@@ -28,8 +28,8 @@ pub(super) struct InterpolateArgs {
 impl InterpolateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let options = LoadOptions {
-            all_found: self.var_errs,
-            all_used: self.var_errs_unused,
+            requires_values: self.var_errs,
+            requires_use: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
             warns_of_unused: false,
         };

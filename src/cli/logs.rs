@@ -129,7 +129,7 @@ impl LogsArgs {
             (LogKind::Agent, self.all_logs || self.agent),
             (LogKind::System, self.all_logs || self.system),
         ];
-        kinds.into_iter().filter(|(_, kinds)| *kinds).map(|(kind, _)| kind).collect()
+        kinds.into_iter().filter(|(_, is_selected)| *is_selected).map(|(kind, _)| kind).collect()
     }
 
     fn jobs(&self) -> Result<Vec<String>> {

@@ -137,7 +137,7 @@ const BOSH_JSON: Names = &[
 ];
 
 /// Returns true if the command takes `--json=bosh`.
-pub(super) fn has_bosh_json(path: &str) -> bool {
+pub(super) fn takes_bosh_json(path: &str) -> bool {
     is_in(BOSH_JSON, path)
 }
 

@@ -267,7 +267,7 @@ impl Session {
             reporter: self.reporter.clone(),
             ask_secret: self.is_interactive().then(|| -> AskSecret {
                 Arc::new(move |question: &str| {
-                    secret_storage.while_prompting(|| ui::prompt::secret(question))
+                    secret_storage.while_prompting(|| ui::prompt::ask_secret(question))
                 })
             }),
             confirm: self.is_interactive().then(|| -> Confirm {

@@ -85,7 +85,7 @@ struct Row {
 pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<CommandResult> {
     let rows = signals::count_during(|| {
         let targets = match paths::is_url(request.place) {
-            true => states(session, request.place)?,
+            true => find_states(session, request.place)?,
             false => env_files(request.place)?,
         };
         let scratch = session.scratch()?;
@@ -149,7 +149,7 @@ fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
 }
 
 /// Finds the states below a prefix of a bucket.
-fn states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
+fn find_states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
     let states = session.list_states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
     check_number(states.len(), place)?;
     if states.is_empty() {
@@ -233,7 +233,7 @@ impl Asker<'_> {
                 return Some(Row::failed(path.clone(), problem.clone()));
             }
         };
-        match self.answer(target) {
+        match self.run_status(target) {
             Ok((exit_code, status, errors)) => Some(Row::new(environment, exit_code, &status, &errors)),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => None,
             Err(error) => Some(Row::failed(environment, error.chain().join(": "))),
@@ -241,7 +241,7 @@ impl Asker<'_> {
     }
 
     /// Runs the process. Returns its exit code, its output, and the end of its standard error.
-    fn answer(&self, target: &StatusTarget) -> Result<(u8, Vec<u8>, Vec<u8>)> {
+    fn run_status(&self, target: &StatusTarget) -> Result<(u8, Vec<u8>, Vec<u8>)> {
         let failed = |error: io::Error| Error::io("running `monopile status`", error);
         let mut errors = tempfile::tempfile_in(self.scratch.path()).map_err(failed)?;
         let mut command = Command::new(&self.program);

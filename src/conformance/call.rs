@@ -110,11 +110,11 @@ fn finish_call(
         }
         AnswerBody::Unusable => {}
     }
-    let hide = |text: &str| redacted::text(&cpi.redactor, text);
+    let redact = |text: &str| redacted::text(&cpi.redactor, text);
     FinishedCall {
         request: redacted::value(&cpi.redactor, request),
-        answer: hide(&String::from_utf8_lossy(&exchange.stdout)),
-        stderr: hide(&String::from_utf8_lossy(&exchange.stderr)),
+        answer: redact(&String::from_utf8_lossy(&exchange.stdout)),
+        stderr: redact(&String::from_utf8_lossy(&exchange.stderr)),
         ended: match exchange.ended {
             ProcessEnd::Exited(status) => format!("exit status {status}"),
             ProcessEnd::Signalled(signal) => format!("killed by signal {signal}"),
@@ -122,9 +122,9 @@ fn finish_call(
             ProcessEnd::Abandoned => "still running".to_owned(),
         },
         duration: exchange.duration,
-        problems: problems.iter().map(|problem| hide(problem)).collect(),
+        problems: problems.iter().map(|problem| redact(problem)).collect(),
         success,
-        error: error.as_deref().map(hide),
+        error: error.as_deref().map(redact),
         info,
     }
 }

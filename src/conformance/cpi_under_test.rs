@@ -33,7 +33,7 @@ pub struct CpiUnderTest {
     pub director_uuid: String,
     /// The transcript to write.
     pub recorder: Option<Recorder>,
-    /// The secrets to hide.
+    /// The secrets to redact.
     pub redactor: Redactor,
     /// The time after which a process is killed.
     pub limit: Duration,

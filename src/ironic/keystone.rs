@@ -50,7 +50,7 @@ pub(super) fn request_token(
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.to_owned(),
         None => {
-            let endpoint = find(&answer.json(request)?, keystone)?;
+            let endpoint = find_endpoint(&answer.json(request)?, keystone)?;
             access::http_url(&endpoint, "endpoint", "/v1")
                 .map_err(|_| protocol("its catalogue has an endpoint of Ironic that is not a usable URL"))?
         }
@@ -59,7 +59,7 @@ pub(super) fn request_token(
 }
 
 /// Returns Ironic's endpoint from the catalogue in `document`, the answer that holds the token.
-fn find(document: &Value, keystone: &Keystone) -> Result<String, IronicError> {
+fn find_endpoint(document: &Value, keystone: &Keystone) -> Result<String, IronicError> {
     let list =
         |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let services = document.pointer("/token").map(|token| list(token, "catalog")).unwrap_or_default();

@@ -138,9 +138,9 @@ impl LoadedManifest {
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// `--var-errs`: fail if a variable has no value. Otherwise the reference stays.
-    pub all_found: bool,
+    pub requires_values: bool,
     /// `--var-errs-unused`: fail if a given or stored variable is not used.
-    pub all_used: bool,
+    pub requires_use: bool,
     /// `--path`: interpolate only the value at this ops path.
     pub path: Option<String>,
     /// Warn of a variable on the command line that is not used.
@@ -162,8 +162,8 @@ pub fn load_checked(
     redactor: &Redactor,
     check: &dyn Fn(&[VariableValue]) -> Result<()>,
 ) -> Result<LoadedManifest> {
-    let options = LoadOptions { all_found: true, warns_of_unused: true, ..LoadOptions::default() };
-    load_and_check(inputs, &options, redactor, check)
+    let options = LoadOptions { requires_values: true, warns_of_unused: true, ..LoadOptions::default() };
+    load_inputs(inputs, &options, redactor, check)
 }
 
 /// A check of the variables that are declared with a type.
@@ -171,10 +171,10 @@ type ValuesCheck<'a> = dyn Fn(&[VariableValue]) -> Result<()> + 'a;
 
 /// Loads a manifest with the options of `interpolate`; otherwise like [`load`].
 pub fn load_with(inputs: &Inputs, options: &LoadOptions, redactor: &Redactor) -> Result<LoadedManifest> {
-    load_and_check(inputs, options, redactor, &|_| Ok(()))
+    load_inputs(inputs, options, redactor, &|_| Ok(()))
 }
 
-fn load_and_check(
+fn load_inputs(
     inputs: &Inputs,
     options: &LoadOptions,
     redactor: &Redactor,
@@ -189,7 +189,7 @@ fn load_and_check(
     partial.register_secrets(redactor);
     outcome?;
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
-    let PartialInputs { values, generated, unused, previous_mbus, .. } = partial;
+    let PartialInputs { values, generated, warnings, previous_mbus, .. } = partial;
     if let Some(path) = output_path {
         // The hint is about operations, which may create what does not exist.
         let value = ops::find(&root, &path).map_err(|error| PathError { hint: None, ..error });
@@ -206,7 +206,7 @@ fn load_and_check(
         cloud_config,
         redactor: redactor.clone(),
         notes,
-        warnings: unused.into_iter().chain(expiry::warnings(all, now, EXPIRY_WARNING)).collect(),
+        warnings: warnings.into_iter().chain(expiry::warnings(all, now, EXPIRY_WARNING)).collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
         stored_certificates,
@@ -247,7 +247,7 @@ struct PartialInputs {
     cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
     /// Warnings about variables on the command line that nothing uses, and references that are not closed.
-    unused: Vec<String>,
+    warnings: Vec<String>,
     values: Vec<VariableValue>,
     /// The names of the variables whose values were generated.
     generated: Vec<String>,
@@ -265,7 +265,7 @@ impl Default for PartialInputs {
             cpi_config: None,
             cloud_config: None,
             notes: Vec::new(),
-            unused: Vec::new(),
+            warnings: Vec::new(),
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),
@@ -294,8 +294,8 @@ impl PartialInputs {
             }
             opened => opened?,
         };
-        let used_values = values(&self.definitions, &self.sources, self.store.as_ref());
-        check(&used_values)?;
+        let values_before = values(&self.definitions, &self.sources, self.store.as_ref());
+        check(&values_before)?;
         let created =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
@@ -318,16 +318,17 @@ impl PartialInputs {
             resolver.interpolate(&mut self.cloud_config.insert(config).node)?;
         }
         self.notes.extend(resolver.take_notes());
-        let missing = resolver.missing_error(options.all_found);
-        let beside = |error: Error| match file_with(&resolver.missing_names(), inputs, &self.definitions) {
-            Some(hint) if options.all_found => Error::invalid(error.to_string()).with_hint(hint),
+        let missing = resolver.missing_error(options.requires_values);
+        let beside = |error: Error| match hint_for_file(&resolver.missing_names(), inputs, &self.definitions)
+        {
+            Some(hint) if options.requires_values => Error::invalid(error.to_string()).with_hint(hint),
             _ => error,
         };
         let missing = missing.map(beside);
-        let unused = options.all_used.then(|| unused_error(&self.sources, &resolver)).flatten();
+        let unused = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
-            self.unused = unused_warnings(inputs, &resolver);
-            self.unused.extend(unclosed);
+            self.warnings = unused_warnings(inputs, &resolver);
+            self.warnings.extend(unclosed);
         }
         match (missing, unused) {
             (None, None) => {}
@@ -338,9 +339,9 @@ impl PartialInputs {
         }
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
         self.values = values(&self.definitions, &self.sources, self.store.as_ref());
-        let is_new = |(now, before): &(&VariableValue, &VariableValue)| now.value != before.value;
-        let new = self.values.iter().zip(&used_values).filter(is_new);
-        self.generated = new.map(|(now, _)| now.name.clone()).collect();
+        let is_new = |(after, before): &(&VariableValue, &VariableValue)| after.value != before.value;
+        let new = self.values.iter().zip(&values_before).filter(is_new);
+        self.generated = new.map(|(after, _)| after.name.clone()).collect();
         if let Some(path) = created.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }
@@ -489,7 +490,7 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
 }
 
 /// Returns the hint for a file beside the manifest that has values of these variables.
-fn file_with(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Option<String> {
+fn hint_for_file(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Option<String> {
     let default = format!("{}-vars.yml", inputs.manifest.file_stem()?.to_string_lossy());
     let paths = [&*default, "creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
     paths.iter().find_map(|path| {
@@ -502,12 +503,12 @@ fn file_with(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Op
             false => ("variables", "--vars-file"),
         };
         let what = format!("the {what} beside the manifest ({})", listed(&names));
-        (!names.is_empty()).then(|| pass_file(&what, flag, &path.to_string_lossy()))
+        (!names.is_empty()).then(|| pass_file_hint(&what, flag, &path.to_string_lossy()))
     })
 }
 
 /// Formats the hint for a file with variables that the operator left out.
-pub fn pass_file(what: &str, flag: &str, path: &str) -> String {
+pub fn pass_file_hint(what: &str, flag: &str, path: &str) -> String {
     format!("pass {what}: `{flag} {}`", shell_word(path))
 }
 

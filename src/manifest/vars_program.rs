@@ -31,7 +31,7 @@ pub const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 /// The time that a program has to end after SIGTERM.
 const GRACE: Duration = Duration::from_millis(300);
 /// The pause between two checks for signals.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The bytes of standard error that are kept, from its end.
 const MAX_KEPT_LOG_BYTES: usize = 64 << 10;
 /// The lines of standard error that an error shows.
@@ -62,13 +62,13 @@ struct Limits {
 }
 
 /// The output of a program, and its end.
-struct Ended {
+struct Execution {
     stdout: Vec<u8>,
     log: Log,
-    end: End,
+    end: ExecutionEnd,
 }
 
-enum End {
+enum ExecutionEnd {
     Exited(ExitStatus),
     /// It used the terminal and was stopped.
     Stopped,
@@ -99,14 +99,14 @@ impl VarsProgram {
     }
 
     fn run(&self, limits: &Limits, env_vars: &[(String, String)]) -> Result<Node, Failure> {
-        let Ended { stdout, log, end } = self.execute(limits)?;
+        let Execution { stdout, log, end } = self.execute(limits)?;
         let name = self.name();
         let failure = match end {
-            End::Exited(status) if status.success() => return self.parse(stdout),
-            End::Interrupted(error) => {
+            ExecutionEnd::Exited(status) if status.success() => return self.parse(stdout),
+            ExecutionEnd::Interrupted(error) => {
                 return Err(Failure::new(error.kind(), format!("interrupted while {name} ran")));
             }
-            End::Exited(status) => {
+            ExecutionEnd::Exited(status) => {
                 let end = match (status.code(), status.signal()) {
                     (Some(code), _) => format!("exited with {code}"),
                     (None, Some(signal)) => format!("was ended by signal {signal}"),
@@ -115,15 +115,15 @@ impl VarsProgram {
                 Failure::invalid(format!("{name} {end}"))
                     .with_hint("run the program by itself until it prints a mapping of names to values")
             }
-            End::Stopped => {
+            ExecutionEnd::Stopped => {
                 Failure::invalid(format!("{name} asks on the terminal, which it cannot use here"))
                     .with_hint("log in to the store or unlock it first, then run the same command again")
             }
-            End::TimedOut => {
+            ExecutionEnd::TimedOut => {
                 Failure::invalid(format!("{name} did not end within {}", base::text::duration(limits.time)))
                     .with_hint("it cannot ask questions here: log in to the store or unlock it first")
             }
-            End::TooLarge => {
+            ExecutionEnd::TooLarge => {
                 Failure::invalid(format!("{name} printed more than {}", base::text::bytes(limits.output)))
                     .with_hint("let it print only the variables of this environment")
             }
@@ -140,7 +140,7 @@ impl VarsProgram {
     }
 
     /// Runs the program to its end, or to a limit or signal, and ends all processes of its group.
-    fn execute(&self, limits: &Limits) -> Result<Ended, Failure> {
+    fn execute(&self, limits: &Limits) -> Result<Execution, Failure> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -165,11 +165,11 @@ impl VarsProgram {
             let state = process.state().map_err(failed)?;
             // All its output is in the pipes now. Its remaining child processes are killed, so that they add
             // nothing.
-            let has_ended = matches!(state, State::Ended);
+            let has_ended = matches!(state, ProcessState::Ended);
             if has_ended {
                 process.signal(Signal::KILL);
             }
-            let pause = if has_ended { Duration::ZERO } else { PAUSE };
+            let pause = if has_ended { Duration::ZERO } else { POLL_INTERVAL };
             let got = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(failed)?;
             if got[0] {
                 read_some(&mut output, &mut stdout).map_err(failed)?;
@@ -179,22 +179,22 @@ impl VarsProgram {
                 log.shorten();
             }
             if stdout.len() as u64 > limits.output {
-                break End::TooLarge;
+                break ExecutionEnd::TooLarge;
             }
             if has_ended && got == [false, false] {
-                break End::Exited(process.reap().map_err(failed)?);
+                break ExecutionEnd::Exited(process.reap().map_err(failed)?);
             }
             if let Err(error) = check_signals() {
-                break End::Interrupted(error);
+                break ExecutionEnd::Interrupted(error);
             }
-            if matches!(state, State::Stopped) {
-                break End::Stopped;
+            if matches!(state, ProcessState::Stopped) {
+                break ExecutionEnd::Stopped;
             }
             if started.elapsed() > limits.time {
-                break End::TimedOut;
+                break ExecutionEnd::TimedOut;
             }
         };
-        Ok(Ended { stdout, log, end })
+        Ok(Execution { stdout, log, end })
     }
 
     fn not_started(&self, error: &io::Error) -> Failure {
@@ -276,7 +276,7 @@ struct Process {
     is_reaped: bool,
 }
 
-enum State {
+enum ProcessState {
     Running,
     /// A question on the terminal stopped it.
     Stopped,
@@ -289,8 +289,8 @@ impl Process {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    fn state(&self) -> io::Result<State> {
-        let Some(pid) = self.pid() else { return Ok(State::Ended) };
+    fn state(&self) -> io::Result<ProcessState> {
+        let Some(pid) = self.pid() else { return Ok(ProcessState::Ended) };
         let options =
             WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let by_terminal = |status: &WaitIdStatus| {
@@ -298,10 +298,10 @@ impl Process {
             status.stopping_signal().is_some_and(|signal| signals.contains(&signal))
         };
         match rustix::process::waitid(WaitId::Pid(pid), options) {
-            Ok(None) | Err(rustix::io::Errno::INTR) => Ok(State::Running),
-            Ok(Some(status)) if by_terminal(&status) => Ok(State::Stopped),
-            Ok(Some(status)) if status.stopped() => Ok(State::Running),
-            Ok(Some(_)) => Ok(State::Ended),
+            Ok(None) | Err(rustix::io::Errno::INTR) => Ok(ProcessState::Running),
+            Ok(Some(status)) if by_terminal(&status) => Ok(ProcessState::Stopped),
+            Ok(Some(status)) if status.stopped() => Ok(ProcessState::Running),
+            Ok(Some(_)) => Ok(ProcessState::Ended),
             Err(error) => Err(error.into()),
         }
     }
@@ -329,7 +329,7 @@ impl Drop for Process {
         }
         self.signal(Signal::TERM);
         let started = Instant::now();
-        while started.elapsed() < GRACE && !matches!(self.state(), Ok(State::Ended) | Err(_)) {
+        while started.elapsed() < GRACE && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);
@@ -393,7 +393,7 @@ impl Log {
         let redactor = Redactor::default();
         let printed = String::from_utf8_lossy(stdout);
         if let Ok(root) = yaml::load(&printed, Path::new("output")) {
-            learn(&root, &redactor);
+            add_values(&root, &redactor);
         }
         let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
         env_vars
@@ -411,14 +411,14 @@ impl Log {
 }
 
 /// Adds all values of a document to the redactor.
-fn learn(node: &Node, redactor: &Redactor) {
+fn add_values(node: &Node, redactor: &Redactor) {
     match &node.data {
         Data::String(text) => redactor.add(text),
         Data::Int(number) => redactor.add(&number.to_string()),
         Data::UInt(number) => redactor.add(&number.to_string()),
         Data::Float(number) => redactor.add(&number.to_string()),
-        Data::Seq(items) => items.iter().for_each(|item| learn(item, redactor)),
-        Data::Map(map) => map.iter().for_each(|(_, value)| learn(value, redactor)),
+        Data::Seq(items) => items.iter().for_each(|item| add_values(item, redactor)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| add_values(value, redactor)),
         Data::Null | Data::Bool(_) => {}
     }
 }

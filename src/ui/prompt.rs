@@ -134,7 +134,7 @@ fn parse_answer(answer: &str) -> Option<bool> {
 
 /// Asks for a secret on standard error without showing it. Ctrl-C is an error as in [`confirm`]. The answer
 /// may be empty.
-pub fn secret(question: &str) -> Result<String> {
+pub fn ask_secret(question: &str) -> Result<String> {
     let question = clean(question);
     ask("asking for a secret", NOTHING_DONE, ReadMode::Line, || {
         let prompt = dialoguer::Password::new().with_prompt(&*question);

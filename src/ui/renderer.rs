@@ -97,17 +97,17 @@ pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
 /// Cleans and redacts every text of an event, before it is rendered. If a secret is the word `event`,
 /// redacting rendered JSON would replace its key.
 fn redact_event(event: &Event, redactor: &Redactor) -> Event {
-    let hide = |text: &String| redactor.clean_and_redact(text);
-    let hide_all = |texts: &Vec<String>| texts.iter().map(hide).collect();
+    let redact = |text: &String| redactor.clean_and_redact(text);
+    let redact_all = |texts: &Vec<String>| texts.iter().map(redact).collect();
     match event {
         Event::StageStarted { id, parent, name, usual } => {
-            Event::StageStarted { id: *id, parent: *parent, name: hide(name), usual: *usual }
+            Event::StageStarted { id: *id, parent: *parent, name: redact(name), usual: *usual }
         }
-        Event::StageLog { id, line } => Event::StageLog { id: *id, line: hide(line) },
+        Event::StageLog { id, line } => Event::StageLog { id: *id, line: redact(line) },
         Event::StageFinished { id, outcome, elapsed } => Event::StageFinished {
             id: *id,
             outcome: match outcome {
-                Outcome::Skipped { reason } => Outcome::Skipped { reason: hide(reason) },
+                Outcome::Skipped { reason } => Outcome::Skipped { reason: redact(reason) },
                 Outcome::Done => Outcome::Done,
                 Outcome::Failed => Outcome::Failed,
             },
@@ -116,23 +116,23 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         Event::Planned { headline, steps } => {
             let step = |announced: &AnnouncedStep| AnnouncedStep {
                 step: announced.step.clone(),
-                what: hide(&announced.what),
-                reason: hide(&announced.reason),
+                what: redact(&announced.what),
+                reason: redact(&announced.reason),
             };
-            Event::Planned { headline: hide(headline), steps: steps.iter().map(step).collect() }
+            Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
         Event::StepStarted { number, count, step, what, words, reason } => Event::StepStarted {
             number: *number,
             count: *count,
             step,
-            what: hide(what),
-            words: hidden_words(words, &hide),
-            reason: hide(reason),
+            what: redact(what),
+            words: redacted_words(words, &redact),
+            reason: redact(reason),
         },
-        Event::PlanShown { lines } => Event::PlanShown { lines: hide_all(lines) },
+        Event::PlanShown { lines } => Event::PlanShown { lines: redact_all(lines) },
         Event::State { path } => Event::State { path: path.clone() },
-        Event::Note { text } => Event::Note { text: hide(text) },
-        Event::Warning { text } => Event::Warning { text: hide(text) },
+        Event::Note { text } => Event::Note { text: redact(text) },
+        Event::Warning { text } => Event::Warning { text: redact(text) },
         Event::RunFinished {
             success,
             summary,
@@ -146,35 +146,35 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             report,
         } => Event::RunFinished {
             success: *success,
-            summary: hide(summary),
+            summary: redact(summary),
             elapsed: *elapsed,
-            errors: hide_all(errors),
-            notes: hide_all(notes),
-            hints: hide_all(hints),
+            errors: redact_all(errors),
+            notes: redact_all(notes),
+            hints: redact_all(hints),
             exit_code: *exit_code,
             timings: timings.clone(),
             log: log.clone(),
-            report: report.as_deref().map(|report| Box::new(hidden(report, &hide))),
+            report: report.as_deref().map(|report| Box::new(redacted_report(report, &redact))),
         },
         Event::StageProgress { .. } => event.clone(),
     }
 }
 
-fn hidden_words(words: &StepWords, hide: &dyn Fn(&String) -> String) -> StepWords {
-    StepWords { tried: hide(&words.tried), done: hide(&words.done) }
+fn redacted_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
+    StepWords { tried: redact(&words.tried), done: redact(&words.done) }
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
-fn hidden(report: &RunReport, hide: &dyn Fn(&String) -> String) -> RunReport {
+fn redacted_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunReport {
     let RunReport { steps, steps_left, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
-        what: hide(&step.what),
-        words: hidden_words(&step.words, hide),
-        reason: hide(&step.reason),
+        what: redact(&step.what),
+        words: redacted_words(&step.words, redact),
+        reason: redact(&step.reason),
         done: step.done,
-        skipped: step.skipped.as_ref().map(hide),
+        skipped: step.skipped.as_ref().map(redact),
     };
-    let stage = |stage: &FinishedStage| FinishedStage { name: hide(&stage.name), ..stage.clone() };
+    let stage = |stage: &FinishedStage| FinishedStage { name: redact(&stage.name), ..stage.clone() };
     RunReport {
         steps: steps.iter().map(step).collect(),
         steps_left: *steps_left,

@@ -14,7 +14,7 @@ use base::encoding::rfc3339;
 use base::{Error, Result, files};
 
 /// Extensions of the files beside an entry, which are removed with it: its record, its entity tag, its lock.
-const BESIDE: [&str; 3] = ["json", "etag", "lock"];
+const COMPANION_EXTENSIONS: [&str; 3] = ["json", "etag", "lock"];
 /// Directory of the runs' scratch space, which is not listed and not pruned.
 const SCRATCH: &str = "tmp";
 
@@ -60,8 +60,8 @@ pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
         }
         for path in children(&part)? {
             let name = file_name(&path);
-            let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-            if name.starts_with('.') || BESIDE.contains(&end) {
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            if name.starts_with('.') || COMPANION_EXTENSIONS.contains(&extension) {
                 continue;
             }
             entries.extend(entry(&kind, name, path));
@@ -86,8 +86,8 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
             continue;
         }
         // Most entries have only some of these files.
-        for end in BESIDE {
-            let _ = fs::remove_file(entry.path.with_extension(end));
+        for extension in COMPANION_EXTENSIONS {
+            let _ = fs::remove_file(entry.path.with_extension(extension));
         }
         files::remove_tree(&entry.path)
             .map_err(|error| Error::io(format!("removing '{}'", entry.path.display()), error))?;
@@ -106,10 +106,10 @@ pub fn prune(root: &Path, unused: Duration) -> Result<Pruned> {
 }
 
 fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
-    let about = path.with_extension("json");
+    let record_path = path.with_extension("json");
     let metadata = fs::symlink_metadata(&path).ok()?;
     // The record of a directory is inside it. The time of the record is that of the last use.
-    let records = [about.clone(), path.join("package.json")];
+    let records = [record_path.clone(), path.join("package.json")];
     let record = records.iter().find_map(|record| fs::metadata(record).ok());
     let time = record.unwrap_or_else(|| metadata.clone()).modified().ok()?;
     let files = WalkDir::new(&path).into_iter().flatten();
@@ -119,7 +119,7 @@ fn entry(kind: &str, name: String, path: PathBuf) -> Option<CacheEntry> {
         name,
         size: size.map(|file| file.len()).sum(),
         used: rfc3339(time.into()),
-        url: DownloadRecord::read(&about).map(|about| about.url),
+        url: DownloadRecord::read(&record_path).map(|record| record.url),
         path,
         time,
     })

@@ -17,7 +17,7 @@ use ureq::unversioned::transport::{
 use super::InterruptCheck;
 #[cfg(unix)]
 use super::jumpbox::JumpboxSession;
-use super::proxy::{Proxies, Proxy, ProxyCredentials, Route};
+use super::proxy::{Proxies, ProxyCredentials, ProxyServer, Route};
 use super::socks5;
 use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
@@ -274,7 +274,7 @@ impl Connector<()> for ProxyDialer {
 }
 
 /// Sends CONNECT to an HTTP proxy. On success `stream` leads to `target`.
-fn ask_for_tunnel(stream: &mut (impl Read + Write), target: &str, proxy: &Proxy) -> io::Result<()> {
+fn ask_for_tunnel(stream: &mut (impl Read + Write), target: &str, proxy: &ProxyServer) -> io::Result<()> {
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
     request.push_str(&authorization(proxy.credentials.as_ref()));
     request.push_str("\r\n");
@@ -325,7 +325,7 @@ pub(super) struct ProxyConnection {
 /// credentials are added.
 struct ProxyHeadRewriter {
     origin: String,
-    proxy: Proxy,
+    proxy: ProxyServer,
 }
 
 impl ProxyHeadRewriter {
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn proxy_request_has_the_absolute_url() {
-        let proxy = Proxy { host: "p".into(), port: 1, credentials: Some(("u".into(), "p".into())) };
+        let proxy = ProxyServer { host: "p".into(), port: 1, credentials: Some(("u".into(), "p".into())) };
         let rewriter = ProxyHeadRewriter { origin: "http://a.com:81".into(), proxy };
         let head = rewriter.rewrite(b"GET /x?y HTTP/1.1\r\nHost: a.com:81\r\n\r\n").unwrap();
         let expected =

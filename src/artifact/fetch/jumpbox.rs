@@ -10,7 +10,7 @@ use std::path::Path;
 use tokio::runtime::Runtime;
 
 use super::InterruptCheck;
-use super::proxy::Proxy;
+use super::proxy::ProxyServer;
 use crate::limits::CONNECT_TIMEOUT;
 use base::files::input;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
@@ -28,7 +28,11 @@ pub(super) struct JumpboxSession {
 
 impl JumpboxSession {
     /// Logs in to the jumpbox.
-    pub(super) fn open(server: &Proxy, private_key: &Path, interrupted: &InterruptCheck) -> io::Result<Self> {
+    pub(super) fn open(
+        server: &ProxyServer,
+        private_key: &Path,
+        interrupted: &InterruptCheck,
+    ) -> io::Result<Self> {
         // This kind of error is permanent, whatever the reason.
         let unusable = |why: String| {
             let path = private_key.display();
@@ -54,7 +58,7 @@ impl JumpboxSession {
             host_key: None,
             forwarded: None,
         };
-        let opened = runtime.block_on(limited(interrupted, ssh::connect(&server)));
+        let opened = runtime.block_on(wait_with_timeout(interrupted, ssh::connect(&server)));
         let session = opened.and_then(|outcome| match outcome {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
@@ -90,7 +94,7 @@ impl JumpboxSession {
         self.runtime.block_on(async {
             let opening =
                 self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
-            let channel = match limited(interrupted, opening).await? {
+            let channel = match wait_with_timeout(interrupted, opening).await? {
                 Some(Ok(channel)) => channel,
                 Some(Err(error)) => {
                     let text = format!("it could not connect to {host}:{port}: {}", ssh_problem(&error));
@@ -115,7 +119,10 @@ impl JumpboxSession {
 }
 
 /// Waits for an outcome, and returns `None` after [`CONNECT_TIMEOUT`]. A signal ends the wait with an error.
-async fn limited<F: Future>(interrupted: &InterruptCheck, waited_for: F) -> io::Result<Option<F::Output>> {
+async fn wait_with_timeout<F: Future>(
+    interrupted: &InterruptCheck,
+    waited_for: F,
+) -> io::Result<Option<F::Output>> {
     let signal = async {
         while interrupted().is_ok() {
             tokio::time::sleep(INTERRUPT_CHECK_INTERVAL).await;

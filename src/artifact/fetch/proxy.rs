@@ -24,19 +24,19 @@ pub(super) type ProxyCredentials = (String, String);
 
 /// A proxy's address. Displays without credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Proxy {
+pub(super) struct ProxyServer {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) credentials: Option<ProxyCredentials>,
 }
 
-impl fmt::Display for Proxy {
+impl fmt::Display for ProxyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl fmt::Debug for Proxy {
+impl fmt::Debug for ProxyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -46,10 +46,10 @@ impl fmt::Debug for Proxy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     Direct,
-    Socks5(Proxy),
+    Socks5(ProxyServer),
     /// Through a jumpbox, the machine of this SSH server.
     Ssh {
-        server: Proxy,
+        server: ProxyServer,
         private_key: PathBuf,
     },
 }
@@ -57,8 +57,8 @@ pub(super) enum Route {
 /// The proxies and exceptions from the environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proxies {
-    http: Option<Proxy>,
-    https: Option<Proxy>,
+    http: Option<ProxyServer>,
+    https: Option<ProxyServer>,
     all: Route,
     exceptions: Vec<ProxyException>,
 }
@@ -119,14 +119,14 @@ impl Proxies {
     }
 
     /// Returns the HTTP proxy for a request to this host.
-    pub(super) fn http(&self, is_tls: bool, host: &str, port: u16) -> Option<&Proxy> {
+    pub(super) fn http(&self, is_tls: bool, host: &str, port: u16) -> Option<&ProxyServer> {
         let proxy = if is_tls { self.https.as_ref() } else { self.http.as_ref() };
-        proxy.filter(|_| !is_this_machine(host) && !self.excepted(host, port))
+        proxy.filter(|_| !is_this_machine(host) && !self.is_excepted(host, port))
     }
 
     /// Returns the route to this host.
     pub(super) fn route(&self, host: &str, port: u16) -> &Route {
-        if self.excepted(host, port) { &Route::Direct } else { &self.all }
+        if self.is_excepted(host, port) { &Route::Direct } else { &self.all }
     }
 
     /// Returns the passwords, which must be redacted.
@@ -139,7 +139,7 @@ impl Proxies {
         proxies.filter_map(|proxy| proxy.credentials.as_ref()).map(|(_, password)| password.clone()).collect()
     }
 
-    fn excepted(&self, host: &str, port: u16) -> bool {
+    fn is_excepted(&self, host: &str, port: u16) -> bool {
         let host = bare(host).to_ascii_lowercase();
         self.exceptions.iter().any(|exception| exception.matches(&host, port))
     }
@@ -153,7 +153,7 @@ fn get<'v>(env_vars: &'v [(String, String)], names: [&'static str; 2]) -> Option
     })
 }
 
-fn http_proxy(name: &str, value: &str) -> Result<Proxy> {
+fn http_proxy(name: &str, value: &str) -> Result<ProxyServer> {
     let with_scheme = if value.contains("://") { value.to_owned() } else { format!("http://{value}") };
     let url = parse(name, &with_scheme)?;
     match url.scheme() {
@@ -194,14 +194,14 @@ fn parse(name: &str, value: &str) -> Result<Url> {
     })
 }
 
-fn proxy(name: &str, url: &Url, default_port: u16) -> Result<Proxy> {
+fn proxy(name: &str, url: &Url, default_port: u16) -> Result<ProxyServer> {
     let host = url.host_str().filter(|host| !host.is_empty());
     let host = host.ok_or_else(|| {
         Error::invalid(format!("{name} has no host")).with_hint("write SCHEME://[USER:PASSWORD@]HOST:PORT")
     })?;
     let credentials = (!url.username().is_empty())
         .then(|| (percent_decode(url.username()), percent_decode(url.password().unwrap_or_default())));
-    Ok(Proxy { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
+    Ok(ProxyServer { host: bare(host).to_owned(), port: url.port().unwrap_or(default_port), credentials })
 }
 
 /// Removes the brackets of an IPv6 address and the trailing dot of a name.
@@ -269,7 +269,7 @@ mod tests {
         Proxies::from_variables(&owned)
     }
 
-    fn shown(proxy: Option<&Proxy>) -> String {
+    fn shown(proxy: Option<&ProxyServer>) -> String {
         proxy.map(ToString::to_string).unwrap_or_default()
     }
 
@@ -325,7 +325,8 @@ mod tests {
     #[test]
     fn bosh_all_proxy_is_socks5_or_a_jumpbox() {
         let socks = proxies(&[("BOSH_ALL_PROXY", "socks5://u:p%40ss@s")]).unwrap();
-        let expected = Proxy { host: "s".into(), port: 1080, credentials: Some(("u".into(), "p@ss".into())) };
+        let expected =
+            ProxyServer { host: "s".into(), port: 1080, credentials: Some(("u".into(), "p@ss".into())) };
         assert_eq!(socks.route("a.com", 80), &Route::Socks5(expected));
         assert_eq!(socks.secrets(), ["p@ss"]);
         let ssh = proxies(&[("BOSH_ALL_PROXY", "ssh+socks5://me@j:2222?private-key=/k%20ey")]).unwrap();

@@ -13,7 +13,7 @@ pub(super) struct StageDurations(Arc<Mutex<StageTimes>>);
 #[derive(Default)]
 struct StageTimes {
     usual: BTreeMap<String, Duration>,
-    took: BTreeMap<String, Duration>,
+    elapsed: BTreeMap<String, Duration>,
 }
 
 impl StageDurations {
@@ -21,7 +21,7 @@ impl StageDurations {
         self.0.lock()
     }
 
-    pub(super) fn expect<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+    pub(super) fn set_usual<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
         self.lock().usual.extend(usual.into_iter().map(|(kind, usual)| (kind.to_owned(), usual)));
     }
 
@@ -31,13 +31,13 @@ impl StageDurations {
 
     /// Records the duration of a stage that succeeded. If several stages are of the same kind, the longest
     /// duration is kept.
-    pub(super) fn note(&self, kind: String, elapsed: Duration) {
+    pub(super) fn record(&self, kind: String, elapsed: Duration) {
         let mut durations = self.lock();
-        let took = durations.took.entry(kind).or_default();
-        *took = elapsed.max(*took);
+        let longest = durations.elapsed.entry(kind).or_default();
+        *longest = elapsed.max(*longest);
     }
 
-    pub(super) fn took(&self) -> BTreeMap<String, Duration> {
-        self.lock().took.clone()
+    pub(super) fn elapsed_by_kind(&self) -> BTreeMap<String, Duration> {
+        self.lock().elapsed.clone()
     }
 }

@@ -104,13 +104,13 @@ impl Reporter {
     }
 
     /// Sets the usual durations of these kinds of stages.
-    pub fn set_expected_durations<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
-        self.durations.expect(usual);
+    pub fn set_usual_durations<'u>(&self, usual: impl IntoIterator<Item = (&'u str, Duration)>) {
+        self.durations.set_usual(usual);
     }
 
     /// Returns the durations of the finished stages in this run, by kind.
     pub fn finished_durations(&self) -> BTreeMap<String, Duration> {
-        self.durations.took()
+        self.durations.elapsed_by_kind()
     }
 }
 
@@ -170,7 +170,7 @@ impl Stage {
         self.ended = true;
         let elapsed = self.started.elapsed();
         if let (Some(kind), Outcome::Done) = (self.kind.take(), &outcome) {
-            self.reporter.durations.note(kind, elapsed);
+            self.reporter.durations.record(kind, elapsed);
         }
         self.reporter.emit(Event::StageFinished { id: self.id, outcome, elapsed });
     }

@@ -111,7 +111,7 @@ fn read_to_limit(
         // Reading a regular file never waits, and an interrupted run must still read and record its state.
         if waits {
             check_signals().map_err(io::Error::other)?;
-            if !is_ready(descriptor)? {
+            if !wait_for_input(descriptor)? {
                 continue;
             }
         }
@@ -139,7 +139,7 @@ fn too_large(limit: u64) -> String {
 }
 
 /// Waits a short time for bytes or for the end of a pipe or terminal.
-fn is_ready(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+fn wait_for_input(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&pause)) {
         Ok(count) => Ok(count > 0),

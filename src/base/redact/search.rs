@@ -139,7 +139,7 @@ impl Forms {
             self.search_compact(plain, matches);
         }
         if depth > 0 && self.compact.len() > 0 {
-            plain.texts(MIN_COMPACT_BYTES, |text| self.search(text, depth - 1, matches));
+            plain.visit_texts(MIN_COMPACT_BYTES, |text| self.search(text, depth - 1, matches));
         }
     }
 
@@ -229,7 +229,7 @@ impl Forms {
         let length = plain.bytes.len();
         depth > 0
             && (length.saturating_sub(residue)..=length).rev().any(|end| {
-                plain.text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
+                plain.visit_text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
                     self.find_cut_off_start(text, edge, depth - 1, matches)
                 })
             })
@@ -270,7 +270,7 @@ impl Forms {
             }
         }
         depth > 0
-            && plain.text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
+            && plain.visit_text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
                 self.find_cut_off_end(text, edge, depth - 1, matches)
             })
     }

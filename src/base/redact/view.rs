@@ -114,7 +114,7 @@ impl<'t> DecodedView<'t> {
     }
 
     /// Decodes base64, and calls `visit` with each decoded text of at least `shortest` bytes.
-    pub(super) fn texts(&self, shortest: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
+    pub(super) fn visit_texts(&self, shortest: usize, mut visit: impl FnMut(&DecodedView<'_>)) {
         let mut at = 0;
         while at < self.bytes.len() {
             let (end, count) = self.run_from(at);
@@ -156,7 +156,7 @@ impl<'t> DecodedView<'t> {
     /// Decodes the run at the start of the view, and calls `visit` with each text of at least `shortest`
     /// bytes at its start, until `visit` returns true. Returns true if it did. Runs of less than
     /// `shortest_run` characters are ignored.
-    pub(super) fn text_at_start(
+    pub(super) fn visit_text_at_start(
         &self,
         shortest_run: usize,
         shortest: usize,
@@ -167,14 +167,14 @@ impl<'t> DecodedView<'t> {
             return false;
         }
         let range = 0..end.min(MAX_EDGE_BYTES);
-        self.decoded_edges(&range, shortest, |texts| {
+        self.visit_decoded_edges(&range, shortest, |texts| {
             // The first character may have been cut off.
             texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| visit(&text))
         })
     }
 
-    /// Like [`Self::text_at_start`], for the run that ends at `end` and the text at its end.
-    pub(super) fn text_at_end(
+    /// Like [`Self::visit_text_at_start`], for the run that ends at `end` and the text at its end.
+    pub(super) fn visit_text_at_end(
         &self,
         end: usize,
         shortest_run: usize,
@@ -183,14 +183,14 @@ impl<'t> DecodedView<'t> {
     ) -> bool {
         let (start, count) = self.run_before(end);
         count >= shortest_run
-            && self.decoded_edges(&(start..end), shortest, |mut texts| {
+            && self.visit_decoded_edges(&(start..end), shortest, |mut texts| {
                 texts.pop().is_some_and(|(_, text)| visit(&text))
             })
     }
 
     /// Decodes a run, with each alignment at which it may be text, and passes the texts to `visit` until that
     /// returns true.
-    fn decoded_edges(
+    fn visit_decoded_edges(
         &self,
         range: &Range<usize>,
         shortest: usize,
@@ -531,7 +531,7 @@ mod tests {
         let text = "-- aGVsbG8s\n  IHdvcmxk --";
         let view = DecodedView::of(text.as_bytes(), 0);
         let mut texts = Vec::new();
-        view.texts(4, |text| texts.push((text.bytes.to_vec(), text.original(&(5..8)))));
+        view.visit_texts(4, |text| texts.push((text.bytes.to_vec(), text.original(&(5..8)))));
         assert!(texts.contains(&(b"hello, world".to_vec(), 9..17)), "{texts:?}");
     }
 }

@@ -109,13 +109,17 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     let method = message.method.as_str();
     let mut arguments = Arguments::new(message.arguments.unwrap_or_default());
     let failed = || format!("Action Failed {method}");
-    if let Some(outcome) = at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
+    if let Some(outcome) = run_at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
         return outcome.context(failed);
     }
     match as_task(method, &mut arguments) {
         Ok(Some((mode, work))) => {
             let agent = agent.clone();
-            agent.tasks.clone().start(method, move |task| agent.in_turn(&mode, task, work)).context(failed)
+            agent
+                .tasks
+                .clone()
+                .start(method, move |task| agent.run_in_turn(&mode, task, work))
+                .context(failed)
         }
         Ok(None) => Err(Error::invalid(format!("unknown message {method}"))),
         Err(error) => Err(error.context(failed())),
@@ -123,7 +127,7 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
 }
 
 /// Runs an action that answers with its result. Returns `None` if the method is not such an action.
-fn at_once(
+fn run_at_once(
     agent: &Arc<Agent>,
     method: &str,
     arguments: &mut Arguments,
@@ -259,7 +263,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
 
 impl Agent {
     /// Runs a task as soon as no task runs that must not run at the same time.
-    fn in_turn(
+    fn run_in_turn(
         self: &Arc<Self>,
         mode: &TaskConcurrency,
         task: &TaskControl,

@@ -38,7 +38,7 @@ impl Agent {
                 )));
             }
         }
-        self.in_parallel(name, task, &|job, script, task| {
+        self.run_in_parallel(name, task, &|job, script, task| {
             let mut command = self.script_command(script);
             for (key, value) in options.env.iter().flatten() {
                 command.env(key, value.replace('\0', ""));
@@ -75,7 +75,7 @@ impl Agent {
             (other, _) => return Err(Error::invalid(format!("Unexpected call with drain type '{other}'"))),
         };
         self.supervisor.unmonitor().context(|| "Unmonitoring services".to_owned())?;
-        self.in_parallel("drain", task, &|_, script, task| self.drain_job(script, call.clone(), task))?;
+        self.run_in_parallel("drain", task, &|_, script, task| self.drain_job(script, call.clone(), task))?;
         Ok(json!(0))
     }
 
@@ -119,7 +119,7 @@ impl Agent {
     }
 
     /// Calls `run` with the name and path of each job's script `name`. The error names all jobs that failed.
-    fn in_parallel(
+    fn run_in_parallel(
         &self,
         name: &str,
         task: &TaskControl,

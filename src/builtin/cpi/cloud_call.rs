@@ -19,7 +19,7 @@ pub(crate) trait CloudCall {
 
 /// Runs `create` in the cloud, which it creates if necessary. If `create` fails, removes the cloud if it is
 /// empty.
-pub(crate) fn creating<C: CloudCall>(
+pub(crate) fn create_in_cloud<C: CloudCall>(
     call: &mut C,
     create: impl FnOnce(&mut C, &Cloud) -> CpiResult<Value>,
 ) -> CpiResult<Value> {
@@ -34,7 +34,7 @@ pub(crate) fn creating<C: CloudCall>(
 }
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
-pub(crate) fn existing(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
+pub(crate) fn open_cloud(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
     let (root, vacate) = call.cloud();
     let cloud = Cloud::open(root, vacate)?;
     if let Some(cloud) = &cloud {
@@ -52,11 +52,11 @@ fn remove_leftovers(call: &mut impl CloudCall, cloud: &Cloud) -> CpiResult<()> {
 }
 
 /// Runs `delete` in the cloud and removes the cloud if it is empty afterwards.
-pub(crate) fn deleting<C: CloudCall>(
+pub(crate) fn delete_in_cloud<C: CloudCall>(
     call: &mut C,
     delete: impl FnOnce(&mut C, &Cloud) -> CpiResult<()>,
 ) -> CpiResult<Value> {
-    let Some(cloud) = existing(call)? else {
+    let Some(cloud) = open_cloud(call)? else {
         let root = call.cloud().0.display().to_string();
         call.log_line(format_args!("nothing to delete: '{root}' does not exist"));
         return Ok(Value::Null);

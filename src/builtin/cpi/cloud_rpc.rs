@@ -9,7 +9,7 @@ use super::args::Arguments;
 use super::attachment;
 use super::cid::{Cid, ObjectKind};
 use super::cloud::{Cloud, ObjectLock};
-use super::cloud_call::{CloudCall, creating, deleting, existing};
+use super::cloud_call::{CloudCall, create_in_cloud, delete_in_cloud, open_cloud};
 use super::config::stemcell_formats;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 use super::machine;
@@ -100,7 +100,7 @@ pub(crate) fn answer<C: CloudMethods>(
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
             let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
-            creating(call, |call, cloud| call.create_stemcell(cloud, Path::new(&image), properties))
+            create_in_cloud(call, |call, cloud| call.create_stemcell(cloud, Path::new(&image), properties))
         }
         "delete_stemcell" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Stemcell)?),
         "create_vm" => {
@@ -113,11 +113,11 @@ pub(crate) fn answer<C: CloudMethods>(
                 disk_cids: arguments.strings("disk_cids")?,
                 env: arguments.hash("environment")?,
             };
-            creating(call, |call, cloud| call.create_vm(cloud, vm_request))
+            create_in_cloud(call, |call, cloud| call.create_vm(cloud, vm_request))
         }
         "delete_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
-            deleting(call, |call, cloud| call.delete_vm(cloud, &cid))
+            delete_in_cloud(call, |call, cloud| call.delete_vm(cloud, &cid))
         }
         "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
@@ -129,11 +129,11 @@ pub(crate) fn answer<C: CloudMethods>(
         "create_disk" => {
             let mut arguments = take(2, 3)?;
             let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
-            creating(call, |call, cloud| call.create_disk(cloud, size, properties))
+            create_in_cloud(call, |call, cloud| call.create_disk(cloud, size, properties))
         }
         "delete_disk" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
-            deleting(call, |call, cloud| delete_disk(call, cloud, &cid))
+            delete_in_cloud(call, |call, cloud| delete_disk(call, cloud, &cid))
         }
         "resize_disk" | "update_disk" => {
             let count = if method == "update_disk" { 3 } else { 2 };
@@ -167,7 +167,7 @@ pub(crate) fn answer<C: CloudMethods>(
             let mut arguments = take(1, 2)?;
             let cid = arguments.own_cid(ObjectKind::Disk)?;
             let metadata = arguments.hash("metadata")?;
-            let cloud = existing(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
+            let cloud = open_cloud(call)?.ok_or_else(|| cid.not_found().before_any_effect())?;
             call.snapshot_disk(&cloud, &cid, metadata)
         }
         "delete_snapshot" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Snapshot)?),
@@ -187,7 +187,7 @@ pub(crate) fn answer<C: CloudMethods>(
 
 /// Opens the cloud, or fails because the object cannot exist.
 fn cloud_of(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
-    existing(call)?.ok_or_else(|| cid.not_found())
+    open_cloud(call)?.ok_or_else(|| cid.not_found())
 }
 
 fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
@@ -209,7 +209,7 @@ fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: Objec
 
 /// Deletes an object that no other object uses: a stemcell, of which each VM has its own copy, or a snapshot.
 fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
-    deleting(call, |call, cloud| match cloud.hold(cid)? {
+    delete_in_cloud(call, |call, cloud| match cloud.hold(cid)? {
         Some(held) => cloud.delete(cid, held),
         None => {
             log_missing(call, cid);

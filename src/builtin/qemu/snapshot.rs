@@ -28,14 +28,14 @@ pub(super) fn create(
     disk: &Cid,
     metadata: JsonObject,
 ) -> CpiResult<Value> {
-    let (holder, held, images) = (|| {
+    let (vm_lock, disk_lock, images) = (|| {
         // Locks are taken in the order VM, disk.
         let vm = disk::attached_to(cloud, disk)?;
-        let holder = vm.map(|vm| cloud.require(&vm)).transpose()?;
-        Ok((holder, cloud.require(disk)?, Images::new(&call.programs())?))
+        let vm_lock = vm.map(|vm| cloud.require(&vm)).transpose()?;
+        Ok((vm_lock, cloud.require(disk)?, Images::new(&call.programs())?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
-    let running = match &holder {
+    let running = match &vm_lock {
         Some(vm) => process::is_running(&vm.path)?.then_some(vm),
         None => None,
     };
@@ -44,10 +44,10 @@ pub(super) fn create(
     let image = staged.path.join(disk::IMAGE);
     let copied = match running {
         Some(vm) => images
-            .info_while_in_use(&held.path.join(disk::IMAGE))
+            .info_while_in_use(&disk_lock.path.join(disk::IMAGE))
             .and_then(|info| images.create_bytes(&image, info.virtual_size))
             .and_then(|()| copy_while_running(&mut Qmp::connect(&vm.path)?, disk, &cid)),
-        None => images.convert(&held.path.join(disk::IMAGE), "qcow2", &image),
+        None => images.convert(&disk_lock.path.join(disk::IMAGE), "qcow2", &image),
     };
     if let Err(failure) = copied {
         cloud.remove_staged(staged)?;

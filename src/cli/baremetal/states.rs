@@ -46,7 +46,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
 fn rescue_password(call: &Call) -> Result<String> {
     let password = match call.text("rescue-password") {
         Some(password) => password,
-        None if call.session.is_interactive() => ui::prompt::secret("Password for the rescue system")?,
+        None if call.session.is_interactive() => ui::prompt::ask_secret("Password for the rescue system")?,
         None => {
             return Err(Error::usage("--rescue-password is missing, and there is no terminal to ask for it"));
         }

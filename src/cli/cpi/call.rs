@@ -72,7 +72,7 @@ impl CallArgs {
         let versions = match method == Method::Info.name() {
             true => Versions::default(),
             false => {
-                let info = prepared.watched(session, "Asking the CPI for `info`", conformance::info)?;
+                let info = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::info)?;
                 let answered = info.info.as_ref().map(|info| info.api_version);
                 if answered.is_none() {
                     let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();
@@ -86,7 +86,7 @@ impl CallArgs {
             }
         };
         advise(session, &method, versions, &arguments);
-        let called = prepared.watched(session, &format!("Calling {method}"), |cpi, watching| {
+        let called = prepared.call_in_stage(session, &format!("Calling {method}"), |cpi, watching| {
             conformance::call(cpi, &method, &arguments, versions, watching)
         })?;
         let finished = match session.globals.json() {

@@ -218,7 +218,7 @@ impl PreparedCpi {
     }
 
     /// Makes a call in a stage that shows its log. A second signal ends the wait.
-    pub(super) fn watched(
+    pub(super) fn call_in_stage(
         &self,
         session: &Session,
         name: &str,

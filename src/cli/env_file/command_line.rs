@@ -43,7 +43,7 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
 }
 
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let first = match lenient(grammar.clone()).try_get_matches_from(args) {
+    let first = match with_placeholder_defaults(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,
         // The lenient grammar would show a default for the manifest.
         Err(error) if is_help(&error) => {
@@ -103,7 +103,8 @@ pub(in crate::cli) fn parse_partial_command_line(
     grammar: &Command,
     args: &[OsString],
 ) -> Option<(Vec<String>, ArgMatches)> {
-    let first = lenient(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
+    let first =
+        with_placeholder_defaults(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
     let (path, matches) = chosen(&first);
     if !may_have_env_file(matches) {
         return Some((path, matches.clone()));
@@ -113,7 +114,8 @@ pub(in crate::cli) fn parse_partial_command_line(
     let Some(file) = applicable(matches, named, &|_, _, _| Ok(false)).ok()?.0 else {
         return Some((path, matches.clone()));
     };
-    let completed = with_file_defaults(lenient(grammar.clone()), &path, matches, &file).ignore_errors(true);
+    let completed = with_file_defaults(with_placeholder_defaults(grammar.clone()), &path, matches, &file)
+        .ignore_errors(true);
     let matches = chosen(&completed.try_get_matches_from(args).ok()?).1.clone();
     Some((path, matches))
 }
@@ -268,7 +270,7 @@ pub(in crate::cli) fn with_optional_words(command: Command) -> Command {
 }
 
 /// Makes the arguments optional that an env file may supply, for the first of two attempts to parse.
-fn lenient(command: Command) -> Command {
+fn with_placeholder_defaults(command: Command) -> Command {
     // The default is never read: without an env file, the strict grammar applies.
     map_supplied(command, &|arg| arg.required(false).default_value("-"))
 }

@@ -26,7 +26,7 @@ const RESOURCES: &str = "Resources (at least one)";
 /// create-env deletes all stemcells but the first. If the agent does not answer, name the disk: otherwise
 /// that create-env creates an empty one.
 #[derive(Debug, Clone, Args)]
-#[command(group = clap::ArgGroup::new("known").args(["vm", "disk",
+#[command(group = clap::ArgGroup::new("resources").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true),
           override_usage = "monopile state import [OPTIONS] [MANIFEST] <RESOURCE>...")]
 pub(super) struct ImportArgs {

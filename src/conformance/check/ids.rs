@@ -33,10 +33,10 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&
     run.check("get_disks of a deleted VM", |check| {
         expect_refusal(check, Method::GetDisks, &[cid()], expected)
     });
-    run.check_of("attach_disk to a deleted VM", disk, "there is no disk", |check, disk| {
+    run.check_needing("attach_disk to a deleted VM", disk, "there is no disk", |check, disk| {
         expect_refusal(check, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
     });
-    run.check_of("detach_disk from a deleted VM", disk, "there is no disk", |check, disk| {
+    run.check_needing("detach_disk from a deleted VM", disk, "there is no disk", |check, disk| {
         expect_success_or_not_found(
             check,
             Method::DetachDisk,
@@ -53,10 +53,10 @@ pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&CreatedResource>, disk
     run.check("delete_disk again", |check| expect_deletion_of_missing(check, disk));
     run.check("has_disk of a deleted disk", |check| expect_gone(check, disk));
     let expected = &["DiskNotFound"];
-    run.check_of("attach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
+    run.check_needing("attach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
         expect_refusal(check, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
     });
-    run.check_of("detach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
+    run.check_needing("detach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
         expect_success_or_not_found(check, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });

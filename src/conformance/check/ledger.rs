@@ -105,7 +105,7 @@ pub(super) struct CreatedResource {
 pub(super) struct ResourceLedger {
     resources: Vec<CreatedResource>,
     /// Calls that may have created a resource with an unknown CID.
-    doubtful: Vec<LeftBehind>,
+    suspects: Vec<LeftBehind>,
     deleted: usize,
     /// The copy on disk for a later run.
     leftover_log: Option<LeftoverLog>,
@@ -178,8 +178,8 @@ impl ResourceLedger {
     }
 
     /// Records that a call may have created a resource with an unknown CID.
-    pub(super) fn record_doubtful(&mut self, kind: LedgerKind, why: String) {
-        self.doubtful.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
+    pub(super) fn record_suspect(&mut self, kind: LedgerKind, why: String) {
+        self.suspects.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
     }
 
     /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
@@ -196,8 +196,8 @@ impl ResourceLedger {
     }
 
     /// Returns the calls that may have created a resource with an unknown CID.
-    pub(super) fn doubtful(&self) -> &[LeftBehind] {
-        &self.doubtful
+    pub(super) fn suspects(&self) -> &[LeftBehind] {
+        &self.suspects
     }
 }
 

@@ -62,8 +62,9 @@ fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResourc
     if Method::CreateStemcell.arguments(api_version).count() > arguments.len() {
         arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
     }
-    let (_, created) = run
-        .check_making("create_stemcell", |check| check.answer(Method::CreateStemcell, &arguments).map(drop));
+    let (_, created) = run.check_with_resources("create_stemcell", |check| {
+        check.call_or_stop(Method::CreateStemcell, &arguments).map(drop)
+    });
     created.into_iter().next_back()
 }
 
@@ -127,7 +128,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let lost = self.lost();
         let resource = resource.filter(|_| lost.is_none());
         let mut is_lost = false;
-        self.run.check_of(name, resource, lost.as_deref().unwrap_or(skip_reason), |check, resource| {
+        self.run.check_needing(name, resource, lost.as_deref().unwrap_or(skip_reason), |check, resource| {
             let outcome = body(check, resource);
             let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
             match (check.exists(vm), outcome) {
@@ -156,19 +157,19 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
-        let (_, created) = self.run.check_making("create_vm", |check| {
+        let (_, created) = self.run.check_with_resources("create_vm", |check| {
             let Some(stemcell) = stemcell else {
                 return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
             };
             let arguments = vm_arguments(check, &stemcell.cid, &[]);
-            check.answer(Method::CreateVm, &arguments).map(drop)
+            check.call_or_stop(Method::CreateVm, &arguments).map(drop)
         });
         let vm = created.into_iter().next_back();
-        self.run.check_of("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
+        self.run.check_needing("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
-                check.answer(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
+                check.call_or_stop(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
             }
             Ok(())
         });
@@ -176,11 +177,13 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
-        let (_, created) =
-            self.run.check_making("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
+        let (_, created) = self
+            .run
+            .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
         let disk = created.into_iter().next_back();
-        self.run
-            .check_of("has_disk", disk.as_ref(), NO_DISK, |check, disk| expect_existence(check, disk, true));
+        self.run.check_needing("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
+            expect_existence(check, disk, true)
+        });
         disk
     }
 
@@ -188,7 +191,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first = None;
         self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
-            first = Some(check.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
+            first = Some(check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
         self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
@@ -219,7 +222,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         self.check_vm("set_disk_metadata", vm, vm_and_disk.map(|(_, disk)| disk), NO_DISK, |check, disk| {
             for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
-                check.answer(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
+                check.call_or_stop(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
             }
             Ok(())
         });
@@ -227,23 +230,24 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost = self.lost();
-        let (_, created) = self.run.check_making("snapshot_disk", |check| match disk {
+        let (_, created) = self.run.check_with_resources("snapshot_disk", |check| match disk {
             _ if lost.is_some() => Err(CheckStop::Skipped(lost.unwrap_or_default())),
             Some(disk) => {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
-                check.answer(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
+                check.call_or_stop(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
             }
             None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
         });
         let snapshot = created.into_iter().next_back();
         let none = "there is no snapshot";
-        self.run
-            .check_of("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| check.delete(snapshot));
+        self.run.check_needing("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
+            check.delete(snapshot)
+        });
     }
 
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
         self.check_vm("reboot_vm", vm, vm, NO_VM, |check, vm| {
-            check.answer(Method::RebootVm, &[json!(vm.cid)])?;
+            check.call_or_stop(Method::RebootVm, &[json!(vm.cid)])?;
             match check.exists(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
@@ -252,7 +256,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         if self.contract == Contract::V1 {
             self.check_vm("configure_networks", vm, vm, NO_VM, |check, vm| {
                 let networks = json!(check.settings().networks);
-                check.answer(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
+                check.call_or_stop(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
             });
         }
     }
@@ -261,7 +265,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
         self.check_vm("detach_disk", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
-            check.answer(Method::DetachDisk, &arguments(vm_and_disk))?;
+            check.call_or_stop(Method::DetachDisk, &arguments(vm_and_disk))?;
             match expect_attached_disks(check, &vm_and_disk.0, &[]) {
                 Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
@@ -290,7 +294,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
         let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
-            check.answer(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
+            check.call_or_stop(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
         };
         self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
         // A caller that got no answer repeats the call.
@@ -299,14 +303,16 @@ impl<'a> LifecycleCheck<'_, 'a> {
             resize(check, disk)
         });
         let lost = self.lost();
-        let (_, created) = self.run.check_making("update_disk", |check| {
+        let (_, created) = self.run.check_with_resources("update_disk", |check| {
             if let Some(lost) = lost {
                 return Err(CheckStop::Skipped(lost));
             }
             let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
             let properties = json!(check.settings().disk_cloud_properties);
-            let answer = check
-                .answer(Method::UpdateDisk, &[json!(disk.cid), json!(size + 2 * GROWTH_MIB), properties])?;
+            let answer = check.call_or_stop(
+                Method::UpdateDisk,
+                &[json!(disk.cid), json!(size + 2 * GROWTH_MIB), properties],
+            )?;
             match answer {
                 Answer::Disk(cid) if cid.as_str() != disk.cid => check.remove_if_gone(disk),
                 _ => Ok(()),
@@ -320,7 +326,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let lost = self.lost();
         let run = &mut *self.run;
         let count = run.settings.parallel_calls.max(2);
-        let (_, disks) = run.check_making(&format!("{count} create_disk at once"), |check| {
+        let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
             check.expect_present(Method::CreateDisk)?;
             check.expect_unpromised();
             let present = vm.filter(|_| lost.is_none());
@@ -346,16 +352,16 @@ impl<'a> LifecycleCheck<'_, 'a> {
         };
         let none = "there are no disks";
         let some = Some(distinct.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_of(&format!("{count} has_disk at once"), some, none, |check, disks| {
+        run.check_needing(&format!("{count} has_disk at once"), some, none, |check, disks| {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasDisk, &each(disks))
         });
         let (present, no_vm) = (vm.filter(|_| lost.is_none()), lost.as_deref().unwrap_or(NO_VM));
-        run.check_of(&format!("{count} has_vm at once"), present, no_vm, |check, vm| {
+        run.check_needing(&format!("{count} has_vm at once"), present, no_vm, |check, vm| {
             check.expect_unpromised();
             expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
-        run.check_of(&format!("{count} delete_disk at once"), some, none, |check, disks| {
+        run.check_needing(&format!("{count} delete_disk at once"), some, none, |check, disks| {
             check.expect_present(Method::DeleteDisk)?;
             check.expect_unpromised();
             let response = check.calls(Method::DeleteDisk, &each(disks))?;
@@ -372,14 +378,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.run.check("create_disk with null as the VM", |check| {
             let mut arguments = disk_arguments(check, None);
             arguments.push(Value::Null);
-            check.answer(Method::CreateDisk, &arguments)?;
+            check.call_or_stop(Method::CreateDisk, &arguments)?;
             match check.created().last().cloned() {
                 Some(disk) => check.delete(&disk),
                 None => Ok(()),
             }
         });
         let (_, created) =
-            self.run.check_making("create_disk without a VM", |check| create_disk(check, None));
+            self.run.check_with_resources("create_disk without a VM", |check| create_disk(check, None));
         let spare = created.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
         self.run.check("delete_disk that was never attached", |check| check.delete(&spare))?;
@@ -394,7 +400,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     ) {
         self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |check, vm| {
             if let Some((vm, disk)) = vm_and_disk {
-                check.answer(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
+                check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }
             check.delete(vm)?;
             match vm_and_disk.map(|(_, disk)| check.exists(disk)).transpose()?.flatten() {
@@ -414,7 +420,7 @@ fn disk_arguments(check: &RunningCheck<'_, '_>, vm: Option<&str>) -> Vec<Value> 
 
 fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutcome {
     let arguments = disk_arguments(check, vm);
-    check.answer(Method::CreateDisk, &arguments).map(drop)
+    check.call_or_stop(Method::CreateDisk, &arguments).map(drop)
 }
 
 fn expect_success(check: &mut RunningCheck<'_, '_>, method: Method, response: AnswerBody) -> CheckOutcome {
@@ -448,7 +454,7 @@ pub(super) fn expect_existence(
     expected: bool,
 ) -> CheckOutcome {
     let Some(method) = resource.kind.existence_method() else { return Ok(()) };
-    match check.answer(method, &[json!(resource.cid)])? {
+    match check.call_or_stop(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == expected => Ok(()),
         _ => fail(format!("`{method}` answered {} and not {expected}", !expected)),
     }
@@ -460,7 +466,9 @@ fn expect_attached_disks(
     vm: &CreatedResource,
     expected: &[&str],
 ) -> CheckOutcome {
-    let Answer::Disks(attached) = check.answer(Method::GetDisks, &[json!(vm.cid)])? else { return Ok(()) };
+    let Answer::Disks(attached) = check.call_or_stop(Method::GetDisks, &[json!(vm.cid)])? else {
+        return Ok(());
+    };
     if attached.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }

@@ -36,7 +36,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     });
     run.check("calculate_vm_cloud_properties", |check| {
         let size = json!({"cpu": 1, "ram": 512, "ephemeral_disk_size": 1024});
-        check.answer(Method::CalculateVmCloudProperties, &[size]).map(drop)
+        check.call_or_stop(Method::CalculateVmCloudProperties, &[size]).map(drop)
     });
     run.check("current_vm_id", |check| match check.call(Method::CurrentVmId, &[])? {
         AnswerBody::Result(result) => check.parse_answer(Method::CurrentVmId, &result).map(drop),
@@ -70,7 +70,7 @@ fn info(run: &mut Run<'_>) {
             }
             AnswerBody::Unusable => return fail("`info` gave no usable answer"),
         }
-        if let Answer::Info(again) = check.answer(Method::Info, &[])?
+        if let Answer::Info(again) = check.call_or_stop(Method::Info, &[])?
             && Some(&again) != first.as_ref()
         {
             check.expect_unpromised();

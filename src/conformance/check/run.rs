@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
     pub(super) checks: Vec<Check>,
     pub(super) calls: Vec<(String, Duration)>,
     /// Methods that the CPI does not implement.
-    pub(super) absent: Vec<Method>,
+    pub(super) unimplemented: Vec<Method>,
     /// True if `info` exceeded its time limit, so every other call would do so too.
     pub(super) unresponsive: bool,
     /// The failure that ended the run, such as a missing executable.
@@ -58,7 +58,7 @@ impl<'a> Run<'a> {
             info: None,
             checks: Vec::new(),
             calls: Vec::new(),
-            absent: Vec::new(),
+            unimplemented: Vec::new(),
             unresponsive: false,
             broken: None,
         })
@@ -85,11 +85,11 @@ impl<'a> Run<'a> {
         name: &str,
         body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
     ) -> Option<T> {
-        self.check_making(name, body).0
+        self.check_with_resources(name, body).0
     }
 
     /// Like [`Self::check`]. Also returns the resources that the check created, even after a failure.
-    pub(super) fn check_making<T>(
+    pub(super) fn check_with_resources<T>(
         &mut self,
         name: &str,
         body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
@@ -158,8 +158,8 @@ impl<'a> Run<'a> {
             // A dropped stage counts as failed.
             Verdict::Fail => drop(stage),
         }
-        let hide = |reason: &String| self.cpi.redactor.clean_and_redact(reason);
-        let reasons = reasons.iter().map(hide).collect();
+        let redact = |reason: &String| self.cpi.redactor.clean_and_redact(reason);
+        let reasons = reasons.iter().map(redact).collect();
         let last_call = last_call.filter(|_| verdict == Verdict::Fail).map(|call| LastCall {
             request_id: call.request_id,
             log: call.log.iter().map(|line| self.cpi.redactor.clean_and_redact_line(line)).collect(),
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
-    pub(super) fn check_of<G: ?Sized>(
+    pub(super) fn check_needing<G: ?Sized>(
         &mut self,
         name: &str,
         resource: Option<&G>,
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
                 });
             }
         }
-        left.extend_from_slice(self.ledger.doubtful());
+        left.extend_from_slice(self.ledger.suspects());
         self.ledger.end();
         for left in &mut left {
             left.why = self.cpi.redactor.clean_and_redact(&left.why);

@@ -231,13 +231,13 @@ impl RunningCheck<'_, '_> {
                 _ => "",
             };
             let why = format!("`{method}` (request {id}) answered no CID{ended}");
-            self.run.ledger.record_doubtful(kind, why);
+            self.run.ledger.record_suspect(kind, why);
         }
         self.run.ledger.record_answer(id);
     }
 
-    /// Makes a call that must succeed.
-    pub(super) fn answer(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
+    /// Makes a call that must succeed. Otherwise stops the check.
+    pub(super) fn call_or_stop(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<Answer> {
         self.expect_present(method)?;
         match self.call(method, arguments)? {
             AnswerBody::Result(result) => self.parse_answer(method, &result),
@@ -264,7 +264,7 @@ impl RunningCheck<'_, '_> {
     /// Fails or skips the check after a refused call.
     pub(super) fn stop_for_refusal<T>(&mut self, method: Method, refusal: CpiErrorAnswer) -> CheckOutcome<T> {
         if refusal.kind == CpiErrorKind::NotImplemented {
-            self.run.absent.push(method);
+            self.run.unimplemented.push(method);
             return self.expect_present(method).and_then(|()| fail("not implemented"));
         }
         // Callers handle this error.
@@ -281,7 +281,7 @@ impl RunningCheck<'_, '_> {
         if self.run.settings.skip.iter().any(|skipped| skipped == method.name()) {
             return Err(CheckStop::Skipped(format!("`{method}` is left out (--skip)")));
         }
-        if !self.run.absent.contains(&method) {
+        if !self.run.unimplemented.contains(&method) {
             return Ok(());
         }
         let facts = method.facts();
@@ -298,7 +298,7 @@ impl RunningCheck<'_, '_> {
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
     pub(super) fn exists(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.existence_method() else { return Ok(None) };
-        match self.answer(method, &[json!(resource.cid)]) {
+        match self.call_or_stop(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(exists)) => Ok(Some(exists)),
             Ok(_) => Ok(None),
             Err(CheckStop::Skipped(_)) => Ok(None),
@@ -308,7 +308,7 @@ impl RunningCheck<'_, '_> {
 
     /// Deletes a resource and checks that it is gone.
     pub(super) fn delete(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        self.answer(resource.kind.delete_method(), &[json!(resource.cid)])?;
+        self.call_or_stop(resource.kind.delete_method(), &[json!(resource.cid)])?;
         self.remove_if_gone(resource)
     }
 
@@ -336,10 +336,12 @@ impl RunningCheck<'_, '_> {
             AnswerBody::Unusable => false,
         };
         let exists = match resource.kind.existence_method() {
-            Some(has) if !self.run.absent.contains(&has) => match self.call(has, &[json!(resource.cid)])? {
-                AnswerBody::Result(Value::Bool(exists)) => Some(exists),
-                _ => None,
-            },
+            Some(has) if !self.run.unimplemented.contains(&has) => {
+                match self.call(has, &[json!(resource.cid)])? {
+                    AnswerBody::Result(Value::Bool(exists)) => Some(exists),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         self.problems.clear();

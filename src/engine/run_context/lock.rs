@@ -19,7 +19,7 @@ pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     if let Some(who) = store.taken_over() {
         run.reporter.warn(format!("the lease of {who} has expired; it is taken over"));
     }
-    run.reporter.set_expected_durations(store.state().monopile.durations.stages());
+    run.reporter.set_usual_durations(store.state().monopile.durations.stages());
     Ok(store)
 }
 

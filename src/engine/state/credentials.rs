@@ -133,7 +133,7 @@ impl Credentials {
                     "put the deployed values back into the vars store '{path}', or restore it from a backup"
                 )
             }
-            Some(path) => manifest::pass_file("the vars store of the last deploy", "--vars-store", path),
+            Some(path) => manifest::pass_file_hint("the vars store of the last deploy", "--vars-store", path),
             None => "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, \
                      --vars-exec or --vars-env)"
                 .to_owned(),

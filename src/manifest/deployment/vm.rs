@@ -38,9 +38,9 @@ pub(super) fn read(
     let pool = resource_pool(sections, group, problems);
     let mut vm = match given.as_slice() {
         [] => {
-            let keys = group.node.as_map().into_iter().flat_map(|map| map.iter());
-            let slips = keys.filter_map(|(key, _)| key.as_str());
-            let hint = slips.map(|slip| did_you_mean(slip, SIZES)).find(|hint| !hint.is_empty());
+            let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
+            let keys = entries.filter_map(|(key, _)| key.as_str());
+            let hint = keys.map(|key| did_you_mean(key, SIZES)).find(|hint| !hint.is_empty());
             let hint = hint.unwrap_or_default();
             group.problem(problems, format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"));
             return None;

@@ -101,7 +101,7 @@ fn put(
                 return Err(step.missing_key(key, map));
             }
             let old = map.insert(Node::string(key), value);
-            index.set(visited.place, key, old.as_ref(), map.get(key));
+            index.note_entry(visited.place, key, old.as_ref(), map.get(key));
         }
         Token::Index { index: at, modifiers } => {
             let items = step.seq_mut(visited.node)?;
@@ -123,7 +123,7 @@ fn put(
 fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
     let end = ItemPlace::new(items, items.len());
     items.push(value);
-    index.inserted(end, items);
+    index.note_insertion(end, items);
 }
 
 /// Replaces an item of a sequence, or inserts the value before or after it.
@@ -145,11 +145,11 @@ fn place(
         Some(behind) => {
             let new = ItemPlace::new(items, at + behind);
             items.insert(at + behind, value);
-            index.inserted(new, items);
+            index.note_insertion(new, items);
         }
         None => {
             let old = std::mem::replace(&mut items[at], value);
-            index.replaced(ItemPlace::new(items, at), &old, &items[at]);
+            index.note_replacement(ItemPlace::new(items, at), &old, &items[at]);
         }
     }
     Ok(())
@@ -167,7 +167,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 }
                 if step.is_last() {
                     let old = map.remove(key);
-                    index.set(visited.place, key, old.as_ref(), map.get(key));
+                    index.note_entry(visited.place, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
                 let node = map.get_mut(key).ok_or_else(|| step.unsupported("it is gone"))?;
@@ -188,7 +188,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 let at = step.index(at, modifiers, items)?;
                 if step.is_last() {
                     let old = items.remove(at);
-                    index.removed(ItemPlace::new(items, at), &old);
+                    index.note_removal(ItemPlace::new(items, at), &old);
                     return Ok(());
                 }
                 visited = Visited::item(items, at);

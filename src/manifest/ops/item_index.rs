@@ -103,7 +103,7 @@ impl ItemIndex {
 
     /// Reports that the item at this place is new, and that the items after it have moved. The address of the
     /// list in `place` is the one before the insertion.
-    pub(super) fn inserted(&mut self, place: ItemPlace, items: &[Node]) {
+    pub(super) fn note_insertion(&mut self, place: ItemPlace, items: &[Node]) {
         let Some(mut list) = self.lists.remove(&place.list) else { return };
         let at = place.at;
         let is_last = at == list.length;
@@ -120,7 +120,7 @@ impl ItemIndex {
     }
 
     /// Reports that `item` was removed from the list, and that the items after it have moved.
-    pub(super) fn removed(&mut self, place: ItemPlace, item: &Node) {
+    pub(super) fn note_removal(&mut self, place: ItemPlace, item: &Node) {
         self.forget(item);
         let Some(list) = self.lists.get_mut(&place.list) else { return };
         list.length -= 1;
@@ -136,7 +136,7 @@ impl ItemIndex {
     }
 
     /// Reports that `old` was replaced by `new`.
-    pub(super) fn replaced(&mut self, place: ItemPlace, old: &Node, new: &Node) {
+    pub(super) fn note_replacement(&mut self, place: ItemPlace, old: &Node, new: &Node) {
         self.forget(old);
         let Some(list) = self.lists.get_mut(&place.list) else { return };
         for (key, by_hash) in list.built() {
@@ -151,7 +151,7 @@ impl ItemIndex {
 
     /// Reports that the value of a key of a mapping was replaced or removed. `place` is that of the mapping,
     /// if it is an item of a list.
-    pub(super) fn set(
+    pub(super) fn note_entry(
         &mut self,
         place: Option<ItemPlace>,
         key: &str,

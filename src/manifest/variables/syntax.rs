@@ -73,7 +73,7 @@ fn collect_unclosed(node: &Node, positions: &mut Vec<(String, Position)>) {
 fn unclosed(text: &str) -> Option<&str> {
     let inner = text.trim_end().strip_prefix("((")?;
     let name = inner.strip_suffix(')').unwrap_or(inner);
-    let is_name = !name.is_empty() && name.trim_start_matches('!').chars().all(is_name_letter);
+    let is_name = !name.is_empty() && name.trim_start_matches('!').chars().all(is_name_char);
     is_name.then_some(name)
 }
 
@@ -107,7 +107,7 @@ fn reference_at(text: &str, start: usize) -> Option<Reference<'_>> {
     let inner = text[start..].strip_prefix("((")?;
     let after_space = inner.strip_prefix(' ').unwrap_or(inner);
     let after_mark = after_space.strip_prefix('!').unwrap_or(after_space);
-    let length = after_mark.find(|letter: char| !is_name_letter(letter)).unwrap_or(after_mark.len());
+    let length = after_mark.find(|character: char| !is_name_char(character)).unwrap_or(after_mark.len());
     let (name, rest) = after_mark.split_at(length);
     let rest_after_space = rest.strip_prefix(' ').unwrap_or(rest);
     let tail = rest_after_space.strip_prefix("))")?;
@@ -118,8 +118,8 @@ fn reference_at(text: &str, start: usize) -> Option<Reference<'_>> {
     })
 }
 
-fn is_name_letter(letter: char) -> bool {
-    matches!(letter, '-' | '/' | '.' | '_') || letter.is_ascii_digit() || letter.is_alphabetic()
+fn is_name_char(character: char) -> bool {
+    matches!(character, '-' | '/' | '.' | '_') || character.is_ascii_digit() || character.is_alphabetic()
 }
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_matches_only_the_entire_text() {
+    fn single_reference_is_the_entire_text() {
         assert_eq!(as_single_reference("(( a.b ))").map(|reference| reference.name), Some("a.b"));
         assert_eq!(as_single_reference("((a)) "), None);
         assert_eq!(as_single_reference("((a))((b))"), None);

@@ -118,7 +118,7 @@ impl Lio {
     }
 
     /// Deletes the volume's target and backstore, now and for the next boot.
-    pub(super) fn hide(&self, volume: &VolumeName) -> CpiResult<()> {
+    pub(super) fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         let target = self.target(volume);
         let what = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
@@ -129,7 +129,7 @@ impl Lio {
     }
 
     /// Exports a volume that is not exported, and checks the result.
-    pub(super) fn show(
+    pub(super) fn export(
         &self,
         volume: &VolumeName,
         device: &Path,
@@ -168,7 +168,7 @@ impl Lio {
         }))
     }
 
-    /// Returns true if the target is exactly as [`Lio::show`] configures it. It then grants no access to
+    /// Returns true if the target is exactly as [`Lio::export`] configures it. It then grants no access to
     /// other initiators.
     fn is_complete(
         &self,
@@ -374,13 +374,13 @@ mod tests {
             [("exit 0", 1), ("exit 1", 2), ("save garbage; exit 0", 1), ("save >&-; exit 0", 1)]
         {
             let (dir, lio) = driver(&format!("[ $call != 1 ] || {{ {first}; }}; save '{EMPTY}'"));
-            lio.hide(&volume).unwrap();
+            lio.unexport(&volume).unwrap();
             let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
             assert_eq!(text.matches("saveconfig\n").count(), 2, "{first}");
             assert_eq!(text.matches("/iscsi delete").count(), asked, "{first}");
         }
         let (dir, lio) = driver(&format!("save '{EMPTY}'"));
-        lio.hide(&volume).unwrap();
+        lio.unexport(&volume).unwrap();
         let text = std::fs::read_to_string(dir.path().join("asked")).unwrap();
         assert_eq!(text.matches("saveconfig\n").count(), 1);
     }
@@ -394,7 +394,7 @@ mod tests {
             ("save '{\"s3cret\": 1}'", "saved.json', which is not a configuration"),
         ] {
             let (_dir, lio) = driver(script);
-            let failure = lio.hide(&VolumeName::new(VolumeKind::Disk)).err().unwrap();
+            let failure = lio.unexport(&VolumeName::new(VolumeKind::Disk)).err().unwrap();
             assert!(failure.message.contains(words), "{failure}");
             assert!(!failure.message.contains("s3cret"), "{failure}");
         }
@@ -406,7 +406,7 @@ mod tests {
         let login = Login { user: "u".to_owned(), password: "s3cret".to_owned() };
         let (_dir, lio) = driver(&format!("echo 'Error: no s3cret'; save '{EMPTY}'"));
         let names = ["iqn.y".to_owned()];
-        let failure = lio.show(&volume, Path::new("/dev/x"), &names, &login).err().unwrap();
+        let failure = lio.export(&volume, Path::new("/dev/x"), &names, &login).err().unwrap();
         assert!(failure.message.contains("Error: no ******"), "{failure}");
     }
 }

@@ -134,16 +134,16 @@ impl VolumeDriver for Lvm {
         let _lock = self.lock()?;
         self.existing(volume)?;
         let initiators = initiators.over_iscsi(volume)?;
-        self.lio.hide(volume)?;
+        self.lio.unexport(volume)?;
         let device = self.volumes.device(&volume.to_string());
-        self.lio.show(volume, &device, initiators, login).or_else(|failure| {
-            self.lio.hide(volume)?;
+        self.lio.export(volume, &device, initiators, login).or_else(|failure| {
+            self.lio.unexport(volume)?;
             Err(failure)
         })
     }
 
     fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.lio.hide(volume)
+        self.lio.unexport(volume)
     }
 }

@@ -113,13 +113,15 @@ pub(super) fn is_string(text: &str) -> bool {
 /// Returns true if the first or second character is a letter, whitespace or certain punctuation. The second
 /// one does not count after a digit, point, colon or minus.
 fn starts_like_text(text: &str) -> bool {
-    let sign = |c: char| c.is_alphabetic() || c.is_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c);
+    let is_text_char =
+        |c: char| c.is_alphabetic() || c.is_whitespace() || "_!@#$%^&*(){}<>|/\\~;=".contains(c);
     let mut characters = text.chars();
     let Some(first) = characters.next() else { return false };
-    if sign(first) {
+    if is_text_char(first) {
         return true;
     }
-    !(first.is_ascii_digit() || matches!(first, '.' | ':' | '-')) && characters.next().is_some_and(sign)
+    !(first.is_ascii_digit() || matches!(first, '.' | ':' | '-'))
+        && characters.next().is_some_and(is_text_char)
 }
 
 /// Splits a number of `min` to `max` digits off the start of a text.
