@@ -266,7 +266,8 @@ fn hostile(world: &World) {
     );
     world.write(
         "repo/.monopile.yml",
-        "manifest: bosh.yml\nvars: {cpi: ./evil}\nvars_env: [AWS]\nstate: state.json\n",
+        "manifest: bosh.yml\nvars: {cpi: ./evil}\nvars_env: [AWS]\nstate: state.json\n\
+         package_dir: packages\n",
     );
     world.write(
         "repo/state.json",
@@ -296,6 +297,7 @@ fn discovered_env_file_is_used_only_after_trust() {
         for part in [
             "the env file '.monopile.yml' is not trusted yet",
             "run the program './evil' as CPI",
+            "run compiled CPIs that are in 'packages'",
             "read 'bosh.yml'",
             "read the environment variables AWS_*",
             "contact evil.test:6868",

@@ -81,7 +81,25 @@ struct Content {
 struct Flag {
     name: String,
     values: Vec<OsString>,
+    flag_use: FlagUse,
     place: String,
+}
+
+/// The use of a flag's value. `monopile trust` shows what an env file runs, reads and contacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlagUse {
+    /// Changes how monopile works.
+    Setting,
+    /// Names a file to read.
+    File,
+    /// Names a file of CPIs to run.
+    CpiConfig,
+    /// Names a directory from which compiled CPIs are run.
+    ProgramDirectory,
+    /// Chooses the renderer of job templates, which may be Ruby.
+    Renderer,
+    /// Names a server to contact.
+    Server,
 }
 
 impl EnvFileArgs {
@@ -154,5 +172,11 @@ impl EnvFile {
             path.canonicalize().or_else(|_| std::path::absolute(&path)).unwrap_or(path)
         };
         self.content.manifest.as_deref().is_none_or(|own| real(own) == real(manifest))
+    }
+
+    /// Returns the values of the flags with one of these uses.
+    fn values_of(&self, uses: &[FlagUse]) -> impl Iterator<Item = String> {
+        let flags = self.content.flags.iter().filter(|flag| uses.contains(&flag.flag_use));
+        flags.flat_map(|flag| &flag.values).map(|value| value.to_string_lossy().into_owned())
     }
 }

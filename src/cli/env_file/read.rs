@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::find::OpenedEnvFile;
-use super::{Content, EnvFile, Flag};
+use super::{Content, EnvFile, Flag, FlagUse};
 use crate::cli::{paths, vars_exec_args};
 use base::error::did_you_mean;
 use base::files::input;
@@ -29,34 +29,34 @@ enum ValueShape {
 }
 
 /// The flags that an env file may set, with `_` for `-`. Flags that request an action (`--recreate`) or skip
-/// a question (`--non-interactive`) belong on the command line.
-const FLAGS: [(&str, ValueShape); 26] = [
-    ("agent_timeout", ValueShape::Text),
-    ("boot_timeout", ValueShape::Text),
-    ("cache_dir", ValueShape::Path),
-    ("cloud_config", ValueShape::Path),
-    ("cpi_api_version", ValueShape::Text),
-    ("cpi_config", ValueShape::Path),
-    ("cpi_timeout", ValueShape::Text),
-    ("drain_timeout", ValueShape::Text),
-    ("encrypt_to", ValueShape::PathUnless("age1")),
-    ("gw_host", ValueShape::Text),
-    ("gw_private_key", ValueShape::Path),
-    ("gw_socks5", ValueShape::Text),
-    ("gw_user", ValueShape::Text),
-    ("identity", ValueShape::Path),
-    ("insecure_agent", ValueShape::Switch),
-    ("log_format", ValueShape::Text),
-    ("no_color", ValueShape::Switch),
-    ("package_dir", ValueShape::Path),
-    ("parallel", ValueShape::Text),
-    ("redact", ValueShape::Texts),
-    ("sha2", ValueShape::Switch),
-    ("templates", ValueShape::Text),
-    ("tty", ValueShape::Switch),
-    ("update_strategy", ValueShape::Text),
-    ("verbose", ValueShape::Text),
-    ("wait_for_lock", ValueShape::Text),
+/// a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
+const FLAGS: [(&str, ValueShape, FlagUse); 26] = [
+    ("agent_timeout", ValueShape::Text, FlagUse::Setting),
+    ("boot_timeout", ValueShape::Text, FlagUse::Setting),
+    ("cache_dir", ValueShape::Path, FlagUse::ProgramDirectory),
+    ("cloud_config", ValueShape::Path, FlagUse::File),
+    ("cpi_api_version", ValueShape::Text, FlagUse::Setting),
+    ("cpi_config", ValueShape::Path, FlagUse::CpiConfig),
+    ("cpi_timeout", ValueShape::Text, FlagUse::Setting),
+    ("drain_timeout", ValueShape::Text, FlagUse::Setting),
+    ("encrypt_to", ValueShape::PathUnless("age1"), FlagUse::File),
+    ("gw_host", ValueShape::Text, FlagUse::Server),
+    ("gw_private_key", ValueShape::Path, FlagUse::File),
+    ("gw_socks5", ValueShape::Text, FlagUse::Server),
+    ("gw_user", ValueShape::Text, FlagUse::Setting),
+    ("identity", ValueShape::Path, FlagUse::File),
+    ("insecure_agent", ValueShape::Switch, FlagUse::Setting),
+    ("log_format", ValueShape::Text, FlagUse::Setting),
+    ("no_color", ValueShape::Switch, FlagUse::Setting),
+    ("package_dir", ValueShape::Path, FlagUse::ProgramDirectory),
+    ("parallel", ValueShape::Text, FlagUse::Setting),
+    ("redact", ValueShape::Texts, FlagUse::Setting),
+    ("sha2", ValueShape::Switch, FlagUse::Setting),
+    ("templates", ValueShape::Text, FlagUse::Renderer),
+    ("tty", ValueShape::Switch, FlagUse::Setting),
+    ("update_strategy", ValueShape::Text, FlagUse::Setting),
+    ("verbose", ValueShape::Text, FlagUse::Setting),
+    ("wait_for_lock", ValueShape::Text, FlagUse::Setting),
 ];
 
 /// The maximum size of an env file, in bytes.
@@ -158,17 +158,17 @@ impl Reader {
         let Some(name) = key.as_str() else {
             return self.problem(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
-        let shape = FLAGS.into_iter().find(|(flag, _)| *flag == name).map(|(_, shape)| shape);
-        if shape.is_none() && !KEYS.contains(&name) {
-            let hint = did_you_mean(name, KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)));
+        let flag = FLAGS.into_iter().find(|(flag, ..)| *flag == name);
+        if flag.is_none() && !KEYS.contains(&name) {
+            let hint = did_you_mean(name, KEYS.into_iter().chain(FLAGS.map(|(key, ..)| key)));
             return self.problem(key, format!("unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
             return;
         }
-        match shape {
-            Some(shape) => self.flag(name, shape, value),
+        match flag {
+            Some((_, shape, flag_use)) => self.flag(name, shape, flag_use, value),
             None => self.part(name, value),
         }
     }
@@ -198,7 +198,7 @@ impl Reader {
         }
     }
 
-    fn flag(&mut self, name: &str, shape: ValueShape, value: &Node) {
+    fn flag(&mut self, name: &str, shape: ValueShape, flag_use: FlagUse, value: &Node) {
         let values: Vec<OsString> = match shape {
             ValueShape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
             ValueShape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
@@ -221,6 +221,7 @@ impl Reader {
             self.content.flags.push(Flag {
                 name: flag_name(name),
                 values,
+                flag_use,
                 place: format!("{}: `{name}`", value.position.describe()),
             });
         }
@@ -354,10 +355,10 @@ mod tests {
     fn every_key_is_documented_and_every_flag_exists() {
         let page = include_str!("../../../docs/env-file.md");
         let grammar = crate::cli::command();
-        for (key, _) in FLAGS {
+        for (key, ..) in FLAGS {
             assert!(has_flag(&grammar, &flag_name(key)), "no command has a flag for {key}");
         }
-        for key in KEYS.into_iter().chain(FLAGS.map(|(key, _)| key)) {
+        for key in KEYS.into_iter().chain(FLAGS.map(|(key, ..)| key)) {
             assert!(page.contains(&format!("`{key}`")), "docs/env-file.md does not name {key}");
         }
     }

@@ -10,13 +10,14 @@ use std::{fs, io};
 
 use sha2::{Digest as _, Sha256};
 
-use super::EnvFile;
 use super::find::OpenedEnvFile;
+use super::{EnvFile, FlagUse};
 use crate::cli::reference;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
 use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
+use engine::state::BucketUrl;
 use manifest::Inputs;
 use yaml::Node;
 
@@ -131,14 +132,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     };
     let places = file.content.state.iter().chain(&file.content.vars_store);
     contacted.extend(places.filter_map(|place| service(&place.to_string_lossy())));
-    for flag in
-        file.content.flags.iter().filter(|flag| ["gw-host", "gw-socks5"].contains(&flag.name.as_str()))
-    {
-        contacted.extend(flag.values.iter().map(|value| {
-            let value = value.to_string_lossy();
-            host(&value).unwrap_or_else(|| value.into_owned())
-        }));
-    }
+    contacted.extend(file.values_of(&[FlagUse::Server]).map(|value| host(&value).unwrap_or(value)));
     list("contact", contacted);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
@@ -180,12 +174,10 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
         programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
-    let named = |flag: &str| file.content.flags.iter().find(|candidate| candidate.name == flag);
-    if let Some(config) = named("cpi-config") {
-        let path = config.values.first().map(|path| path.to_string_lossy().into_owned());
-        programs.insert(format!("the CPIs of '{}'", path.unwrap_or_default()));
-    }
-    if named("templates").is_some_and(|templates| templates.values.iter().any(|value| value != "native")) {
+    programs.extend(file.values_of(&[FlagUse::CpiConfig]).map(|path| format!("the CPIs of '{path}'")));
+    let directories = file.values_of(&[FlagUse::ProgramDirectory]);
+    programs.extend(directories.map(|path| format!("compiled CPIs that are in '{path}'")));
+    if file.values_of(&[FlagUse::Renderer]).any(|renderer| renderer != "native") {
         programs.insert("Ruby, for job templates".to_owned());
     }
     programs
@@ -201,13 +193,8 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
         .chain(env_file_variables.var_files.iter().map(|(_, path)| path));
     let mut file_names: BTreeSet<String> =
         paths.map(|path| format!("'{}'", without_credentials(&path.display().to_string()))).collect();
-    for flag in &content.flags {
-        if ["cloud-config", "cpi-config", "encrypt-to", "gw-private-key", "identity"]
-            .contains(&flag.name.as_str())
-        {
-            file_names.extend(flag.values.iter().map(|value| format!("'{}'", value.to_string_lossy())));
-        }
-    }
+    let of_flags = file.values_of(&[FlagUse::File, FlagUse::CpiConfig]);
+    file_names.extend(of_flags.map(|path| format!("'{path}'")));
     file_names.extend(
         env_file_variables.vars_env.iter().map(|prefix| format!("the environment variables {prefix}_*")),
     );
@@ -242,7 +229,7 @@ fn host(text: &str) -> Option<String> {
 
 /// Returns the host of the URL of a state or vars store, or the name of its bucket.
 fn service(text: &str) -> Option<String> {
-    let is_bucket = ["s3://", "gs://", "az://"].iter().any(|scheme| text.starts_with(scheme));
+    let is_bucket = matches!(BucketUrl::parse(text), Ok(Some(_)));
     host(text).map(|host| if is_bucket { format!("the bucket '{host}'") } else { host })
 }
 
