@@ -3,7 +3,7 @@
 use crate::support::World;
 use crate::support::pty::Pty;
 
-const COMMANDS: [&str; 19] = [
+const SOME_COMMANDS: [&str; 19] = [
     "create-env",
     "plan",
     "delete-env",
@@ -242,7 +242,7 @@ fn old_names_of_merged_commands_still_work() {
 #[test]
 fn help_lists_public_commands_only() {
     let help = World::new().run(["--help"]).success().stdout;
-    for command in COMMANDS {
+    for command in SOME_COMMANDS {
         assert!(help.contains(command), "{command}");
     }
     for internal in ["cpi-exec", "vm-boot", "  agent"] {

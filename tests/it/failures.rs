@@ -172,7 +172,7 @@ impl FailureLife {
         let failed = run.code == 1;
         if *failure == Failure::Hang {
             // The next run may find the call still running.
-            self.hello.go();
+            self.hello.release_call();
         } else {
             self.hello.wait_until_idle();
             if point.creates() && failed {
@@ -218,10 +218,10 @@ impl FailureLife {
 
     /// Checks that the state or the journal knows every existing resource.
     fn check_all_is_known(&mut self, point: &CallPoint) {
-        let known = self.hello.known();
+        let records = self.hello.announced_or_recorded();
         for cid in self.hello.cloud() {
-            let of_failed_call = point.creates() && known.contains(self.request_id(point).as_str());
-            if !known.contains(&cid) && !of_failed_call {
+            let of_failed_call = point.creates() && records.contains(self.request_id(point).as_str());
+            if !records.contains(&cid) && !of_failed_call {
                 self.leaks.push(format!("{}: {cid} exists, and nothing knows it", self.context));
             }
         }

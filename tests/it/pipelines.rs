@@ -82,7 +82,7 @@ impl Ci {
         interrupt(Pid::from_child(&child)).unwrap();
         let heard = std::iter::from_fn(|| next("the signal is heard", &output))
             .find(|line| line.contains("call in flight"));
-        self.hello.go();
+        self.hello.release_call();
         let code = child.end().code();
         assert!(heard.is_some(), "the signal was not heard");
         self.hello.script(Script::with_info(InfoAnswer::Local));

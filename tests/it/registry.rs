@@ -293,7 +293,7 @@ fn running_cpi_gets_its_registry_back() {
             while !answers(port) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            hello.go();
+            hello.release_call();
         });
         hello.create(&[])
     });
@@ -333,7 +333,7 @@ fn signal_ends_the_wait_for_the_registry() {
 
     let mut goes_on = run_until(&hello, hello.command("create-env", &[]), "is still at work");
     until("the registry answers", || answers(port));
-    hello.go();
+    hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
     assert_eq!(hello.cloud(), hello.recorded());
     hello.delete(&[]).success();

@@ -75,14 +75,14 @@ fn life(name: &str, size: (u16, u16)) {
     let hello = environment_paused_in_create_vm();
     let mut pty = on_terminal(hello.command("create-env", &["-n"]), size);
     insta::assert_snapshot!(format!("{name}_first"), masked(&wait_for_cpi_log(&pty)));
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
     assert!(!text.contains('⠋') && !text.contains("| I, ["), "something of the live part is left:\n{text}");
 
     let mut pty = on_terminal(hello.command("create-env", &["-n", "--recreate"]), size);
     insta::assert_snapshot!(format!("{name}_again"), masked(&wait_for_cpi_log(&pty)));
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     insta::assert_snapshot!(format!("{name}_end"), end(&hello, &pty.text()));
     hello.delete(&[]).success();
@@ -126,7 +126,7 @@ fn resize_leaves_no_stale_text() {
         let full = live[1].chars().count() + live[1].matches(|c| c as u32 > 0x2e80).count();
         assert!(full > usize::from(columns).min(100) - 6, "it does not use the room:\n{screen}");
     }
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     let text = pty.text();
     for once in ["▸ Deploying", "✓ Creating VM", "✓ Deploying", "log: ", "Succeeded in"] {
@@ -159,7 +159,7 @@ fn no_color_removes_colours() {
     command.env("NO_COLOR", "1").env("LANG", "C");
     let mut pty = on_terminal(command, (80, 24));
     let screen = frozen_ascii(&pty);
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0);
     let raw = pty.raw();
     let color = Regex::new("\x1b\\[[0-9;]*m").unwrap();
@@ -199,7 +199,7 @@ fn verbose_shows_every_line_of_the_log() {
     let mut pty = on_terminal(hello.command("create-env", &["-n", "--verbose"]), (100, 30));
     let lines = |screen: &str| screen.matches("| I, [").count();
     pty.wait_for("the line above and in the live part", |screen| lines(screen) == 2);
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0);
     assert_eq!(lines(&pty.text()), 1, "{}", pty.text());
     hello.delete(&[]).success();
@@ -359,7 +359,7 @@ fn status_shows_a_run_in_progress() {
     wait_for_cpi_log(&pty);
     let status = run_at_80_columns(&hello, hello.command("status", &["--no-cpi"]), 1);
     assert!(status.contains("In progress  `create-env` since <time>"), "{status}");
-    hello.go();
+    hello.release_call();
     assert_eq!(pty.end(), 0, "{}", pty.text());
     hello.delete(&[]).success();
 }

@@ -84,12 +84,12 @@ impl Inventory {
     /// Returns the things that are neither on record nor reported. A report counts if it was made when its
     /// record was dropped, or later.
     pub(super) fn lost(&mut self, hello: &Hello) -> Vec<String> {
-        let known = hello.known();
+        let records = hello.announced_or_recorded();
         let mut lost = Vec::new();
         for cid in self.present(hello) {
             let names = self.names(hello, &cid);
             let runs = self.reports.len();
-            if names.iter().any(|name| known.contains(name)) {
+            if names.iter().any(|name| records.contains(name)) {
                 self.known_until.insert(cid, runs);
                 continue;
             }

@@ -428,7 +428,7 @@ impl ChaosLife {
     /// Runs a prepared command, and checks the cloud after it.
     pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &HeldCallAction) -> Run {
         let before = self.inventory.present(&self.hello);
-        let known = self.hello.known();
+        let records = self.hello.announced_or_recorded();
         match attempt.command {
             OperatorCommand::Delete => {
                 self.snapshots_to_delete.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
@@ -454,7 +454,7 @@ impl ChaosLife {
         self.excuse(&requests, &attempt.pretends);
         self.check_deletions(&before, attempt.may_delete);
         self.check_nothing_lost();
-        self.check_living_vm(&known, attempt);
+        self.check_living_vm(&records, attempt);
         self.learn(attempt);
         let Run { code, stdout, stderr } = &self.last;
         Run { code: *code, stdout: stdout.clone(), stderr: stderr.clone() }
@@ -500,7 +500,7 @@ impl ChaosLife {
         };
         self.gate.set(None);
         if !matches!(hold, HeldCallAction::Nothing) {
-            self.hello.go();
+            self.hello.release_call();
         }
         let read = |name: &str| {
             String::from_utf8_lossy(&std::fs::read(self.hello.world.path(name)).unwrap()).into_owned()
@@ -573,7 +573,7 @@ impl ChaosLife {
                 });
             }
         }
-        self.hello.go();
+        self.hello.release_call();
         second
     }
 
@@ -585,7 +585,7 @@ impl ChaosLife {
                 let _ = kill_process(pid.unwrap(), Signal::KILL);
             }
         }
-        self.hello.go();
+        self.hello.release_call();
         self.hello.wait_until_idle();
     }
 
@@ -630,13 +630,14 @@ impl ChaosLife {
     }
 
     /// Checks that a VM whose agent answers was not dropped from the record.
-    fn check_living_vm(&self, known: &str, attempt: &Attempt) {
+    fn check_living_vm(&self, records: &str, attempt: &Attempt) {
         if attempt.silenced || !self.vm_answers() {
             return;
         }
-        let now = self.hello.known();
+        let records_after = self.hello.announced_or_recorded();
         for vm in self.inventory.present(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
-            let dropped = known.contains(vm) && !now.contains(vm) && !self.inventory.is_excused(vm);
+            let dropped =
+                records.contains(vm) && !records_after.contains(vm) && !self.inventory.is_excused(vm);
             self.claim(!dropped, || format!("{vm} went off the record, and its agent answers"));
         }
     }
@@ -769,7 +770,7 @@ impl Drop for ChaosLife {
         self.total.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counts);
         // A held call ends, and nothing of the life may stay behind. Without its state, the environment is
         // not deleted again.
-        self.hello.go();
+        self.hello.release_call();
         if std::thread::panicking() {
             let _ =
                 std::fs::rename(self.hello.world.path("state.json"), self.hello.world.path("failed.json"));

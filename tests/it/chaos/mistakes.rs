@@ -154,9 +154,9 @@ impl ChaosLife {
         self.hello.script(script);
         self.run(process, &self.harmless(command), &HeldCallAction::Nothing);
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
-        let known = self.hello.known();
+        let records = self.hello.announced_or_recorded();
         for cid in [&deployed.vm, &deployed.disk] {
-            self.claim(known.contains(cid), || format!("{cid} went off the record at the CPI's word"));
+            self.claim(records.contains(cid), || format!("{cid} went off the record at the CPI's word"));
         }
     }
 

@@ -19,7 +19,7 @@ fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     hello.wait_until_held();
     assert_eq!(hello.calls("attach_disk"), 1);
     hello.kill_vm();
-    hello.go();
+    hello.release_call();
     let is_said = |line: &String| line.contains("Waiting for the agent: the CPI has restarted");
     let mut output = std::iter::from_fn(|| next("the next line", &output));
     assert!(output.any(|line| is_said(&line)), "nothing is said");

@@ -142,7 +142,7 @@ impl CrashLife<'_> {
         let pid = Pid::from_child(&child);
         kill_process(pid, signal).unwrap();
         if times == 1 {
-            self.hello.go();
+            self.hello.release_call();
         }
         let started = Instant::now();
         let mut sent = started;
@@ -159,7 +159,7 @@ impl CrashLife<'_> {
             std::thread::sleep(Duration::from_millis(5));
         };
         // A run that got two signals left the call running. The call ends while the next run waits for it.
-        self.hello.go();
+        self.hello.release_call();
         self.run_of(status)
     }
 
@@ -185,7 +185,7 @@ impl CrashLife<'_> {
                         self.bystanders.push(machine::restart(&self.hello, &mut child, booted));
                     }
                 }
-                self.hello.go();
+                self.hello.release_call();
                 (started, acted) = (Instant::now(), true);
             }
             if let Some(status) = child.try_wait().unwrap() {

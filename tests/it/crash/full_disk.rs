@@ -49,7 +49,7 @@ fn live((pages, long): (u64, bool)) -> bool {
     command.args(["--propagation", "private", "bash", "life"]);
     world.enter(&mut command);
     let outcome = world.finish(command);
-    let said = |name: &str| format!("{pages} pages, {name}:\n{}", world.read(format!("{name}.out")));
+    let output_of = |name: &str| format!("{pages} pages, {name}:\n{}", world.read(format!("{name}.out")));
     assert_eq!(outcome.code, 0, "{pages} pages: {}{}", outcome.stdout, outcome.stderr);
 
     let seen = world.read("state.seen");
@@ -57,14 +57,14 @@ fn live((pages, long): (u64, bool)) -> bool {
         serde_json::from_str::<serde_json::Value>(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"));
     }
     let first: i32 = world.read("first").trim().parse().unwrap();
-    assert!((0..=5).contains(&first), "{}", said("first"));
-    assert_eq!(world.read("second").trim(), "0", "{}{}", said("first"), said("second"));
+    assert!((0..=5).contains(&first), "{}", output_of("first"));
+    assert_eq!(world.read("second").trim(), "0", "{}{}", output_of("first"), output_of("second"));
     let recorded = hello.recorded();
     let cloud: Vec<String> = world.read("cloud.seen").lines().map(str::to_owned).collect();
     for cid in cloud.iter().filter(|line| !line.is_empty() && !line.starts_with("cloud/")) {
         assert!(recorded.contains(cid), "{pages} pages: {cid} is not on record: {recorded:?}");
     }
-    assert_eq!(world.read("third").trim(), "0", "{}", said("third"));
+    assert_eq!(world.read("third").trim(), "0", "{}", output_of("third"));
     assert_eq!(world.read("left"), "", "{pages} pages: left beside the state");
     let left: Vec<String> = hello.leftovers();
     assert!(left.is_empty(), "{pages} pages: {left:?}");

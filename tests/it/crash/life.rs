@@ -261,8 +261,8 @@ impl<'t> CrashLife<'t> {
 
     /// Deletes unknown resources, like an operator who follows the program's advice.
     fn remove_what_is_unknown(&mut self) {
-        let known = self.hello.known();
-        for cid in self.hello.cloud().into_iter().filter(|cid| !known.contains(cid.as_str())) {
+        let records = self.hello.announced_or_recorded();
+        for cid in self.hello.cloud().into_iter().filter(|cid| !records.contains(cid.as_str())) {
             let kind = cid.split('-').next().unwrap();
             self.hello.call(&format!("delete_{kind}"), serde_json::json!([cid]));
             self.removed.insert(cid);
@@ -294,9 +294,9 @@ impl<'t> CrashLife<'t> {
             // The state keeper records the outcomes of the calls.
             self.hello.wait_for_keeper();
         }
-        let known = self.hello.known();
+        let records = self.hello.announced_or_recorded();
         let announced = self.hello.announced();
-        for cid in self.hello.cloud().iter().filter(|cid| !known.contains(cid.as_str())) {
+        for cid in self.hello.cloud().iter().filter(|cid| !records.contains(cid.as_str())) {
             let method = format!("create_{}", cid.split('-').next().unwrap());
             if !announced.contains(&method) {
                 self.leak(format_args!("{cid} exists, and neither state nor journal knows it"));

@@ -53,10 +53,10 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     if met {
         if !matches!(disturbance, Some((_, Interruption::Slow))) {
             hello.wait_until_idle();
-            let known = hello.known();
+            let records = hello.announced_or_recorded();
             for cid in hello.cloud() {
                 assert!(
-                    known.contains(&cid),
+                    records.contains(&cid),
                     "{place}: {cid} exists, and neither state nor journal knows it"
                 );
             }

@@ -132,7 +132,7 @@ fn states_of_a_bucket_are_found_without_their_companions() {
     bucket.put("envs/creds.yml", b"x: 1\n");
     let run = |prefix: &str| {
         let mut command = hello.world.monopile(["status", "--all", &bucket.url(prefix)]);
-        bucket.let_in(&mut command);
+        bucket.set_credentials(&mut command);
         hello.world.finish(command)
     };
     let listed = run("envs").exits_with(3);
@@ -150,7 +150,7 @@ fn states_of_a_bucket_are_found_without_their_companions() {
 
     // Each of them can be named alone.
     let mut alone = hello.world.monopile(["status", &b, "--json"]);
-    bucket.let_in(&mut alone);
+    bucket.set_credentials(&mut alone);
     let alone = hello.world.finish(alone).success();
     assert_eq!(super::document(&alone)["vm"]["cid"], vm);
     hello.delete(&[]).success();

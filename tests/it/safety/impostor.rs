@@ -17,16 +17,16 @@ fn disguised(hello: &mut Hello) -> AgentProxy {
     proxy
 }
 
-fn said(proxy: &AgentProxy) -> Vec<String> {
+fn message_names(proxy: &AgentProxy) -> Vec<String> {
     proxy.take().iter().map(|exchange| exchange.name()).collect()
 }
 
 #[track_caller]
 fn harmless(proxy: &AgentProxy) {
-    let said = said(proxy);
-    let mut more = said.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
-    assert_eq!(more.next(), None, "{said:?}");
-    assert!(said.iter().any(|name| name == "get_state"), "it was never asked who it is: {said:?}");
+    let messages = message_names(proxy);
+    let mut more = messages.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
+    assert_eq!(more.next(), None, "{messages:?}");
+    assert!(messages.iter().any(|name| name == "get_state"), "it was never asked who it is: {messages:?}");
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn foreign_agent_is_not_updated_in_place() {
     let run = hello.create(&[]).exits_with(5);
     assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
     let exchanges = proxy.take();
-    let said: Vec<(String, bool)> = exchanges
+    let messages: Vec<(String, bool)> = exchanges
         .iter()
         .map(|exchange| (exchange.name(), exchange.answer["value"]["agent_id"] == OTHER))
         .collect();
-    assert_eq!(said, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
+    assert_eq!(messages, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
     assert_eq!(hello.state()["current_vm_cid"], vm);
 
     // The next run detects it at once, because there is nothing to update, and a new VM would have the same

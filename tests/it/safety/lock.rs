@@ -50,7 +50,7 @@ fn second_run_fails_and_names_the_first() {
     let mut waiting = hello.command("create-env", &["--wait-for-lock", "5m"]);
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    hello.go();
+    hello.release_call();
     assert!(first.end().success());
     let waited = waiting.end_with_output();
     let shown = String::from_utf8_lossy(&waited.stdout).into_owned();
@@ -77,7 +77,7 @@ fn run_without_its_lock_file_makes_no_further_call() {
             });
             other
         });
-        hello.go();
+        hello.release_call();
         let first = first.end_with_output();
         let output = String::from_utf8_lossy(&first.stderr).into_owned();
         assert_eq!(first.status.code(), Some(4), "{output}");
@@ -130,7 +130,7 @@ fn wait_for_the_lock_can_be_interrupted() {
     let pid = rustix::process::Pid::from_child(&waiting);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(waiting.end().code(), Some(130));
-    hello.go();
+    hello.release_call();
     assert!(first.end().success());
     hello.delete(&[]).success();
 }
@@ -158,7 +158,7 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
     assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
 
-    hello.go();
+    hello.release_call();
     hello.wait_until_idle();
     hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--cpi-timeout", "5m"]).success();

@@ -1,13 +1,13 @@
 //! Invalid combinations are rejected before anything happens in any cloud.
 
-use super::{Clouds, SECRET, assert_said, said};
+use super::{Clouds, SECRET, assert_output_contains, output_of};
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 /// Runs plan and create-env, which must both fail with this exit code, and checks that nothing happened.
 #[track_caller]
 fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).exits_with(code);
-    expected.iter().for_each(|text| assert_said(&plan, text));
+    expected.iter().for_each(|text| assert_output_contains(&plan, text));
     expect_refusal(clouds, az, code, expected);
 }
 
@@ -16,11 +16,11 @@ fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 fn expect_refusal(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let run = clouds.create(az, &[]).exits_with(code);
     for text in expected {
-        assert_said(&run, text);
+        assert_output_contains(&run, text);
     }
-    assert!(!said(&run).contains(SECRET));
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
-    assert!(!clouds.hello.world.exists("state.json"), "{}", said(&run));
+    assert!(!output_of(&run).contains(SECRET));
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
+    assert!(!clouds.hello.world.exists("state.json"), "{}", output_of(&run));
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn rejects_a_zone_without_its_config() {
     let mut clouds = Clouds::new();
     let run =
         clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).exits_with(3);
-    assert_said(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
-    assert_said(&run, "--cpi-config");
+    assert_output_contains(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
+    assert_output_contains(&run, "--cpi-config");
     clouds.hello.ops(
         "two.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
@@ -90,7 +90,7 @@ fn rejects_configs_given_twice() {
     let mut clouds = Clouds::new();
     clouds.hello.world.write("zones.yml", "azs: [{name: z-east}]\n");
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).exits_with(3);
-    assert_said(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
+    assert_output_contains(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
     clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
     both_refuse(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
 }
@@ -120,6 +120,6 @@ fn rejects_a_stemcell_of_an_unsupported_format() {
     );
     clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(1)));
     let run = clouds.create("z-foreign", &[]).success();
-    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
+    assert_output_contains(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
     clouds.delete("z-foreign").success();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Clouds, assert_said, said};
+use super::{Clouds, assert_output_contains, output_of};
 
 #[test]
 fn cloud_config_zones_select_cpi_and_properties() {
@@ -17,12 +17,12 @@ fn cloud_config_zones_select_cpi_and_properties() {
     let flags = ["--cloud-config", "zones.yml"];
     clouds.hello.world.write("zones.yml", config("a", "x"));
     clouds.create("z1", &flags).success();
-    assert_eq!(clouds.inhabited(), ["east"]);
+    assert_eq!(clouds.nonempty(), ["east"]);
     clouds.hello.world.write("zones.yml", config("a", "y"));
-    assert_said(&clouds.create("z1", &flags).success(), "Nothing to do");
+    assert_output_contains(&clouds.create("z1", &flags).success(), "Nothing to do");
     clouds.hello.world.write("zones.yml", config("b", "y"));
     let run = clouds.create("z1", &flags).success();
-    assert_said(&run, "Creating VM");
+    assert_output_contains(&run, "Creating VM");
     clouds.hello.world.finish(clouds.command("stop-env", "z1", &flags)).success();
     clouds.hello.world.finish(clouds.command("delete-env", "z1", &["-n"])).success();
 }
@@ -60,7 +60,7 @@ fn templates_see_their_zone() {
         let command = clouds.command("render", az, &["--job", "hello"]);
         let state = ["--state", "state.json"];
         let words = command.get_args().filter(|word| !state.iter().any(|flag| word == flag));
-        said(&clouds.hello.world.run(words).success())
+        output_of(&clouds.hello.world.run(words).success())
     };
     for az in ["z-east", "z-default"] {
         assert!(render(az).contains(&format!("# zone {az}")));
@@ -81,7 +81,7 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
         clouds.hello.world.finish(clouds.hello.subcommand(words, &flags))
     };
     own(&["create-env"], &[]).success();
-    assert_eq!(clouds.inhabited(), ["east"]);
+    assert_eq!(clouds.nonempty(), ["east"]);
     let verified = own(&["state", "verify"], &[]).success();
     assert!(verified.stdout.contains("CPI east"), "{}", verified.stdout);
     let shown = clouds.hello.world.run(["state", "show", "--state", "state.json"]).success();
@@ -95,10 +95,10 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
         assert!(info["info"]["stemcell_formats"].to_string().contains(formats), "{info}");
     }
     let unknown = own(&["cpi", "info"], &["--cpi", "no-such-cpi"]).exits_with(3);
-    assert_said(&unknown, "--cpi names CPI 'no-such-cpi', which the CPI config does not have");
+    assert_output_contains(&unknown, "--cpi names CPI 'no-such-cpi', which the CPI config does not have");
     // Without the CPI config, the CPI on record is unknown.
     own(&["delete-env"], &["-n"]).success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn import_uses_the_cpi_of_the_zone() {
         flags.push(&az);
         clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &flags))
     };
-    assert_said(&import("z-west").exits_with(3), "of CPI 'west'");
+    assert_output_contains(&import("z-west").exits_with(3), "of CPI 'west'");
     import("z-east").success();
     let state = clouds.hello.state();
     for record in [&state["monopile"]["vm"], &state["disks"][0], &state["stemcells"][0]] {
         assert_eq!(record["cpi"], "east");
     }
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -123,13 +123,13 @@ impl Clouds {
     }
 
     /// Returns the clouds that are not empty.
-    fn inhabited(&self) -> Vec<&'static str> {
+    fn nonempty(&self) -> Vec<&'static str> {
         let all = ["default", "east", "west", "cloud"].into_iter();
         all.filter(|cloud| self.counts(cloud) != [0, 0, 0]).collect()
     }
 
-    /// Creates a resource without the program, and returns its CID.
-    fn behind_its_back(&self, cloud: &str, method: &str, arguments: Value) -> String {
+    /// Makes a call to the CPI of a cloud without the program. Returns the CID in the answer.
+    fn call_cpi_directly(&self, cloud: &str, method: &str, arguments: Value) -> String {
         let ip = self.hello.ip();
         let root = self.hello.world.path(cloud);
         // The address differs from that of the environment's own agent.
@@ -152,13 +152,13 @@ impl Clouds {
 }
 
 /// Returns the complete output of a run.
-fn said(run: &Run) -> String {
+fn output_of(run: &Run) -> String {
     format!("{}{}", run.stdout, run.stderr)
 }
 
 #[track_caller]
-fn assert_said(run: &Run, expected: &str) {
-    assert!(said(run).contains(expected), "{expected} is not in:\n{}", said(run));
+fn assert_output_contains(run: &Run, expected: &str) {
+    assert!(output_of(run).contains(expected), "{expected} is not in:\n{}", output_of(run));
 }
 
 impl Drop for Clouds {

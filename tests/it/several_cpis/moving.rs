@@ -1,6 +1,6 @@
 //! Moves an environment to another CPI and back.
 
-use super::{Clouds, assert_said, said};
+use super::{Clouds, assert_output_contains, output_of};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
@@ -12,8 +12,11 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     let before = clouds.hello.world.read("state.json");
 
     let run = clouds.create("z-west", &[]).exits_with(3);
-    assert_said(&run, "the environment moves from CPI 'east' to CPI 'west', but its persistent disk");
-    assert_said(&run, "--recreate-persistent-disks");
+    assert_output_contains(
+        &run,
+        "the environment moves from CPI 'east' to CPI 'west', but its persistent disk",
+    );
+    assert_output_contains(&run, "--recreate-persistent-disks");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.hello.ask().1, 2, "nothing happened to it");
 
@@ -21,18 +24,18 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
         [("z-west", "west", "east"), ("z-foreign", "cloud", "west"), ("z-east", "east", "cloud")]
     {
         let run = clouds.create(az, &["-n", "--recreate-persistent-disks"]).success();
-        assert_eq!(clouds.counts(here), [1, 1, 1], "{}", said(&run));
-        assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", said(&run));
+        assert_eq!(clouds.counts(here), [1, 1, 1], "{}", output_of(&run));
+        assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", output_of(&run));
         assert_eq!(clouds.hello.ask().1, 1, "the disk is a new one");
         let run = clouds.create(az, &[]).success();
-        assert_said(&run, "Nothing to do");
+        assert_output_contains(&run, "Nothing to do");
     }
     // The foreign CPI got no request about the disk in the west.
     let requests = clouds.hello.requests();
     let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
     assert_eq!(made["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -60,9 +63,9 @@ fn old_cpi_gets_its_registry_during_a_move() {
         Reaction::After(look),
     ));
     let run = clouds.create("z-east", &[]).success();
-    assert!(reached.exists(), "{}", said(&run));
+    assert!(reached.exists(), "{}", output_of(&run));
     assert_eq!(clouds.hello.state()["monopile"]["vm"]["contract"], "v2");
-    assert_eq!(clouds.inhabited(), ["east"]);
+    assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();
 }
 
@@ -74,7 +77,12 @@ fn move_without_a_disk_needs_no_flag() {
         .ops("no-disk.yml", "- {type: remove, path: /instance_groups/name=hello/persistent_disk_pool}\n");
     clouds.create("z-default", &[]).success();
     let run = clouds.create("z-east", &[]).success();
-    assert_eq!((clouds.counts("default"), clouds.counts("east")), ([0, 0, 0], [1, 0, 1]), "{}", said(&run));
+    assert_eq!(
+        (clouds.counts("default"), clouds.counts("east")),
+        ([0, 0, 0], [1, 0, 1]),
+        "{}",
+        output_of(&run)
+    );
     clouds.delete("z-east").success();
 }
 
@@ -84,10 +92,10 @@ fn terminal_prompts_before_a_disk_is_left_behind() {
     clouds.create("z-east", &[]).success();
     let command = clouds.command("create-env", "z-west", &["--recreate-persistent-disks"]);
     let run = clouds.at_a_terminal(&command, "n");
-    let flat = said(&run).split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = output_of(&run).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("of CPI 'east' with all its data once the jobs run? [y/N]"), "{flat}");
-    assert_said(&run, "not confirmed: nothing was changed");
-    assert_eq!(clouds.inhabited(), ["east"]);
+    assert_output_contains(&run, "not confirmed: nothing was changed");
+    assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();
 }
 

@@ -1,6 +1,6 @@
 //! CPIs that are renamed, moved in the config, or given other credentials.
 
-use super::{Clouds, SECRET, assert_said, said};
+use super::{Clouds, SECRET, assert_output_contains, output_of};
 
 #[test]
 fn renamed_cpi_keeps_its_resources() {
@@ -10,8 +10,8 @@ fn renamed_cpi_keeps_its_resources() {
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let run = clouds.create("z-east", &[]).success();
-    assert_said(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
-    assert_said(&run, "Nothing to do");
+    assert_output_contains(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
+    assert_output_contains(&run, "Nothing to do");
     let mut after = clouds.hello.state();
     assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
     for record in [&after["monopile"]["vm"], &after["disks"][0], &after["stemcells"][0]] {
@@ -21,11 +21,11 @@ fn renamed_cpi_keeps_its_resources() {
     after["monopile"].as_object_mut().unwrap().remove("manifest");
     assert!(!after.to_string().contains("\"east\""));
     let run = clouds.create("z-east", &[]).success();
-    assert!(!said(&run).contains("migrated_from"), "once is enough: {}", said(&run));
+    assert!(!output_of(&run).contains("migrated_from"), "once is enough: {}", output_of(&run));
     clouds.create("z-east", &["--recreate"]).success();
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn default_cpi_gets_a_name() {
     });
     // The zone still belongs to the default CPI. Its resources would be mistaken for those of the other CPI.
     let run = clouds.create("z-default", &[]).exits_with(3);
-    assert_said(&run, "(`migrated_from`), but the VM would be created by the default CPI");
+    assert_output_contains(&run, "(`migrated_from`), but the VM would be created by the default CPI");
     assert!(!clouds.hello.state().to_string().contains("\"named\""));
     clouds.delete("z-default").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -56,17 +56,17 @@ fn recorded_cpi_cannot_be_removed_from_the_config() {
     clouds.config(|text| text.replace("name: east,", "name: other,"));
     for az in ["z-west", "z-default"] {
         let run = clouds.create(az, &[]).exits_with(3);
-        assert_said(&run, "the state has resources of CPI 'east', which is not in the CPI config");
-        assert_said(&run, "on record: VM 'vm-");
+        assert_output_contains(&run, "the state has resources of CPI 'east', which is not in the CPI config");
+        assert_output_contains(&run, "on record: VM 'vm-");
     }
     let run = clouds.delete("z-east").exits_with(3);
-    assert_said(&run, "the state has resources of CPI 'east'");
+    assert_output_contains(&run, "the state has resources of CPI 'east'");
     let run = clouds
         .hello
         .world
         .finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"]))
         .exits_with(3);
-    assert_said(&run, "there is no CPI config");
+    assert_output_contains(&run, "there is no CPI config");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     clouds.hello.world.write("cpis.yml", good);
     clouds.delete("z-east").success();
@@ -79,7 +79,7 @@ fn changed_credentials_need_no_deploy() {
     clouds.hello.requests();
     clouds.config(|text| text.replace(SECRET, "another-s3cret"));
     let run = clouds.create("z-foreign", &[]).success();
-    assert_said(&run, "Nothing to do");
+    assert_output_contains(&run, "Nothing to do");
     clouds.create("z-foreign", &["--recreate"]).success();
     for request in clouds.hello.requests() {
         assert_eq!(request["context"]["key"], "another-s3cret");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Clouds, assert_said};
+use super::{Clouds, assert_output_contains};
 use crate::support::Run;
 use crate::support::hello::Hello;
 
@@ -38,7 +38,7 @@ fn commands_use_the_cpi_on_record() {
     assert_eq!(clouds.hello.ask().1, 2, "the disk is the same");
 
     let vm = clouds.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-    clouds.behind_its_back("east", "delete_vm", json!([vm]));
+    clouds.call_cpi_directly("east", "delete_vm", json!([vm]));
     let problems = document(&run(&clouds, "cloud-check", "z-east", &["--auto", "--json"]).success());
     let expected = json!([{"kind": "missing_vm", "cid": vm, "cpi": "orient"}]);
     for key in ["kind", "cid", "cpi"] {
@@ -47,7 +47,7 @@ fn commands_use_the_cpi_on_record() {
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
     assert_eq!(clouds.hello.ask().1, 3, "the disk is the same");
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn recreate_does_not_move_to_another_cpi() {
     clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
     let before = clouds.hello.world.read("state.json");
     let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).exits_with(3);
-    assert_said(&run, "the manifest differs from the deployed one");
+    assert_output_contains(&run, "the manifest differs from the deployed one");
     assert_eq!(clouds.hello.world.read("state.json"), before);
-    assert_eq!(clouds.inhabited(), ["east"]);
+    assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();
 }
 
@@ -84,5 +84,5 @@ fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     }
     assert_eq!(clouds.hello.ask().1, 2, "the data are the same");
     clouds.delete("z-foreign").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::assert_said;
+use super::assert_output_contains;
 use crate::cpi_release::setup::{Env, Machine, cpi_job};
 
 /// Returns an environment without a disk, with three zones, whose release contains two types of CPI.
@@ -44,9 +44,9 @@ fn cpis_of_one_release_share_packages_but_not_jobs() {
     env.templates("[{name: test_cpi, release: test-cpi}, {name: second_cpi, release: test-cpi}]");
     for (az, cloud) in [("z1", "one"), ("z2", "two"), ("z3", "three"), ("z0", "cloud")] {
         env.create(&["-v", &format!("az={az}")]).success();
-        let inhabited = ["one", "two", "three", "cloud"].map(|cloud| vms(&env, cloud));
-        assert_eq!(inhabited.iter().sum::<usize>(), 1);
-        assert_eq!(vms(&env, cloud), 1, "{inhabited:?}");
+        let vm_counts = ["one", "two", "three", "cloud"].map(|cloud| vms(&env, cloud));
+        assert_eq!(vm_counts.iter().sum::<usize>(), 1);
+        assert_eq!(vms(&env, cloud), 1, "{vm_counts:?}");
     }
     assert_eq!(machine.compiled_sorted(), ["base", "left", "recorder", "right"]);
     let modes = env.hello.world.read("requests.jsonl.modes");
@@ -81,7 +81,7 @@ fn unrenderable_cpi_job_fails_before_any_effect() {
     let mut env = env(&machine);
     env.hello.ops("no-root.yml", "- {type: remove, path: /cloud_provider/properties/recorder}\n");
     let run = env.create(&["-v", "az=z3"]).exits_with(3);
-    assert_said(&run, "CPI 'three' of type 'second' cannot be installed");
-    assert_said(&run, "recorder.requests");
+    assert_output_contains(&run, "CPI 'three' of type 'second' cannot be installed");
+    assert_output_contains(&run, "recorder.requests");
     assert!(!env.hello.world.exists("state.json"));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Clouds, SECRET, assert_said};
+use super::{Clouds, SECRET, assert_output_contains};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Script};
 
@@ -11,7 +11,7 @@ fn availability_zone_selects_the_cpi() {
     let clouds = Clouds::new();
     for (az, cloud, name) in [("z-east", "east", json!("east")), ("z-default", "default", Value::Null)] {
         clouds.create(az, &[]).success();
-        assert_eq!(clouds.inhabited(), [cloud]);
+        assert_eq!(clouds.nonempty(), [cloud]);
         assert_eq!(clouds.counts(cloud), [1, 1, 1]);
         let state = clouds.hello.state();
         for record in [&state["monopile"]["vm"], &state["disks"][0], &state["stemcells"][0]] {
@@ -19,7 +19,7 @@ fn availability_zone_selects_the_cpi() {
         }
         assert!(!state.to_string().contains(SECRET));
         clouds.delete(az).success();
-        assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+        assert_eq!(clouds.nonempty(), Vec::<&str>::new());
     }
     assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "the foreign CPI was not called");
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
@@ -39,7 +39,7 @@ fn several_zones_share_a_cpi() {
     let before = clouds.hello.state();
     // A disk cannot be moved to another zone, not even of the same CPI.
     let run = clouds.create("z-east-2", &[]).exits_with(3);
-    assert_said(&run, "moves from AZ 'z-east' to AZ 'z-east-2'");
+    assert_output_contains(&run, "moves from AZ 'z-east' to AZ 'z-east-2'");
     clouds.create("z-east-2", &["--recreate-persistent-disks"]).success();
     let after = clouds.hello.state();
     for record in ["/stemcells/0/cid", "/monopile/vm/cpi", "/disks/0/cpi"] {
@@ -47,7 +47,7 @@ fn several_zones_share_a_cpi() {
     }
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
     clouds.delete("z-east-2").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 /// Checks that the VM and the disk are those on record, and that every request has the properties of its CPI.
@@ -103,7 +103,7 @@ fn calls_go_to_the_cpi_on_record() {
         assert_eq!(request["context"]["root"], clouds.hello.world.path("cloud").to_str().unwrap());
         assert_eq!(request["method"] == "info", request["api_version"].is_null(), "{request}");
     }
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
     let logs = clouds.hello.find("home", ".log");
     let logs: String = logs.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     assert!(logs.contains("External CPI request") && logs.contains("\"key\":\"<redacted>\""), "{logs}");
@@ -134,7 +134,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
         (Some("west"), "cloud", 1),
         (None, "west", 0),
     ] {
-        let cid = clouds.behind_its_back(really, "create_disk", json!([8, {}]));
+        let cid = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
         stray_disk(&clouds, &cid, recorded);
         assert!(clouds.has(really, "disks").contains(&cid));
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
@@ -151,7 +151,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     // The disk was found in west, so the search ended there. A disk that no CPI has is gone.
     stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
     let run = clouds.create("z-east", &["--no-verify"]).success();
-    assert_said(&run, "no CPI finds it");
+    assert_output_contains(&run, "no CPI finds it");
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_disk"]);
 
     // With another record, the same CID means another disk.
@@ -160,7 +160,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     assert!(clouds.has("east", "disks").contains(&in_use));
     assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -170,10 +170,10 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     clouds.delete("z-east").success();
     // Only the third CPI has this VM, which is from another image.
     let image = clouds.hello.world.path("hello/stemcell/image");
-    let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
+    let stemcell = clouds.call_cpi_directly("cloud", "create_stemcell", json!([image, {}]));
     let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
     let env = json!({"bosh": {"mbus": {"cert": {}}}});
-    let vm = clouds.behind_its_back("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]));
+    let vm = clouds.call_cpi_directly("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]));
     assert_eq!(clouds.counts("cloud"), [1, 0, 1]);
     clouds.create("z-east", &[]).success();
     clouds.rewrite_state(|state| {
@@ -189,19 +189,19 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     let east = clouds.has("east", "vms").into_iter().next().unwrap();
     let root = clouds.hello.world.path("east").join("vms").join(&east);
     clouds.hello.kill_vm();
-    clouds.behind_its_back("east", "delete_vm", json!([east]));
+    clouds.call_cpi_directly("east", "delete_vm", json!([east]));
     assert!(!root.exists());
     clouds.create("z-east", &["--recreate"]).success();
     assert_eq!(clouds.hello.requests(), Vec::<Value>::new());
     clouds.delete("z-east").success();
-    clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));
+    clouds.call_cpi_directly("cloud", "delete_stemcell", json!([stemcell]));
 }
 
 /// Creates a disk with a snapshot in the cloud `really`, records the snapshot for the CPI `recorded`, and
 /// returns the disk.
 fn stray_snapshot(clouds: &Clouds, really: &str, recorded: &str) -> String {
-    let disk = clouds.behind_its_back(really, "create_disk", json!([8, {}]));
-    let snapshot = clouds.behind_its_back(really, "snapshot_disk", json!([disk, {}]));
+    let disk = clouds.call_cpi_directly(really, "create_disk", json!([8, {}]));
+    let snapshot = clouds.call_cpi_directly(really, "snapshot_disk", json!([disk, {}]));
     assert!(clouds.has(really, "snapshots").contains(&snapshot));
     clouds.rewrite_state(|state| {
         state["monopile"]["snapshots"] =
@@ -217,8 +217,8 @@ fn snapshot_is_deleted_by_its_cpi() {
     let disk = stray_snapshot(&clouds, "west", "west");
     clouds.delete("z-east").success();
     assert!(clouds.has("west", "snapshots").is_empty());
-    clouds.behind_its_back("west", "delete_disk", json!([disk]));
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    clouds.call_cpi_directly("west", "delete_disk", json!([disk]));
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -233,6 +233,6 @@ fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     clouds.delete("z-east").success();
     assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "delete_snapshot"]);
     assert!(clouds.has("default", "snapshots").is_empty());
-    clouds.behind_its_back("default", "delete_disk", json!([disk]));
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    clouds.call_cpi_directly("default", "delete_disk", json!([disk]));
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Clouds, assert_said, said};
+use super::{Clouds, assert_output_contains, output_of};
 use crate::support::hello::Hello;
 
 /// Turns the example into a manifest for a director.
@@ -59,11 +59,11 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     assert_eq!((&disk[0], &disk[1]), (&json!(1024), &json!({"type": "ssd"})));
     // Entries that are not in use do not matter.
     hello.world.write("cloud.yml", cloud_config(&hello, 1, "huge"));
-    assert_said(&hello.create(&config).success(), "Nothing to do");
+    assert_output_contains(&hello.create(&config).success(), "Nothing to do");
     hello.world.write("cloud.yml", cloud_config(&hello, 2, "huge"));
     let plan = hello.world.finish(hello.command("plan", &config)).success();
-    assert_said(&plan, "Replace the VM: its cloud properties change");
-    assert_said(&plan, "~ /vm_types/name=small/cloud_properties/cpu: 1 -> 2");
+    assert_output_contains(&plan, "Replace the VM: its cloud properties change");
+    assert_output_contains(&plan, "~ /vm_types/name=small/cloud_properties/cpu: 1 -> 2");
     // The CPI calculates the cloud properties of a size.
     let size = "{cpu: 1, ram: 64, ephemeral_disk_size: 128}";
     let sized = V2.replace("((size))", "vm_resources").replace("((of))", size);
@@ -75,16 +75,19 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     assert_eq!(calculated, json!([{"cpu": 1, "ram": 64, "ephemeral_disk_size": 128}]));
     let expected = json!({"zone": "a", "open": true, "cpu": 1, "ram": 64, "ephemeral_disk": {"size": 128}});
     assert_eq!(arguments(&requests, "create_vm")[2], expected);
-    assert_said(&hello.create(&config).success(), "Nothing to do");
+    assert_output_contains(&hello.create(&config).success(), "Nothing to do");
     // A size that the machine does not have is refused before the VM is touched.
     hello.world.write("v2.yml", sized.replace("((version))", "latest").replace("cpu: 1", "cpu: 100000"));
     let run = hello.create(&config).exits_with(1);
-    assert_said(&run, "v2.yml:");
-    assert_said(&run, "the VM needs 100000 CPUs");
-    assert_said(&run, "`vm_type` in place of `vm_resources`");
+    assert_output_contains(&run, "v2.yml:");
+    assert_output_contains(&run, "the VM needs 100000 CPUs");
+    assert_output_contains(&run, "`vm_type` in place of `vm_resources`");
     hello.world.write("v2.yml", sized.replace("((version))", "\"2.0\""));
     let run = hello.create(&config).exits_with(3);
-    assert_said(&run, "has the version '2.0', but the stemcell at its `url` has the version '1.0'");
+    assert_output_contains(
+        &run,
+        "has the version '2.0', but the stemcell at its `url` has the version '1.0'",
+    );
     hello.ask();
     hello.delete(&config).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -102,7 +105,7 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
          - {type: replace, path: /resource_pools/name=vms/cloud_properties, value: {size: any}}\n",
     );
     let run = clouds.create("z-default", &[]).exits_with(3);
-    assert_said(
+    assert_output_contains(
         &run,
         "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in AZ 'z-default'",
     );
@@ -121,13 +124,16 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
     let names: Vec<&Value> = names.iter().map(|cpi| &cpi["name"]).collect();
     assert_eq!(names, ["east", "west", "foreign"]);
     let run = clouds.create("z-west", &["-n"]).success();
-    assert_eq!(of_vm("west"), json!({"size": "w", "zone": "own"}), "{}", said(&run));
-    assert_eq!(clouds.inhabited(), ["west"]);
+    assert_eq!(of_vm("west"), json!({"size": "w", "zone": "own"}), "{}", output_of(&run));
+    assert_eq!(clouds.nonempty(), ["west"]);
     clouds.delete("z-west").success();
     clouds.hello.ops(
         "typo.yml",
         "- {type: replace, path: /resource_pools/name=vms/cloud_properties_by_cpi/eats?, value: {}}\n",
     );
     let run = clouds.create("z-east", &[]).exits_with(3);
-    assert_said(&run, "names CPI 'eats', which the CPI config does not have; did you mean 'east'?");
+    assert_output_contains(
+        &run,
+        "names CPI 'eats', which the CPI config does not have; did you mean 'east'?",
+    );
 }

@@ -24,7 +24,7 @@ fn answer_survives_removal_of_the_home_directory() {
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
     // The keeper looks for the answer periodically.
     std::thread::sleep(Duration::from_millis(500));
-    hello.go();
+    hello.release_call();
     hello.wait_for_keeper();
     hello.wait_until_idle();
     hello.change_machine();
@@ -53,7 +53,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     child.kill().unwrap();
     child.end();
     let started = Instant::now();
-    hello.go();
+    hello.release_call();
     hello.wait_for_keeper();
     assert!(
         started.elapsed() > Duration::from_secs(3),
@@ -79,7 +79,7 @@ fn run_killed_before_any_call_returns_its_lease() {
     assert!(bucket.keys().contains(&LOCK.to_owned()));
     child.kill().unwrap();
     child.end();
-    hello.go();
+    hello.release_call();
     until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
     hello.wait_for_keeper();
     assert_eq!(bucket.keys(), Vec::<String>::new());

@@ -50,7 +50,7 @@ fn second_run_names_the_holder_and_may_wait() {
     let run = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| hello.world.finish(waiting));
         std::thread::sleep(Duration::from_millis(300));
-        hello.go();
+        hello.release_call();
         waiting.join().unwrap()
     });
     end_of(&hello, child).success();
@@ -110,7 +110,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     });
     outlasts("the keeper renews it");
 
-    hello.go();
+    hello.release_call();
     hello.wait_for_keeper();
     hello.wait_until_idle();
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
@@ -134,7 +134,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     let line = format!("{} {}", crate::support::MONOPILE, words.join(" "));
     let mut script = crate::support::process::prepare("bash");
     hello.world.enter(&mut script);
-    bucket.let_in(&mut script);
+    bucket.set_credentials(&mut script);
     // A run gives its lease back after ten lease lengths, here 30 s.
     let answered = "(sleep 42; echo y; sleep 15) | \
                     timeout 60 script --quiet --return --command \"$0\" /dev/null";
@@ -169,7 +169,7 @@ fn run_that_lost_its_lease_stops() {
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
     hello.requests();
-    hello.go();
+    hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "this run stops here"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
@@ -181,7 +181,7 @@ fn run_that_lost_its_lease_stops() {
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
     assert_eq!(vms.len(), 1);
-    assert!(hello.known().contains(&vms[0]), "{:?}", bucket.keys());
+    assert!(hello.announced_or_recorded().contains(&vms[0]), "{:?}", bucket.keys());
 
     bucket.delete(LOCK);
     hello.change_machine();
@@ -228,7 +228,7 @@ fn writers_without_a_lease_are_noticed() {
     let changed =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
     bucket.put("state.json", changed.as_bytes());
-    hello.go();
+    hello.release_call();
     let run = end_of(&hello, child).exits_with(1);
     assert!(run.stderr.contains("another run or program writes there"), "{}", run.stderr);
     assert_eq!(bucket.read("state.json"), changed);
@@ -267,7 +267,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
 
     let before = bucket.read("state.json");
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
-    hello.go();
+    hello.release_call();
     end_of(&hello, child).exits_with(4);
     assert_eq!(bucket.read("state.json"), before, "it writes nothing");
     hello.wait_until_idle();
@@ -296,7 +296,7 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
     cut_off.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_secs(3));
     hello.requests();
-    hello.go();
+    hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
@@ -327,7 +327,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
             commands.into_iter().map(|command| scope.spawn(|| hello.world.finish(command).code)).collect();
         until("three are turned away", || runs.iter().filter(|run| run.is_finished()).count() == 3);
         hello.wait_until_held();
-        hello.go();
+        hello.release_call();
         let mut codes: Vec<i32> = runs.into_iter().map(|run| run.join().unwrap()).collect();
         codes.sort_unstable();
         codes
@@ -349,7 +349,7 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     bucket.delete(LOCK);
     bucket.put(LOCK, foreign(3600).as_bytes());
     hello.requests();
-    hello.go();
+    hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");

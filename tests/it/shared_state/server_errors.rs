@@ -121,7 +121,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
 
 #[test]
 fn late_deletion_does_not_remove_the_next_lock() {
-    for service in [Service::S3, Service::Google] {
+    for service in [Service::S3, Service::Gcs] {
         let mut hello = Hello::new();
         let direct = hello.share_in(Bucket::of(service));
         hello.create(&[]).success();

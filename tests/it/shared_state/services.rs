@@ -14,7 +14,7 @@ fn azure_stores_a_state() {
 
 #[test]
 fn google_stores_a_state() {
-    live(Service::Google);
+    live(Service::Gcs);
 }
 
 fn live(service: Service) {
@@ -65,7 +65,7 @@ fn live(service: Service) {
         let run = scope.spawn(|| hello.world.finish(recreate));
         hello.wait_until_held();
         bucket.put("state.json", changed.as_bytes());
-        hello.go();
+        hello.release_call();
         run.join().unwrap()
     });
     let refused = run.exits_with(1);
@@ -85,13 +85,13 @@ fn live(service: Service) {
 
 #[test]
 fn stolen_lock_stops_a_run_on_every_service() {
-    for service in [Service::Azure, Service::Google] {
+    for service in [Service::Azure, Service::Gcs] {
         let mut hello = Hello::new();
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
         let child = in_call(&hello, 2, Interruption::HoldDone);
         bucket.put(LOCK, foreign(3600).as_bytes());
         hello.requests();
-        hello.go();
+        hello.release_call();
         let run = end_of(&hello, child).exits_with(4);
         assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
         assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
@@ -136,7 +136,7 @@ fn azure_credentials_are_required_and_never_shown() {
     }
     let missing = Bucket { name: "no-such-container".into(), ..bucket.clone() };
     let mut command = hello.world.monopile(["state", "show", "--state", &missing.url("a.json")]);
-    missing.let_in(&mut command);
+    missing.set_credentials(&mut command);
     let absent = hello.world.finish(command).exits_with(1);
     assert!(absent.stderr.contains("'no-such-container' does not exist"), "{}", absent.stderr);
 }

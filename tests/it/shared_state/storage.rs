@@ -8,7 +8,7 @@ use crate::support::hello::Hello;
 
 fn run(world: &World, bucket: &Bucket, args: &[&str], more: &[(&str, &str)]) -> crate::support::Run {
     let mut command = world.monopile(args);
-    bucket.let_in(&mut command);
+    bucket.set_credentials(&mut command);
     command.envs(more.iter().copied());
     world.finish(command)
 }
@@ -53,10 +53,8 @@ fn shared_state_can_be_repaired() {
     let named = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
     let import = ["--vm", vm, "--disk", disk, "--stemcell", &named];
     let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
-    let there_is_one = on(&import).exits_with(3);
-    assert!(
-        there_is_one.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json")))
-    );
+    let refused = on(&import).exits_with(3);
+    assert!(refused.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json"))));
     bucket.delete("state.json");
     on(&import).success();
     hello.change_machine();
@@ -144,7 +142,7 @@ fn bucket_credentials_are_never_shown() {
     let verbose = ["--verbose", "--verbose", "--verbose"];
     // This value would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
-    bucket.let_in(&mut misplaced);
+    bucket.set_credentials(&mut misplaced);
     let mut output = String::new();
     for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
         let run = hello.world.finish(command).exits_with(code);

@@ -27,7 +27,7 @@ const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) enum Service {
     S3,
     Azure,
-    Google,
+    Gcs,
 }
 
 /// A server. It ends with this process, whose end closes the server's standard input.
@@ -60,7 +60,7 @@ fn server(service: Service) -> &'static Server {
             tool
         };
         let mut command = match service {
-            Service::S3 | Service::Google => {
+            Service::S3 | Service::Gcs => {
                 let mut python = prepare(tool("s3", "bin/python").join("bin/python"));
                 python.arg(support.join("s3/serve.py"));
                 python.arg(if service == Service::S3 { "s3" } else { "gs" });
@@ -116,13 +116,13 @@ impl Bucket {
         let scheme = match self.service {
             Service::S3 => "s3",
             Service::Azure => "az",
-            Service::Google => "gs",
+            Service::Gcs => "gs",
         };
         format!("{scheme}://{}/{key}", self.name)
     }
 
     /// Adds the credentials and the endpoint to a command.
-    pub(crate) fn let_in(&self, command: &mut Command) {
+    pub(crate) fn set_credentials(&self, command: &mut Command) {
         command.env("MONOPILE_STATE_LEASE", self.lease);
         let endpoint = self.front.as_ref().unwrap_or(&self.endpoint);
         match self.service {
@@ -135,7 +135,7 @@ impl Bucket {
                 .env("AZURE_STORAGE_ENDPOINT", format!("{endpoint}/{ACCOUNT}"))
                 .env("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
                 .env("AZURE_STORAGE_ACCOUNT_KEY", SECRET),
-            Service::Google => {
+            Service::Gcs => {
                 let key = serde_json::json!({
                     "private_key": SECRET, "private_key_id": "tests", "client_email": "tests@example.com",
                     "gcs_base_url": endpoint, "disable_oauth": true,
@@ -160,7 +160,7 @@ impl Bucket {
                 request.header("x-ms-version", "2021-12-02").header("x-ms-blob-type", "BlockBlob")
             }
             // The server checks only that a request is signed.
-            Service::S3 | Service::Google => request.header("authorization", "AWS tests:unsigned"),
+            Service::S3 | Service::Gcs => request.header("authorization", "AWS tests:unsigned"),
         };
         let agent = super::ironic::http();
         let mut response = match body {
@@ -196,7 +196,7 @@ impl Bucket {
     pub(crate) fn keys(&self) -> Vec<String> {
         let (query, tag) = match self.service {
             Service::Azure => ("restype=container&comp=list", "<Name>"),
-            Service::S3 | Service::Google => ("list-type=2", "<Key>"),
+            Service::S3 | Service::Gcs => ("list-type=2", "<Key>"),
         };
         let listed = String::from_utf8(self.ask("GET", "", query, None).unwrap()).unwrap();
         let keys = listed.split(tag).skip(1);

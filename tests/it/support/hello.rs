@@ -153,7 +153,7 @@ impl Hello {
     /// Adds the access to the bucket and the home of the current machine.
     fn here(&self, mut command: std::process::Command) -> std::process::Command {
         if let Some(bucket) = &self.bucket {
-            bucket.let_in(&mut command);
+            bucket.set_credentials(&mut command);
             command.env("HOME", self.world.root().join(MACHINES[self.machine.load(Ordering::SeqCst)]));
         }
         command

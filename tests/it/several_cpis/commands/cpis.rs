@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Clouds, SECRET, assert_said, said};
+use super::super::{Clouds, SECRET, assert_output_contains, output_of};
 use crate::support::scripted::{InfoAnswer, Script};
 
 #[test]
@@ -46,6 +46,6 @@ fn list_shows_info_or_error_of_every_cpi() {
         (json!(false), json!(null))
     );
     assert!(foreign["problem"].as_str().unwrap().contains("info failed as the script says"), "{foreign}");
-    assert!(!said(&run).contains(SECRET), "{}", said(&run));
-    assert_said(&clouds.on("cpis", &[]).exits_with(1), "not every CPI answers: foreign");
+    assert!(!output_of(&run).contains(SECRET), "{}", output_of(&run));
+    assert_output_contains(&clouds.on("cpis", &[]).exits_with(1), "not every CPI answers: foreign");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Clouds, assert_said};
+use super::super::{Clouds, assert_output_contains};
 
 /// Returns the CID and status of each disk that `disks` lists.
 fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
@@ -13,7 +13,7 @@ fn statuses(clouds: &Clouds) -> Vec<(String, String)> {
 #[test]
 fn attach_disk_swaps_disks_and_back() {
     let clouds = Clouds::new();
-    assert_said(&clouds.on("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
+    assert_output_contains(&clouds.on("delete-disk", &["disk-1"]).exits_with(3), "there is no state");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
     let first = clouds.only("east", "disks");
@@ -22,8 +22,8 @@ fn attach_disk_swaps_disks_and_back() {
         [json!({"cid": first, "cpi": "east", "az": "z-east", "size": 1024, "status": "attached",
                 "undeleted": null})]
     );
-    let second = clouds.behind_its_back("east", "create_disk", json!([1024, {}]));
-    let abroad = clouds.behind_its_back("west", "create_disk", json!([1024, {}]));
+    let second = clouds.call_cpi_directly("east", "create_disk", json!([1024, {}]));
+    let abroad = clouds.call_cpi_directly("west", "create_disk", json!([1024, {}]));
     let before = clouds.hello.state();
     for (command, more, expected) in [
         ("delete-disk", vec![first.as_str()], "is the persistent disk of this environment"),
@@ -36,17 +36,20 @@ fn attach_disk_swaps_disks_and_back() {
             "belongs to CPI 'west', but the VM belongs to CPI 'east'",
         ),
     ] {
-        assert_said(&clouds.on(command, &more).exits_with(3), expected);
+        assert_output_contains(&clouds.on(command, &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
-    assert_said(&clouds.on("attach-disk", &[&first]).success(), "already");
+    assert_output_contains(&clouds.on("attach-disk", &[&first]).success(), "already");
     assert_eq!(clouds.hello.state(), before);
 
-    assert_said(&clouds.on("attach-disk", &[&second]).success(), "The next create-env attaches disk");
+    assert_output_contains(
+        &clouds.on("attach-disk", &[&second]).success(),
+        "The next create-env attaches disk",
+    );
     let status = |cid: &String, status: &str| (cid.clone(), status.to_owned());
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "waiting")]);
     let run = clouds.on("delete-disk", &[&first]).exits_with(3);
-    assert_said(&run, "until the next create-env");
+    assert_output_contains(&run, "until the next create-env");
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1, "another disk, other data");
     assert_eq!(statuses(&clouds), [status(&first, "kept"), status(&second, "attached")]);
@@ -60,6 +63,6 @@ fn attach_disk_swaps_disks_and_back() {
     clouds.on("delete-disk", &[&second, "-n"]).success();
     assert_eq!(clouds.only("east", "disks"), first);
     clouds.delete("z-east").success();
-    clouds.behind_its_back("west", "delete_disk", json!([abroad]));
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    clouds.call_cpi_directly("west", "delete_disk", json!([abroad]));
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

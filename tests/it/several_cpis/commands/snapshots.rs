@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Clouds, assert_said};
+use super::super::{Clouds, assert_output_contains};
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 #[test]
@@ -12,7 +12,7 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     // Each CPI has a disk, and there is no VM.
     let mut disks = Vec::new();
     for (cpi, cloud) in [("east", "east"), ("foreign", "cloud")] {
-        let cid = clouds.behind_its_back(cloud, "create_disk", json!([8, {}]));
+        let cid = clouds.call_cpi_directly(cloud, "create_disk", json!([8, {}]));
         disks.push(json!({"id": format!("id-{cpi}"), "cid": cid, "size": 8, "cpi": cpi}));
     }
     let (east, foreign) =
@@ -27,11 +27,11 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     let listed = clouds.list("snapshots");
     assert_eq!(listed[0]["cid"], json!(taken));
     assert_eq!((listed[0]["cpi"].clone(), listed[0]["disk"].clone()), (json!("east"), json!(east)));
-    assert_said(
+    assert_output_contains(
         &clouds.on("take-snapshot", &["disk-nowhere"]).exits_with(3),
         "no disk 'disk-nowhere' is on record",
     );
-    assert_said(
+    assert_output_contains(
         &clouds.on("take-snapshot", &[&east, "--cpi", "west"]).exits_with(3),
         "of CPI 'west' is on record",
     );
@@ -47,12 +47,12 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     clouds.hello.script(Script::with_info(InfoAnswer::Local).without("snapshot_disk", 0));
     clouds.on("take-snapshot", &[&foreign]).exits_with(1);
 
-    assert_said(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).exits_with(3), "no snapshot");
+    assert_output_contains(&clouds.on("delete-snapshot", &["snapshot-nowhere"]).exits_with(3), "no snapshot");
     let command = clouds.command("delete-snapshot", "z-east", &[&taken]);
     let run = clouds.at_a_terminal(&command, "n");
-    assert_said(&run, &format!("Delete snapshot '{taken}'"));
-    assert_said(&run, "'east'?");
-    assert_said(&run, "not confirmed: nothing was changed");
+    assert_output_contains(&run, &format!("Delete snapshot '{taken}'"));
+    assert_output_contains(&run, "'east'?");
+    assert_output_contains(&run, "not confirmed: nothing was changed");
     assert_eq!(clouds.only("east", "snapshots"), taken);
     for snapshot in clouds.list("snapshots") {
         clouds.on("delete-snapshot", &[snapshot["cid"].as_str().unwrap(), "-n"]).success();
@@ -60,5 +60,5 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     assert!(clouds.has("east", "snapshots").is_empty() && clouds.has("cloud", "snapshots").is_empty());
     assert!(clouds.list("snapshots").is_empty());
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

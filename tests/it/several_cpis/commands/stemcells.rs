@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::{Clouds, SECRET, assert_said, said};
+use super::super::{Clouds, SECRET, assert_output_contains, output_of};
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 const NAME: &str = "bosh-local-hello-go_agent/1.0";
@@ -22,9 +22,9 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     let clouds = Clouds::new();
     clouds.hello.script(Script::with_info(InfoAnswer::NotImplemented(0)));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
-    assert_said(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
-    assert_said(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
-    assert!(!said(&run).contains(SECRET));
+    assert_output_contains(&run, "to CPI 'east', CPI 'west', CPI 'foreign'");
+    assert_output_contains(&run, "CPI 'foreign' does not say which stemcell formats it accepts");
+    assert!(!output_of(&run).contains(SECRET));
     assert_eq!(counts(&clouds), [0, 1, 1, 1], "the environment does not use the default CPI");
     let east = clouds.only("east", "stemcells");
     let listed = clouds.list("stemcells");
@@ -39,7 +39,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
 
     // Repeating the command does nothing. `--fix` uploads the stemcell again and deletes the old upload.
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
-    assert_said(&run, "is uploaded already");
+    assert_output_contains(&run, "is uploaded already");
     let known = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
     clouds.on(UPLOAD, &[&["nowhere.tgz"], &known[..]].concat()).success();
     clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
@@ -51,7 +51,7 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     clouds.on("delete-stemcell", &[NAME, "--cpi", "west"]).success();
     clouds.config(|text| text.replace("stemcell_formats: [local]", "stemcell_formats: [raw]"));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
-    assert_said(&run, "CPI 'west' accepts the stemcell formats raw");
+    assert_output_contains(&run, "CPI 'west' accepts the stemcell formats raw");
     assert_eq!(counts(&clouds), [0, 1, 0, 1]);
     clouds.config(|text| text.replace("stemcell_formats: [raw]", "stemcell_formats: [local]"));
     clouds.on(UPLOAD, &["hello/stemcell"]).success();
@@ -68,27 +68,33 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
         (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "the command line says x/1"),
         (&["hello/stemcell", "--name", "x"], 2, "--version"),
     ] {
-        assert_said(&clouds.on(UPLOAD, more).exits_with(code), expected);
+        assert_output_contains(&clouds.on(UPLOAD, more).exits_with(code), expected);
     }
     clouds.formats("local");
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(3);
-    assert_said(&run, "another stemcell under the name");
+    assert_output_contains(&run, "another stemcell under the name");
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "west", "--cpi", "east"]).exits_with(3);
-    assert_said(&run, "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local");
+    assert_output_contains(
+        &run,
+        "CPI 'east' accepts the stemcell formats local-directory, but this stemcell has local",
+    );
     clouds.formats("vsphere-ova");
     clouds.hello.script(Script::with_info(InfoAnswer::Local));
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix"]).exits_with(3);
     for both in
         ["CPI 'east' accepts the stemcell formats local-directory", "CPI 'west' accepts", "vsphere-ova"]
     {
-        assert_said(&run, both);
+        assert_output_contains(&run, both);
     }
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
     // One is named by its CID, the others by name and version.
     let west = clouds.only("west", "stemcells");
-    assert_said(&clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3), "is on record");
-    assert_said(
+    assert_output_contains(
+        &clouds.on("delete-stemcell", &["stemcell-nowhere", "-n"]).exits_with(3),
+        "is on record",
+    );
+    assert_output_contains(
         &clouds.on("delete-stemcell", &[NAME, "--cpi", "eats"]).exits_with(3),
         "--cpi names CPI 'eats'",
     );
@@ -117,7 +123,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
         std::thread::sleep(Duration::from_millis(20));
         counts(&clouds) == [0, 1, 1, 0]
     });
-    clouds.hello.go();
+    clouds.hello.release_call();
     assert!(run.end().success());
     assert!(at_once, "the others do not wait for the first");
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
@@ -125,10 +131,10 @@ fn uploads_run_in_parallel_and_fail_independently() {
 
     clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("create_stemcell", 1, "Quota", false));
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).exits_with(1);
-    assert_said(&run, "1 of 3 uploads failed; the others are on record");
+    assert_output_contains(&run, "1 of 3 uploads failed; the others are on record");
     assert_eq!(clouds.list("stemcells").len(), 2);
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
-    assert_said(&run, "to CPI 'foreign'");
+    assert_output_contains(&run, "to CPI 'foreign'");
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     clouds.on("delete-stemcell", &[NAME]).success();
 
@@ -138,7 +144,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
     clouds.hello.wait_until_idle();
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).success();
-    assert_said(&run, "is uploaded already");
+    assert_output_contains(&run, "is uploaded already");
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
     // The run is killed after the deletion, with the stemcell still on record.
     clouds.hello.script(Script::at(2, Interruption::After));
@@ -158,14 +164,14 @@ fn deploy_uses_uploaded_stemcells_and_keeps_them() {
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_eq!(clouds.only("east", "stemcells"), uploaded);
     let run = clouds.on("delete-stemcell", &[&uploaded]).exits_with(3);
-    assert_said(&run, "was created from stemcell");
+    assert_output_contains(&run, "was created from stemcell");
 
     // The VM's stemcell is deleted with the VM.
     let run = clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
-    assert_said(&run, "so that stays until create-env replaces the VM");
+    assert_output_contains(&run, "so that stays until create-env replaces the VM");
     assert_eq!(counts(&clouds), [0, 2, 1, 1]);
     clouds.create("z-east", &["--recreate"]).success();
     assert_ne!(clouds.only("east", "stemcells"), uploaded);
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Clouds, assert_said};
+use super::super::{Clouds, assert_output_contains};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
@@ -11,7 +11,7 @@ impl Clouds {
     fn stray_vm(&self, stemcell: &str) -> String {
         let network = json!({"default": {"type": "dynamic", "cloud_properties": {}}});
         let env = json!({"bosh": {"mbus": {"cert": {}}}});
-        self.behind_its_back("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]))
+        self.call_cpi_directly("cloud", "create_vm", json!(["agent", stemcell, {}, network, [], env]))
     }
 }
 
@@ -19,7 +19,7 @@ impl Clouds {
 fn vm_known_to_the_third_cpi_only_is_deleted() {
     let clouds = Clouds::new();
     let image = clouds.hello.world.path("hello/stemcell/image");
-    let stemcell = clouds.behind_its_back("cloud", "create_stemcell", json!([image, {}]));
+    let stemcell = clouds.call_cpi_directly("cloud", "create_stemcell", json!([image, {}]));
     let vm = clouds.stray_vm(&stemcell);
     clouds.on("delete-vm", &[&vm]).exits_with(3);
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
@@ -29,7 +29,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
         (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
         (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
     ] {
-        assert_said(&clouds.on("delete-vm", &more).exits_with(3), expected);
+        assert_output_contains(&clouds.on("delete-vm", &more).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
     // A CPI that does not answer stops the search, because it may have the VM.
@@ -38,7 +38,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
 
     // A VM that could not be deleted is on record from now on.
     clouds.hello.script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "Busy", false));
-    assert_said(&clouds.on("delete-vm", &[&vm]).exits_with(1), "stays on record");
+    assert_output_contains(&clouds.on("delete-vm", &[&vm]).exits_with(1), "stays on record");
     let marked = clouds.hello.state()["monopile"]["undeleted"][0].clone();
     assert_eq!((marked["cid"].clone(), marked["cpi"].clone()), (json!(vm), json!("foreign")));
     clouds.hello.world.write("state.json", before.to_string());
@@ -54,14 +54,14 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     clouds.hello.script(Script::at(4, Interruption::Before));
     clouds.on("delete-vm", &[&vm]).exits_with(-1);
     clouds.hello.wait_until_idle();
-    let marked = clouds.hello.known();
+    let marked = clouds.hello.announced_or_recorded();
     assert!(marked.contains(&vm), "it is not forgotten: {marked}");
     clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
     clouds.on("delete-vm", &[&vm]).exits_with(3);
-    assert!(!clouds.hello.known().contains(&vm));
+    assert!(!clouds.hello.announced_or_recorded().contains(&vm));
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
-    clouds.behind_its_back("cloud", "delete_stemcell", json!([stemcell]));
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    clouds.call_cpi_directly("cloud", "delete_stemcell", json!([stemcell]));
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }
 
 #[test]
@@ -75,5 +75,5 @@ fn deleted_vm_is_replaced_by_the_next_deploy() {
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 2, "the disk and its data stay");
     clouds.delete("z-east").success();
-    assert_eq!(clouds.inhabited(), Vec::<&str>::new());
+    assert_eq!(clouds.nonempty(), Vec::<&str>::new());
 }

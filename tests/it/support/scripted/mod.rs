@@ -246,7 +246,7 @@ impl Hello {
     }
 
     /// Releases the held call.
-    pub(crate) fn go(&self) {
+    pub(crate) fn release_call(&self) {
         self.world.write("go", "");
     }
 
@@ -287,7 +287,7 @@ impl Hello {
 
     /// Returns the records of the state, announced calls and their answers. Other files of the journal, the
     /// logs and the registry do not count as records.
-    pub(crate) fn known(&self) -> String {
+    pub(crate) fn announced_or_recorded(&self) -> String {
         self.look();
         let mut text = self.records();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
