@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use regex::Regex;
+
 use crate::support::network::Network;
 use crate::support::process::{WaitForEnd, lines, next};
 use crate::support::{MONOPILE, World};
@@ -148,7 +150,7 @@ fn every_documented_command_runs() {
 
 #[test]
 fn book_lists_every_page_and_no_link_is_broken() {
-    let link = regex::Regex::new(r"\]\(([^)\s]+)\)").unwrap();
+    let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let docs = repository().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let listed: BTreeSet<String> = link.captures_iter(&summary).map(|found| found[1].to_owned()).collect();
@@ -214,6 +216,45 @@ fn table_of_bounds_matches_the_program() {
     let cell = |row: &str, number: usize| row.split('|').nth(number).unwrap().trim().to_owned();
     let rows: Vec<_> = table.lines().skip(2).map(|row| (cell(row, 1), cell(row, 2))).collect();
     assert_eq!(rows, expected.map(|(input, bound)| (input.to_owned(), bound)));
+}
+
+/// Checks that docs/manifest.md has each key of the manifest that the program reads or knows.
+#[test]
+fn page_of_the_manifest_has_all_keys() {
+    let directory = repository().join("src/manifest");
+    let code = |name: &str| {
+        let code = std::fs::read_to_string(directory.join(name)).unwrap();
+        code.split("\n#[cfg(test)]").next().unwrap().to_owned()
+    };
+    let known = code("unknown_keys.rs");
+    let lists = known.split("\npub fn").next().unwrap().to_owned();
+    let options = code("vars_store/certificate_options.rs");
+    let (_, options) = options.split_once("const NAMES").unwrap();
+    let listed = Regex::new(r#""([a-z_0-9]+)""#).unwrap();
+    let readers = "get|text|texts|number|list|object|blank|value|length";
+    let read = Regex::new(&format!(r#"(?:{readers})\((?:\w+, )?"([a-z_0-9]+)""#)).unwrap();
+    let mut keys: BTreeSet<String> = BTreeSet::new();
+    let mut add = |pattern: &Regex, code: &str| {
+        keys.extend(pattern.captures_iter(code).map(|found| found[1].to_owned()));
+    };
+    add(&listed, &lists);
+    add(&listed, options.split("];").next().unwrap());
+    for entry in std::fs::read_dir(directory.join("deployment")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        // That file works on what was read.
+        if name != "mod.rs" {
+            add(&read, &code(&format!("deployment/{name}")));
+        }
+    }
+    for name in ["userland.rs", "variables/definitions.rs", "vars_store/spec.rs"] {
+        add(&read, &code(name));
+    }
+    assert!(keys.len() > 80 && keys.contains("length") && keys.contains("key_usage"), "{keys:?}");
+    let page = std::fs::read_to_string(repository().join("docs/manifest.md")).unwrap();
+    let words: BTreeSet<&str> =
+        page.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+    let missing: Vec<&String> = keys.iter().filter(|key| !words.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "docs/manifest.md lacks {missing:?}");
 }
 
 /// Checks the table of limits in docs/operating.md against the constants that the program uses.

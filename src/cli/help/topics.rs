@@ -31,13 +31,14 @@ macro_rules! topic {
 }
 
 /// All pages for operators and authors of CPIs, in the order of the book.
-pub static TOPICS: [Topic; 32] = [
+pub static TOPICS: [Topic; 33] = [
     topic!("index", "Find the page for a task"),
     topic!("concepts", "The words of BOSH and monopile, in five minutes"),
     topic!("install", "Install, complete commands in a shell, remove"),
     topic!("tour", "Deploy, change, kill and delete an example"),
     topic!("examples", "Examples that ship with monopile"),
     topic!("migration", "Take over an environment from bosh"),
+    topic!("manifest", "All keys of a manifest"),
     topic!("env-file", "Keep the flags of an environment in a file"),
     topic!("changes", "Which change keeps the VM"),
     topic!("operating", "Status, history, logs, ssh, repair, limits"),
