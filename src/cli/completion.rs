@@ -9,7 +9,8 @@ use base::Result;
 /// The commands that install the script, for each shell.
 const INSTALL: &str = "\
 Install it in one of these shells, and start a new shell:\n
-  # bash
+  # bash, with the package bash-completion. Without it, add this to ~/.bashrc:
+  # source <(monopile completion bash)
   mkdir -p ~/.local/share/bash-completion/completions
   monopile completion bash \\
       > ~/.local/share/bash-completion/completions/monopile\n

@@ -110,14 +110,17 @@ const EXAMPLES: [Example; 8] = [
         name: "director",
         description: "A BOSH director on AWS, with versions, site and credentials in an env file",
         uses: None,
-        next: "`cd director && monopile interpolate --var-errs --path /name`",
+        next: "put your values into director/site.yml and director/versions.yml, export \
+            AWS_access_key_id and AWS_secret_access_key, then: `cd director && monopile trust && \
+            monopile plan`",
         files: files!("director": ".monopile.yml", "director.yml", "site.yml", "tunnel.yml", "versions.yml"),
     },
     Example {
         name: "bare-metal",
         description: "A jumpbox on bare metal, through a standalone Ironic",
         uses: None,
-        next: "`monopile interpolate bare-metal/jumpbox.yml -l bare-metal/versions.yml`",
+        next: "put versions and digests into bare-metal/versions.yml, then use the command at the head of \
+            bare-metal/jumpbox.yml; `monopile help ironic` explains it",
         files: files!("bare-metal": "jumpbox.yml", "versions.yml"),
     },
     Example {

@@ -19,7 +19,7 @@ pub(super) struct Globals {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub non_interactive: bool,
 
-    /// Print JSON, and do not ask; =bosh prints that of bosh
+    /// Print JSON and do not ask; `=bosh` uses the format of `bosh --json`
     ///
     /// `--json=bosh` works only with create-env, delete-env, stop-env, start-env, interpolate,
     /// inspect-local-release and inspect-local-stemcell.

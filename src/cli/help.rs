@@ -36,7 +36,7 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
     ("Inspect", &["history", "ssh", "scp"]),
     ("Repair", &["cloud-check", "state", "delete-vm"]),
     (
-        "Disks and stemcells",
+        RESOURCES,
         &[
             "attach-disk",
             "delete-disk",
@@ -64,6 +64,12 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
 
 /// The group that also lists `help`.
 const SETUP: &str = "Setup";
+
+/// The group that also has [`LISTS`].
+const RESOURCES: &str = "Disks and stemcells";
+
+/// The short forms of `state show --only`, which are no commands of the grammar's help.
+const LISTS: (&str, &str) = ("disks", "List the disks on record; also: snapshots, stemcells");
 
 /// The column in which descriptions of commands begin.
 const INDENT_COLUMNS: usize = 26;
@@ -242,8 +248,10 @@ pub(super) fn template(grammar: &Command) -> String {
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             line(&mut text, command.get_name(), &about_with_aliases(&about, &aliases));
         }
-        if title == SETUP {
-            line(&mut text, HELP.0, HELP.1);
+        match title {
+            RESOURCES => line(&mut text, LISTS.0, LISTS.1),
+            SETUP => line(&mut text, HELP.0, HELP.1),
+            _ => {}
         }
     }
     text.truncate(text.trim_end().len());
@@ -268,11 +276,10 @@ fn about_with_aliases(about: &str, aliases: &[&str]) -> String {
 
 /// Returns the part of `monopile -h` after the commands.
 pub(super) fn short_overview(grammar: &Command) -> String {
-    let options = layout::short_options(grammar);
-    format!("{options}\n\n{}; `monopile help` lists exit codes.\n\n{}", first_steps(), documentation())
+    format!("{}\n\n{}\n\n{DOCUMENTATION}", layout::short_options(grammar), first_steps())
 }
 
-/// Returns the first commands to try. The last sentence has no full stop.
+/// Returns the first commands to try.
 fn first_steps() -> String {
     section(
         "Get started",
@@ -285,7 +292,7 @@ fn first_steps() -> String {
             "monopile delete-env hello/manifest.yml    # deletes VM, disk and state",
         ]
         .map(str::to_owned),
-    ) + "\n\n`monopile help COMMAND` explains a command"
+    )
 }
 
 /// Returns the part of `monopile --help` after the commands.
@@ -293,7 +300,7 @@ pub(super) fn overview(grammar: &Command) -> String {
     let options = layout::long_options(grammar);
     let exit_codes = exit_codes(&exit_code::TABLE);
     let (steps, pages) = (first_steps(), page_list("Pages of the book, with `monopile help PAGE`"));
-    format!("{options}\n\n{exit_codes}\n\n{steps}.\n\n{pages}\n\n{DURATIONS}\n\n{MAN_PAGES}")
+    format!("{options}\n\n{exit_codes}\n\n{steps}\n\n{COMMAND_HELP}\n\n{pages}\n\n{DURATIONS}\n\n{MAN_PAGES}")
 }
 
 /// Lists the pages of the book.
@@ -304,7 +311,10 @@ fn page_list(title: &str) -> String {
 }
 
 /// The last line of the help of the program.
-const MAN_PAGES: &str = "Man pages: `man monopile`, `man monopile-create-env`, …";
+const MAN_PAGES: &str = "Man pages, once installed (`monopile help install`): `man monopile`, …";
+
+/// The way to the help of a command.
+const COMMAND_HELP: &str = "`monopile help COMMAND` explains a command.";
 
 /// Returns the help of `monopile help`.
 fn help_of_help() -> String {
@@ -333,13 +343,12 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
 
 /// Returns the error for `monopile help` with a word that names neither a command nor a page.
 fn no_page(word: &str, grammar: &Command) -> clap::Error {
-    let pages = || TOPICS.iter().map(|topic| topic.name);
+    let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    let near = base::error::nearest(word, pages().chain(commands));
+    let near = base::error::nearest(word, pages.chain(commands));
     let near = near.map(|near| format!("  tip: did you mean `monopile help {near}`?\n")).unwrap_or_default();
-    let pages = base::text::and_listed(&pages().collect::<Vec<_>>());
-    let text =
-        format!("there is no command or page '{word}'\n\n{near}  tip: the pages are {pages}\n\n{MORE}");
+    let lists = "`monopile help` lists the commands, `monopile help help` the pages";
+    let text = format!("there is no command or page '{word}'\n\n{near}  tip: {lists}\n\n{MORE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -362,14 +371,11 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
 /// The words of clap before the flag for help, which `finish` replaces.
 const MORE: &str = "For more information, try '--help'.\n";
 
-/// Returns the last paragraph of `monopile -h`.
-fn documentation() -> String {
-    format!(
-        "`monopile help PAGE` prints a page of the book, such as tour, concepts or\n\
-         troubleshooting; `monopile help help` lists the pages.\n\
-         {MAN_PAGES}"
-    )
-}
+/// The last paragraph of `monopile -h`.
+const DOCUMENTATION: &str = "\
+`monopile help COMMAND` explains a command, `monopile help PAGE` prints a page
+of the book (tour, concepts, troubleshooting, …). `monopile help` lists all
+pages, options and exit codes.";
 
 /// The units of durations, for the help of commands that take one.
 pub const DURATIONS: &str = "\

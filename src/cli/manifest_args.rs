@@ -42,8 +42,9 @@ pub struct ManifestArgs {
 pub(super) struct ManifestFlags {
     /// Set a variable; VALUE is YAML (repeatable)
     ///
-    /// Not for secrets: other users of this machine can see the command line. Order of precedence: --var,
-    /// --var-file, --vars-file, --vars-exec, --vars-env. Within one kind, the last one takes precedence.
+    /// Not for secrets: other users of this machine can see the command line. From highest to lowest
+    /// precedence: --var, --var-file, --vars-file, --vars-exec, --vars-env, then the env file and the vars
+    /// store. Within one kind, the last one takes precedence.
     #[arg(short = 'v', long = "var", value_name = "NAME=VALUE", value_hint = ValueHint::Other)]
     pub vars: Vec<String>,
 

@@ -233,19 +233,36 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
-const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 6] = [
+const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
     (
         In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
     (In(&[&["state backup", "state forget", "state show"]]), ("1", "the state cannot be read or written")),
-    (In(&[WITHOUT_ENVIRONMENT]), ("2", "the command line is wrong")),
     (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
+    (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
+    (In(&[&["state show"]]), ("3", "there is no state, or it is invalid")),
     (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
     (
         In(&[&["logs", "restart", "scp", "ssh", "start-env", "stop-env"]]),
         ("3", "there is no state, or the manifest, a variable or the state is invalid"),
     ),
+];
+
+/// The commands that ask questions of their own, besides those with `--power-off`. A problem that remains
+/// after the questions of `cloud-check` has another exit code.
+const ASKING: Names = &[
+    "baremetal node delete",
+    "baremetal node undeploy",
+    "create-env",
+    "delete-disk",
+    "delete-env",
+    "delete-snapshot",
+    "delete-stemcell",
+    "delete-vm",
+    "recreate",
+    "state backup",
+    "state forget",
 ];
 
 /// The meaning of "130, 143" for commands that change no state.
@@ -272,8 +289,13 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let narrow =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupted = (!has("wait-for-lock")).then_some(("130, 143", INTERRUPTED));
+    let refused = match (is(ASKING) || has("power-off"), has("env-file")) {
+        (true, _) => None,
+        (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
+        (false, false) => Some(("2", "the command line is wrong")),
+    };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
-    for (code, meaning) in own.chain(narrow).chain(interrupted).chain(exit_code::TABLE) {
+    for (code, meaning) in own.chain(narrow).chain(interrupted).chain(refused).chain(exit_code::TABLE) {
         if can_end_with(code) && !codes.iter().any(|(listed, _)| *listed == code) {
             codes.push((code, meaning));
         }
@@ -313,6 +335,7 @@ mod tests {
             })
             .collect();
         names.extend(OWN_EXIT_CODES.iter().flat_map(|(names, _)| *names));
+        names.extend(ASKING);
         for name in names {
             assert!(command_leaves.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
         }

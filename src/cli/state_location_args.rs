@@ -14,7 +14,9 @@ use base::{Error, Result};
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
 pub struct StateLocationArgs {
-    /// Manifest of the environment, whose name leads to the state, or the state file
+    /// Manifest or state file [default: the manifest of the env file]
+    ///
+    /// The manifest is not read: bosh.yml stands for bosh-state.json next to it.
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
     manifest: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::help;
 use base::error::{nearest, question};
 use base::text::shell_word;
 
@@ -58,6 +59,9 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let wrong = text(error, ContextKind::InvalidSubcommand)?;
     let names = command.get_subcommands().filter(|below| !below.is_hide_set()).map(Command::get_name);
+    // The program's own `help` is no command of the grammar.
+    let help = (command.get_name() == "monopile").then_some(help::HELP.0);
+    let names = names.chain(help);
     let synonym = SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
     synonym.or_else(|| nearest(wrong, names)).map(question)
@@ -94,7 +98,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::cli::{globals, grammar, help};
+    use crate::cli::{globals, grammar};
 
     /// Returns the error for a command line, as it is printed.
     fn refused(line: &str) -> String {
@@ -110,6 +114,8 @@ mod tests {
             ("monopile creat-env", "did you mean 'create-env'?"),
             ("monopile delete", "did you mean 'delete-env'?"),
             ("monopile destroy a.yml", "did you mean 'delete-env'?"),
+            ("monopile hlep", "did you mean 'help'?"),
+            ("monopile state hlep", ""),
             ("monopile nope", ""),
             ("monopile xyzzy", ""),
             ("monopile disk", ""),

@@ -692,7 +692,7 @@ impl Row {
             "" => command,
             more => command.long_about(format!("{}\n\n{more}", self.about)),
         };
-        self.args.iter().fold(command, |command, part| match part {
+        let command = self.args.iter().fold(command, |command, part| match part {
             Part::Fields(purpose) => {
                 let fields = self.resource.fields.iter().filter(|field| field.has(*purpose));
                 command.args(fields.map(|field| field.arg(*purpose)))
@@ -702,6 +702,20 @@ impl Row {
             }
             Part::PrintsOne => command.args(output::args(false)),
             Part::PrintsMany => command.args(output::args(true)),
-        })
+        });
+        self.with_folded_usage(command)
+    }
+
+    /// Breaks the usage of a command before its required options, if it does not fit into 80 columns.
+    fn with_folded_usage(&self, command: Command) -> Command {
+        const TEXT_COLUMNS: usize = 72;
+        let required = command.get_opts().filter(|arg| arg.is_required_set());
+        let required: Vec<String> = required.map(|arg| arg.clone().num_args(1).to_string()).collect();
+        let (start, end) = (format!("monopile baremetal {} [OPTIONS]", self.path), required.join(" "));
+        let has_words = command.get_positionals().next().is_some();
+        match has_words || start.len() + end.len() < TEXT_COLUMNS {
+            true => command,
+            false => command.override_usage(format!("{start}\n           {end}")),
+        }
     }
 }

@@ -281,10 +281,9 @@ fn values(arg: &Arg) -> Vec<PossibleValue> {
     values.into_iter().filter(|value| !value.is_hide_set()).collect()
 }
 
-/// Returns a global option with one line of text.
+/// Returns a global option with one line of text. Its help may have a default of its own.
 fn global(arg: &Arg) -> Row {
-    let text = help(arg);
-    let text = text.split(" [default: ").next().unwrap_or_default().to_owned();
+    let text = format!("{} {}", help(arg), notes(arg, false).join(" ")).trim_end().to_owned();
     Row { text, ..named(arg) }
 }
 
@@ -399,6 +398,10 @@ mod tests {
         // Details would be paragraphs of their own.
         assert!(globals.contains("--log-format") && !globals.contains("Commands that delete"), "{globals}");
         assert!(globals.contains("--json[=<FORM>]"), "{globals}");
+        let globals = globals.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(globals.contains("Do not ask questions [env: BOSH_NON_INTERACTIVE]"), "{globals}");
+        assert!(globals.contains("at once [default: 5]"), "{globals}");
+        assert!(globals.contains("[default: $XDG_CACHE_HOME/monopile]"), "{globals}");
     }
 
     #[test]

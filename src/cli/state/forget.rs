@@ -24,7 +24,9 @@ const RECORD: &str = "Record (exactly one)";
 /// Asks first; without a terminal, or with -n, needs --yes. To undo it, restore the version before with
 /// `monopile state backup --restore`. Only a forgotten open call cannot be restored.
 #[derive(Debug, Clone, Args)]
-#[command(override_usage = "monopile state forget [OPTIONS] <RECORD> [MANIFEST]")]
+#[command(override_usage = "monopile state forget [OPTIONS] [MANIFEST]\n           \
+          (--vm <CID> | --disk <CID> | --stemcell <CID> | --snapshot <CID> |\n            \
+          --call <REQUEST-ID> | --failed-calls)")]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
     location: StateLocationArgs,

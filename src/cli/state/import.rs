@@ -28,7 +28,8 @@ const RESOURCES: &str = "Resources (at least one)";
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("resources").args(["vm", "disk",
           "stemcells"]).required(true).multiple(true),
-          override_usage = "monopile state import [OPTIONS] [MANIFEST] <RESOURCE>...")]
+          override_usage = "monopile state import [OPTIONS] [MANIFEST]\n           \
+          (--vm <CID> | --disk <CID> | --stemcell <CID=NAME/VERSION>)...")]
 pub(super) struct ImportArgs {
     #[command(flatten)]
     target: EnvironmentArgs,
