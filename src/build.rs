@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// Compresses the pages that SUMMARY.md lists, each into a file `NAME.deflate`.
+/// Compresses the pages that SUMMARY.md lists, each into a file `NAME.deflate`. Pictures become text.
 fn pack_pages(target: &Path) -> std::io::Result<()> {
     const BEST: u8 = 10;
     let docs = Path::new("docs");
@@ -32,10 +32,51 @@ fn pack_pages(target: &Path) -> std::io::Result<()> {
     for name in summary.split("](").skip(1).filter_map(|rest| rest.split_once(".md)")).map(|(name, _)| name) {
         let page = docs.join(name).with_extension("md");
         println!("cargo::rerun-if-changed={}", page.display());
-        let packed = miniz_oxide::deflate::compress_to_vec(&std::fs::read(page)?, BEST);
+        let text = with_pictures_as_text(&std::fs::read_to_string(page)?, docs)?;
+        let packed = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), BEST);
         std::fs::write(target.join(name).with_extension("deflate"), packed)?;
     }
     Ok(())
+}
+
+/// Replaces each picture of a page with a block of its text.
+fn with_pictures_as_text(page: &str, docs: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    for line in page.lines() {
+        let link = line.strip_prefix("![").and_then(|rest| rest.split_once("]("));
+        let Some(target) = link.and_then(|(_, target)| target.strip_suffix(')')) else {
+            text.push_str(line);
+            text.push('\n');
+            continue;
+        };
+        let picture = docs.join(target);
+        println!("cargo::rerun-if-changed={}", picture.display());
+        let picture = std::fs::read_to_string(picture)?;
+        text.push_str(&format!("```text\n{}```\n", text_of_picture(&picture)));
+    }
+    Ok(text)
+}
+
+/// Returns the text of a picture of a terminal, as tests/it/pictures.rs draws it.
+fn text_of_picture(svg: &str) -> String {
+    const MARGIN: f64 = 16.0;
+    const COLUMN: f64 = 8.4;
+    let mut text = String::new();
+    for row in svg.lines().filter(|line| line.starts_with("<text ")) {
+        let mut line = String::new();
+        for part in row.split("<tspan x=\"").skip(1) {
+            let Some((x, rest)) = part.split_once('"') else { continue };
+            let Some((_, words)) = rest.split_once('>') else { continue };
+            let words = words.split("</tspan>").next().unwrap_or_default();
+            let column = x.parse().map_or(0.0, |x: f64| (x - MARGIN) / COLUMN).round() as usize;
+            let gap = column.saturating_sub(line.chars().count());
+            line.extend(std::iter::repeat_n(' ', gap));
+            line.push_str(&words.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 /// Returns the commit of the checkout with its date, or nothing outside a checkout, as in a source archive.

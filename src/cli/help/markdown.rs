@@ -1,5 +1,5 @@
-//! Renders a page of the book for a terminal. Wraps paragraphs and tables, names the page behind a link, and
-//! leaves out pictures.
+//! Renders a page of the book for a terminal. Wraps paragraphs and tables, and names the page or file behind
+//! a link. Leaves out pictures within a paragraph.
 
 use clap::builder::styling::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -176,13 +176,17 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the command that prints the page behind a link, or an address outside the book.
+    /// Returns the command that prints the page behind a link, a file of the repository, or an address.
+    /// Returns nothing for another section of the same page.
     fn place(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return Some(target.to_owned());
         }
-        let file = target.split('#').next()?.strip_suffix(".md")?;
-        Some(unbroken(&format!("monopile help {}", (self.page_name)(file)?)))
+        let file = target.split('#').next().filter(|file| !file.is_empty())?;
+        Some(match file.strip_suffix(".md").and_then(self.page_name) {
+            Some(name) => unbroken(&format!("monopile help {name}")),
+            None => format!("{} in the repository", unbroken(&format!("docs/{file}"))),
+        })
     }
 
     fn start_item(&mut self) {
@@ -305,8 +309,9 @@ Second one
     fn links_name_a_page_or_an_address() {
         let page =
             "[a](local.md#x), ([b](local.md)), [c](#c), [d](other.md), [e](https://e.org).\n\n![p](p.svg)\n";
-        let expected = "    a (monopile help local), (b: monopile help local), c, d, e (https://e.org).\n";
-        assert_eq!(rendered(page, 80), expected);
+        let expected = "    a (monopile help local), (b: monopile help local), c, d (docs/other.md in the \
+                        repository), e (https://e.org).\n";
+        assert_eq!(rendered(page, 120), expected);
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(super) fn topic(name: &str) -> Option<&'static Topic> {
 mod tests {
     use super::*;
     use crate::cli::grammar;
+    use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
     /// The pages that only developers need.
     const LEFT_OUT: [&str; 3] = ["architecture", "releases", "conformance"];
@@ -114,5 +115,34 @@ mod tests {
         }
         assert!(topic("plan").is_none());
         assert_eq!(topic("Tour").map(|topic| topic.name), Some("tour"));
+    }
+
+    #[test]
+    fn pictures_are_shown_as_text() {
+        let tour = topic("tour").unwrap().rendered(80, false);
+        assert!(tour.contains("\n  $ monopile plan hello/manifest.yml -o port.yml\n"), "{tour}");
+        assert!(tour.contains("  ▸ Validating\n    ✓ Unpacking release 'hello' 0.0 s\n"), "{tour}");
+        assert!(TOPICS.iter().all(|topic| !topic.text().contains("![")));
+    }
+
+    /// A paragraph that ends with a colon announces a block: a list, a table or code.
+    #[test]
+    fn announced_blocks_are_there() {
+        for topic in &TOPICS {
+            let (page, mut text, mut announced) = (topic.text(), String::new(), None);
+            for event in Parser::new_ext(&page, Options::ENABLE_TABLES) {
+                match event {
+                    Event::Start(Tag::Paragraph | Tag::Heading { .. }) => {
+                        assert_eq!(announced.take(), None, "{}", topic.name);
+                        text.clear();
+                    }
+                    Event::Start(Tag::CodeBlock(_) | Tag::List(_) | Tag::Table(_)) => announced = None,
+                    Event::Text(part) | Event::Code(part) => text.push_str(&part),
+                    Event::End(TagEnd::Paragraph) => announced = text.ends_with(':').then(|| text.clone()),
+                    _ => {}
+                }
+            }
+            assert_eq!(announced, None, "{}", topic.name);
+        }
     }
 }
