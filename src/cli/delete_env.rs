@@ -56,7 +56,7 @@ impl DeleteEnvArgs {
             None => format!("the environment recorded in '{}'", self.target.state()?.display()),
         };
         lines.push(match deletions.has_disks {
-            true => format!("Delete {environment} and its persistent disks with all their data?"),
+            true => format!("Delete {environment} and all data on its disks?"),
             false => format!("Delete {environment}?"),
         });
         Ok(lines.join("\n"))

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::DeployArgs;
 use super::finish::CommandResult;
 use super::session::Session;
+use super::{DeployArgs, reference};
 use crate::ui;
 use base::exit_code;
 use base::files::directory::{check_directory, parent};
@@ -14,6 +14,8 @@ use base::files::durable::write_atomically;
 use base::text::{listed, shell_word};
 use base::{Error, Result};
 use engine::deploy::{self, PlanAction, PlanReport};
+use engine::history::{self, RecordedRun, RunOutcome};
+use engine::run_context::RunContext;
 use manifest::Inputs;
 
 #[derive(Debug, Clone, Args)]
@@ -77,8 +79,22 @@ pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanR
 fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Inputs)> {
     let (mut request, prepared_run) = deploy.prepare(session)?;
     request.inputs.discard_generated = true;
+    note_run_in_progress(&prepared_run.run);
     let plan_report = deploy::plan_env(&request, &prepared_run.run)?;
     Ok((plan_report, request.inputs))
+}
+
+/// Notes a run on this machine that changes the same environment.
+fn note_run_in_progress(run: &RunContext) {
+    // Without the history, as on a machine that cannot write it, the plan is as useful.
+    let Ok(directory) = reference::HISTORY.path() else { return };
+    let runs = history::list(&directory, Some(&run.paths.state.location())).unwrap_or_default();
+    if let Some(RecordedRun { record, .. }) = runs.iter().find(|run| run.result == RunOutcome::Running) {
+        run.reporter.note(format!(
+            "`{}` (pid {}, since {}) is in progress; when it ends, this plan is outdated",
+            record.command, record.pid, record.started
+        ));
+    }
 }
 
 /// Returns the error for a plan that no later run could take, because each run generates other values.

@@ -330,10 +330,10 @@ impl Session {
 
     /// Excludes a path of this run, and its file name, from redaction.
     fn exempt_path(&self, path: &Path) {
-        self.redactor.exempt_from_precautions(&path.to_string_lossy());
-        path.file_name()
-            .into_iter()
-            .for_each(|name| self.redactor.exempt_from_precautions(&name.to_string_lossy()));
+        self.redactor.exempt_path(path);
+        if !path.to_string_lossy().contains("://") {
+            path.file_name().into_iter().for_each(|name| self.redactor.exempt_path(Path::new(name)));
+        }
     }
 
     /// Returns the cache directory: `--cache-dir`, or the default.

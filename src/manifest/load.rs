@@ -13,7 +13,7 @@ use super::secrets::KnownInputs;
 use super::variables::Declared;
 use super::variables::syntax::unclosed_references;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
-use super::vars_store::{VarsStore, expiry, previous};
+use super::vars_store::{VarsStore, expiry, path_beside, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::error::did_you_mean;
@@ -186,7 +186,7 @@ fn load_inputs(
     let now = OffsetDateTime::now_utc();
     let mut partial = PartialInputs::default();
     let outcome = partial.fill(inputs, options, now, check);
-    partial.register_secrets(redactor);
+    let public_secret = partial.register_secrets(redactor);
     outcome?;
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
     let PartialInputs { values, generated, warnings, previous_mbus, .. } = partial;
@@ -206,7 +206,11 @@ fn load_inputs(
         cloud_config,
         redactor: redactor.clone(),
         notes,
-        warnings: warnings.into_iter().chain(expiry::warnings(all, now, EXPIRY_WARNING)).collect(),
+        warnings: public_secret
+            .into_iter()
+            .chain(warnings)
+            .chain(expiry::warnings(all, now, EXPIRY_WARNING))
+            .collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
         stored_certificates,
@@ -361,8 +365,8 @@ impl PartialInputs {
         }
     }
 
-    /// Registers the secrets of the inputs read so far with the redactor.
-    fn register_secrets(&self, redactor: &Redactor) {
+    /// Registers the secrets of the inputs read so far with the redactor. Returns a warning if one is public.
+    fn register_secrets(&self, redactor: &Redactor) -> Option<String> {
         let passwords =
             self.definitions.iter().filter(|definition| definition.kind.as_deref() == Some("password"));
         let cloud_config = self.cloud_config.iter().map(|config| &config.node);
@@ -377,13 +381,13 @@ impl PartialInputs {
             passwords: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
         };
-        secrets::register_secrets(&known_inputs, redactor);
+        secrets::register_secrets(&known_inputs, redactor)
     }
 }
 
 /// Exempts paths that the operator named from redaction.
 fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
-    let one = |path: &Path| redactor.exempt_from_precautions(&path.to_string_lossy());
+    let one = |path: &Path| redactor.exempt_path(path);
     let Inputs { manifest, ops_files, vars_files, env_file_variables, .. } = inputs;
     let many = [ops_files, vars_files, &env_file_variables.vars_files];
     many.into_iter().flatten().chain([manifest]).for_each(|path| one(path));
@@ -394,7 +398,7 @@ fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
         .var_files
         .iter()
         .filter_map(|pair| pair.split_once('='))
-        .for_each(|(_, path)| redactor.exempt_from_precautions(path));
+        .for_each(|(_, path)| one(Path::new(path)));
 }
 
 /// Returns the certificates of a manifest and its vars store, in order of expiry.
@@ -491,10 +495,9 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
 
 /// Returns the hint for a file beside the manifest that has values of these variables.
 fn hint_for_file(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -> Option<String> {
-    let default = format!("{}-vars.yml", inputs.manifest.file_stem()?.to_string_lossy());
-    let paths = [&*default, "creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
-    paths.iter().find_map(|path| {
-        let store = VarsStore::open(path, &inputs.encryption).ok()?;
+    let others = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
+    std::iter::once(path_beside(&inputs.manifest)).chain(others).find_map(|path| {
+        let store = VarsStore::open(&path, &inputs.encryption).ok()?;
         let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
         let is_generated =
             |name: &&str| definitions.get(name).is_some_and(|definition| definition.kind.is_some());
@@ -516,6 +519,14 @@ pub fn pass_file_hint(what: &str, flag: &str, path: &str) -> String {
 fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<VarsStore>> {
     let open = |path| {
         let store = VarsStore::open(path, &inputs.encryption)?;
+        let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
+        store.check_is_no_manifest(option).map_err(|error| {
+            let new = path_beside(&inputs.manifest);
+            let new = Some(new).filter(|new| !new.exists()).unwrap_or_else(|| "creds.yml".into());
+            error
+                .with_note("nothing was changed")
+                .with_hint(format!("name a new file: `--vars-store {}`", shell_word(&new.to_string_lossy())))
+        })?;
         if inputs.discard_generated {
             return Ok(Some(store.detached()));
         }

@@ -8,9 +8,12 @@
 //! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
 //! - values that the operator declares secret (`--redact`), and all that programs print (`--vars-exec`).
 //!
+//! Never secret, unless declared so, is a text that is public: the name of the environment, or of a CPI,
+//! release, stemcell, job, network, availability zone, or of a type or extension of VMs or disks, or a key of
+//! the manifest that is a word. Hiding it would garble every message, and not hide it. If a value that is
+//! named like a secret is public, a warning says so.
+//!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
-//! - is the name of the environment, or of a CPI, release, stemcell, job, network, availability zone, or of a
-//!   type or extension of VMs or disks;
 //! - has fewer than [`MIN_SECRET_CHARS`] characters, and stands in the manifest under a key that is not
 //!   named like a secret;
 //! - is the path of a key.
@@ -25,10 +28,12 @@ use base::encoding::percent_decode;
 use base::redact::{NameClass, Redactor};
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
-use yaml::{Data, Mapping, Node};
+use yaml::{Data, Mapping, Node, Position};
 
 /// The minimum length of a text that is secret wherever it occurs.
 const MIN_SECRET_CHARS: usize = 8;
+/// The minimum length of a text that the redactor replaces.
+const MIN_REDACTED_CHARS: usize = 4;
 /// The end of the first line of a private key in PEM.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
@@ -47,19 +52,20 @@ pub(crate) struct KnownInputs<'d> {
     pub(crate) urls: &'d [String],
 }
 
-/// Registers all secrets with the redactor by the rules of the module.
-pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) {
+/// Registers all secrets with the redactor by the rules of the module. Returns a warning if a value that is
+/// named like a secret is public.
+pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) -> Option<String> {
     let mut secret_texts = SecretTexts::new(redactor);
     for document in &inputs.documents {
-        declared_names(document, &mut secret_texts.visible);
-        secret_texts.walk(document, NameClass::Plain, true);
+        declared_names(document, &mut secret_texts.public);
+        secret_texts.walk(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
         let own = if inputs.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
         let naming = own.max(secret_texts.names.naming(name));
-        secret_texts.walk(value, naming, false);
+        secret_texts.walk(value, name, naming, false);
     }
-    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, NameClass::Declared, false));
+    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, "", NameClass::Declared, false));
     secret_texts.add_to_redactor(redactor);
     inputs.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
@@ -78,8 +84,9 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) {
     }
     texts
         .iter()
-        .filter(|text| !secret_texts.visible.contains(text.trim()))
+        .filter(|text| !secret_texts.visible.contains(text.trim()) && !secret_texts.is_public(text.trim()))
         .for_each(|text| redactor.add_as_precaution(text));
+    secret_texts.warning()
 }
 
 /// Registers the secrets in a CPI's properties with the redactor.
@@ -94,7 +101,7 @@ pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Red
 pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
     let mut secret_texts = SecretTexts::new(redactor);
-    secret_texts.walk(&node, NameClass::Plain, false);
+    secret_texts.walk(&node, "", NameClass::Plain, false);
     secret_texts.add_to_redactor(redactor);
 }
 
@@ -129,8 +136,25 @@ struct SecretTexts<'n> {
     names: NamingCache<'n>,
     /// Values that are always secret.
     secret: BTreeSet<String>,
-    /// Texts that stay visible: names on record, short texts under plainly named keys, paths of key files.
+    /// Those of them that the operator or a program declared secret.
+    declared: HashSet<&'n str, RandomState>,
+    /// Texts that stay visible: short texts under plainly named keys, paths of key files.
     visible: HashSet<&'n str, RandomState>,
+    /// Names on record and keys of the documents, with their descriptions.
+    public: PublicTexts<'n>,
+    /// Values that are named like secrets, in their order.
+    passwords: Vec<NamedValue<'n>>,
+}
+
+/// Public texts, with descriptions such as `the name of a release`.
+type PublicTexts<'n> = HashMap<&'n str, &'static str, RandomState>;
+
+/// A value that is named like a secret.
+struct NamedValue<'n> {
+    /// Its key, or the name of its variable.
+    key: &'n str,
+    text: String,
+    position: &'n Position,
 }
 
 impl<'n> SecretTexts<'n> {
@@ -138,16 +162,44 @@ impl<'n> SecretTexts<'n> {
         SecretTexts {
             names: NamingCache::new(redactor),
             secret: BTreeSet::new(),
+            declared: HashSet::default(),
             visible: HashSet::default(),
+            public: HashMap::default(),
+            passwords: Vec::new(),
         }
     }
 
-    /// Adds the texts of a node. Only the texts of a document can stay visible, not those of a variable.
-    fn walk(&mut self, node: &'n Node, naming: NameClass, is_document: bool) {
+    /// Returns true if a text is public, and was not declared secret.
+    fn is_public(&self, text: &str) -> bool {
+        self.public.contains_key(text) && !self.declared.contains(text)
+    }
+
+    /// Returns the warning about the first value that is named like a secret, and is public.
+    fn warning(&self) -> Option<String> {
+        // Shorter values are never redacted.
+        let is_redacted = |text: &str| text.chars().nth(MIN_REDACTED_CHARS - 1).is_some();
+        let mut public =
+            self.passwords.iter().filter(|value| is_redacted(&value.text) && self.is_public(&value.text));
+        let NamedValue { key, text, position } = public.next()?;
+        let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
+        Some(format!(
+            "{place}the value of `{key}` is also {}, so it is not redacted: choose another value",
+            self.public.get(text.as_str()).copied().unwrap_or_default()
+        ))
+    }
+
+    /// Adds the texts of a node, which has this key or is the value of this variable. Only the texts of a
+    /// document can stay visible, not those of a variable.
+    fn walk(&mut self, node: &'n Node, key: &'n str, naming: NameClass, is_document: bool) {
         let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > NameClass::Plain);
         match &node.data {
             Data::String(text) => {
-                self.secret.extend(credentials(text));
+                let text: &'n str = text;
+                let credentials = credentials(text);
+                if let [password, _, _, _] = credentials.as_slice() {
+                    self.passwords.push(NamedValue { key, text: password.clone(), position: &node.position });
+                }
+                self.secret.extend(credentials);
                 let secret = match naming {
                     NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
                     NameClass::Key => !is_public(text) && !is_path(text),
@@ -157,6 +209,10 @@ impl<'n> SecretTexts<'n> {
                 // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
                     self.add(text);
+                    self.passwords.push(NamedValue { key, text: text.to_owned(), position: &node.position });
+                    if naming == NameClass::Declared {
+                        self.declared.insert(text);
+                    }
                 }
                 let text = text.trim();
                 let is_visible = match naming {
@@ -171,11 +227,15 @@ impl<'n> SecretTexts<'n> {
             Data::Int(int) => self.number(number(int), naming),
             Data::UInt(int) => self.number(number(int), naming),
             Data::Float(float) => self.number(number(float), naming),
-            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, naming, is_document)),
+            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, key, naming, is_document)),
             Data::Map(map) => {
-                for (key, value) in map.iter() {
-                    let naming = self.names.below(naming, key);
-                    self.walk(value, naming, is_document);
+                for (below, value) in map.iter() {
+                    let word = below.as_str().filter(|word| is_document && is_word(word));
+                    if let Some(word) = word.filter(|_| naming == NameClass::Plain) {
+                        self.public.entry(word).or_insert("a key of the manifest");
+                    }
+                    let naming = self.names.below(naming, below);
+                    self.walk(value, below.as_str().unwrap_or(key), naming, is_document);
                 }
             }
             Data::Null | Data::Bool(_) => {}
@@ -199,7 +259,8 @@ impl<'n> SecretTexts<'n> {
     }
 
     fn add_to_redactor(&self, redactor: &Redactor) {
-        self.secret.iter().for_each(|secret| redactor.add(secret));
+        self.secret.iter().filter(|secret| !self.is_public(secret)).for_each(|secret| redactor.add(secret));
+        self.public.keys().filter(|text| self.is_public(text)).for_each(|text| redactor.exempt(text));
     }
 }
 
@@ -233,30 +294,51 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
 }
 
 /// Collects the names on record. Output shows them all the time, and hiding them would garble it.
-fn declared_names<'n>(document: &'n Node, names: &mut HashSet<&'n str, RandomState>) {
+fn declared_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
-    names.extend(text(document, "name"));
-    let named =
-        ["releases", "networks", "azs", "cpis", "stemcells", "vm_types", "vm_extensions", "disk_types"];
-    for key in named {
-        names.extend(list(document, key).iter().filter_map(|item| text(item, "name")));
+    let mut add = |description: &'static str, name: Option<&'n str>| {
+        if let Some(name) = name {
+            names.entry(name).or_insert(description);
+        }
+    };
+    add("the name of the environment", text(document, "name"));
+    let named = [
+        ("releases", "the name of a release"),
+        ("networks", "the name of a network"),
+        ("azs", "the name of an availability zone"),
+        ("cpis", "the name of a CPI"),
+        ("stemcells", "the name of a stemcell"),
+        ("vm_types", "the name of a VM type"),
+        ("vm_extensions", "the name of a VM extension"),
+        ("disk_types", "the name of a disk type"),
+    ];
+    for (key, description) in named {
+        list(document, key).iter().for_each(|item| add(description, text(item, "name")));
     }
     for stemcell in list(document, "stemcells") {
-        names.extend(["alias", "os"].into_iter().filter_map(|key| text(stemcell, key)));
+        ["alias", "os"].into_iter().for_each(|key| add("the name of a stemcell", text(stemcell, key)));
     }
-    names.extend(list(document, "cpis").iter().filter_map(|cpi| text(cpi, "type")));
-    let pools = list(document, "resource_pools").iter();
-    names.extend(pools.filter_map(|pool| text(pool.get("stemcell")?, "name")));
+    list(document, "cpis").iter().for_each(|cpi| add("the type of a CPI", text(cpi, "type")));
+    for stemcell in list(document, "resource_pools").iter().filter_map(|pool| pool.get("stemcell")) {
+        add("the name of a stemcell", text(stemcell, "name"));
+    }
     for group in list(document, "instance_groups").iter().chain(list(document, "jobs")) {
+        add("the name of an instance group", text(group, "name"));
         let jobs = list(group, "jobs").iter().chain(list(group, "templates"));
-        names.extend(jobs.chain([group]).filter_map(|item| text(item, "name")));
-        names.extend(list(group, "azs").iter().filter_map(Node::as_str));
+        jobs.for_each(|job| add("the name of a job", text(job, "name")));
+        let azs = list(group, "azs").iter();
+        azs.for_each(|az| add("the name of an availability zone", az.as_str()));
     }
     if let Some(provider) = document.get("cloud_provider") {
         let jobs = provider.get("template").into_iter().chain(list(provider, "templates"));
-        names.extend(jobs.filter_map(|job| text(job, "name")));
-        names.extend(provider.get("cpi").and_then(|cpi| text(cpi, "builtin")));
+        jobs.for_each(|job| add("the name of a job", text(job, "name")));
+        add("the name of a CPI", provider.get("cpi").and_then(|cpi| text(cpi, "builtin")));
     }
+}
+
+/// Returns true for a key that is a word, such as `admin_password`. A key with digits may be data.
+fn is_word(key: &str) -> bool {
+    key.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
 }
 
 /// Returns the artifact URLs without variables in a manifest before interpolation. Queries and fragments are
@@ -380,12 +462,34 @@ mod tests {
             names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
         let variables = Value::Object(variables);
         assert_eq!(shown(manifest.clone(), variables, names), names);
-        // A password is secret even if another value has the same text.
-        let password = json!({"admin_password": "production", "other": "something"});
+        // A name stays visible even if a password has the same text. A longer text is another one.
+        let password = json!({"admin_password": "production", "other": "production-2"});
+        assert_eq!(shown(manifest, password, "production production-2"), "production <redacted>");
+    }
+
+    #[test]
+    fn public_secrets_are_shown_with_a_warning() {
+        let yaml = "name: hello\nport_range: wide\nadmin_password: hello\nmbus: 'htps://mbus@10.0.0.6'\n\
+                    token: port_range\nsecrets: {innermost: x}\ncode: innermost\nx_password: innermost\n";
+        let manifest = yaml::load(yaml, std::path::Path::new("r.yml")).unwrap();
+        let inputs = KnownInputs { documents: vec![&manifest], ..KnownInputs::default() };
+        let redactor = Redactor::default();
+        let warning = register_secrets(&inputs, &redactor).unwrap();
         assert_eq!(
-            shown(manifest, password, "production openstack something"),
-            "<redacted> openstack <redacted>"
+            warning,
+            "r.yml:3:17: the value of `admin_password` is also the name of the environment, so it is not \
+             redacted: choose another value"
         );
+        let shown = "environment 'hello', `cloud_provider.mbus`, admin_password, port_range";
+        assert_eq!(redactor.redact(shown), shown);
+        // A key below a secret may be one.
+        assert_eq!(redactor.redact("innermost"), "<redacted>");
+        // The operator may declare a public text secret.
+        let redactor = Redactor::default();
+        redactor.add_name("admin-password");
+        let warning = register_secrets(&inputs, &redactor).unwrap();
+        assert!(warning.contains("the value of `token` is also a key of the manifest"), "{warning}");
+        assert_eq!(redactor.redact("environment 'hello'"), "environment '<redacted>'");
     }
 
     #[test]

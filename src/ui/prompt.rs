@@ -64,26 +64,40 @@ pub fn confirm(question: &str) -> Result<bool> {
 /// Like [`confirm`], with another message for Ctrl-C.
 pub fn confirm_or(question: &str, interrupted: &'static str) -> Result<bool> {
     let question = clean(question);
-    // Only the last line is shown again with the answer.
-    let lines = super::wrap(&question, super::stdout_columns().saturating_sub(ANSWER_COLUMNS));
-    let (before, last) = lines.trim_end().rsplit_once('\n').unwrap_or(("", lines.trim_end()));
+    // The text before the last line break is not part of the question, and stays.
+    let (before, question) = question.trim_end().rsplit_once('\n').unwrap_or(("", question.trim_end()));
+    let columns = super::stdout_columns();
+    let question = super::wrap(question, columns.saturating_sub(ANSWER_COLUMNS));
+    let question = question.trim_end();
     ask("asking for confirmation", interrupted, ReadMode::Keys, || {
         if !before.is_empty() {
-            let _ = writeln!(std::io::stderr(), "{before}");
+            let _ = writeln!(std::io::stderr(), "{}", super::wrap(before, columns).trim_end());
         }
         let term = Term::stderr();
         loop {
-            term.write_str(&format!("{last} [y/N] "))?;
+            term.write_str(&format!("{question} [y/N] "))?;
             let answer = read_answer(&term)?;
+            // The whole question is shown again, with the answer or below the request for one.
             term.clear_line()?;
+            term.clear_last_lines(rows(question, columns).saturating_sub(1))?;
             if let Some(answer) = parse_answer(&answer) {
-                term.write_line(&format!("{last} {}", if answer { "yes" } else { "no" }))?;
+                term.write_line(&format!("{question} {}", if answer { "yes" } else { "no" }))?;
                 return Ok(answer);
             }
             term.write_line("answer y or n")?;
             discard_input();
         }
     })
+}
+
+/// Returns the number of rows of a question with its answer. A word that is longer than a row is broken.
+fn rows(question: &str, columns: usize) -> usize {
+    let last = question.lines().count().saturating_sub(1);
+    let shown = question.lines().enumerate().map(|(index, line)| {
+        let answer = if index == last { " [y/N] ".len() } else { 0 };
+        (line.chars().count() + answer).div_ceil(columns.max(1)).max(1)
+    });
+    shown.sum()
 }
 
 /// Reads a line of keys and shows them. Ctrl-D ends an empty line.

@@ -126,7 +126,7 @@ fn rejects_missing_files() {
 #[test]
 fn rejects_damaged_state_files() {
     for (text, said) in [
-        ("", "not valid JSON, line 1"),
+        ("", "the file is empty"),
         ("{\"director_id\": \"d\", \"disks\": [{}]}", "missing field `id`"),
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
         ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),

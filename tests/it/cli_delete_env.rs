@@ -4,6 +4,7 @@ use crate::support::process::{WaitForEnd, next, pieces, prepare};
 use std::io::Write;
 use std::process::Stdio;
 
+use crate::support::pty::Pty;
 use crate::support::{MONOPILE, Run, World};
 
 const STATE: &str = r#"{"director_id": "d", "installation_id": "i", "current_vm_cid": "vm-1",
@@ -54,7 +55,7 @@ fn answering_no_deletes_nothing() {
     for keys in ["n\r", "\r", " No \r", "\x04"] {
         let run = on_a_terminal(&world, 0, keys).exits_with(2);
         assert!(
-            run.stdout.contains("Delete environment 'x' and its persistent disks with all their data?")
+            run.stdout.contains("Delete environment 'x' and all data on its disks?")
                 && run.stdout.contains("nothing was deleted"),
             "{}",
             run.stdout
@@ -101,4 +102,25 @@ fn interrupted_prompt_restores_the_terminal() {
         let (message, settings) = after.split_once("speed").expect("stty prints settings");
         assert!(message.contains("nothing was done") && !settings.contains("-echo"), "{:?}", run.stdout);
     }
+}
+
+#[test]
+fn wrapped_question_is_asked_again_as_a_whole() {
+    let world = World::new();
+    let name = "a-long-name-of-an-environment-".repeat(3);
+    world.write("env.yml", format!("name: {name}x\n"));
+    world.write("env-state.json", STATE);
+    let mut pty = Pty::start(world.monopile(["delete-env", "env.yml"]), (80, 30));
+    pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
+    pty.press("maybe\r");
+    pty.wait_for("the question again", |screen| {
+        let Some((before, question)) = screen.rsplit_once("\nanswer y or n\n") else { return false };
+        before.ends_with("  stemcell 'sc-1' (ubuntu/1.7)")
+            && question.starts_with("Delete environment")
+            && question.contains('\n')
+            && question.ends_with("[y/N]")
+    });
+    pty.press("n\r");
+    assert_eq!(pty.end(), 2, "{}", pty.text());
+    assert_eq!(pty.text().matches("Delete environment").count(), 1, "{}", pty.text());
 }

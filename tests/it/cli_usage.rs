@@ -299,7 +299,7 @@ fn state_in_place_of_the_manifest_is_named() {
     for (command, said) in [
         ("delete-env", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
         ("logs", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
-        ("status", "bosh-state.json' cannot be used\n  cause: not valid JSON, line 1"),
+        ("status", "bosh-state.json' cannot be used\n  cause: the file is empty"),
     ] {
         let run = world.run([command, "bosh-state.json"]).exits_with(3);
         assert!(run.stderr.contains(said), "{command}: {}", run.stderr);

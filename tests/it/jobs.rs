@@ -1,7 +1,9 @@
 //! Jobs on the VM: the packages that are compiled, and the report when jobs do not start.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::operate::Running;
 use crate::support::hello::{Hello, release_tarball};
 use crate::support::proxy::Exchange;
 
@@ -213,6 +215,42 @@ fn failed_script_is_named_with_its_output() {
     let shown = "error: the pre-start script of job 'hello' failed\n  cause: the end of \
                  hello/pre-start.stderr.log:\n    the tide is too low\n";
     assert!(run.stderr.contains(shown), "{}", run.stderr);
+    hello.delete(&["--skip-drain"]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn interrupted_wait_names_the_failing_jobs() {
+    let mut hello = Hello::new();
+    hello.ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-8000}}\n");
+    hello.world.write("hello/release/jobs/hello/templates/ctl.erb", "#!/bin/bash\nexit 1\n");
+    let running = Running::start(hello.command("create-env", &["--json"]));
+    running.until("is failing");
+    // The note of `plan` is about this run.
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    let note = "is in progress; when it ends, this plan is outdated";
+    assert!(
+        plan.stderr.contains("note: `create-env` (pid ") && plan.stderr.contains(note),
+        "{}",
+        plan.stderr
+    );
+    let (code, lines) = running.end_with_lines(Signal::INT);
+    assert_eq!(code, Some(130), "{lines:?}");
+    let end: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    let error = "interrupted while waiting for the jobs of instance 'hello/0' to run (failing: 'hello')";
+    assert_eq!(end["errors"][0], error, "{end}");
+    let hint = end["hints"][0].as_str().unwrap();
+    assert!(hint.starts_with("see why: `monopile logs hello/manifest.yml"), "{hint}");
+    assert!(hint.ends_with(" --job hello`"), "{hint}");
+
+    // The VM is ready now. The update of its jobs fails, and no earlier deploy succeeded.
+    let fails = "#!/bin/bash\nexit 1\n";
+    hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", fails);
+    let run = hello.create(&["--update-strategy", "in-place"]).exits_with(1);
+    assert!(run.stderr.contains("in place failed") && !run.stderr.contains("to go back"), "{}", run.stderr);
+    let status = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(1);
+    assert!(status.stderr.contains("` shows how create-env continues"), "{}", status.stderr);
+    assert!(hello.world.finish(hello.command("plan", &[])).success().stderr.find(note).is_none());
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -93,12 +93,30 @@ fn names_and_paths_are_shown_even_if_equal_to_values() {
 }
 
 #[test]
-fn password_is_hidden_even_if_it_equals_a_name() {
-    let hello = Hello::new();
+fn password_that_equals_a_name_is_shown_with_a_warning() {
+    let mut hello = Hello::new();
     fail_with(&hello, "cannot log in to default with default");
-    let run = hello.create(&["-v", "admin_password=default"]).exits_with(1);
+    let password = ["-v", "admin_password=default"];
+    let run = hello.create(&password).exits_with(1);
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(shown.contains("cannot log in to default with default"), "{shown}");
+    let warning = "the value of `admin_password` is also the name of a network, so it is not redacted: \
+                   choose another value";
+    assert_eq!(shown.matches(warning).count(), 1, "{shown}");
+    let run = hello.create(&[&password[..], &["--redact", "admin_password"]].concat()).exits_with(1);
     let shown = format!("{}{}", run.stdout, run.stderr);
     assert!(shown.contains("cannot log in to <redacted> with <redacted>"), "{shown}");
+    assert!(!shown.contains(warning), "{shown}");
+
+    // A key is as public as a name, and so is the path of the state.
+    let state = hello.world.path("work-state/state.json");
+    std::fs::create_dir(state.parent().unwrap()).unwrap();
+    hello.replace_flag("--state", &["--state", "work-state/state.json"]);
+    fail_with(&hello, "no property 'admin_password' in state.json of work-state or disk_size");
+    let run = hello.create(&["-v", "a_password=work-state", "-v", "b_password=disk_size"]).exits_with(1);
+    let shown = format!("{}{}", run.stdout, run.stderr);
+    assert!(shown.contains(&format!("state: {}", state.display())), "{shown}");
+    assert!(shown.contains("state.json of <redacted> or disk_size"), "{shown}");
 }
 
 #[test]

@@ -272,6 +272,31 @@ fn ca_may_have_any_common_key_type() {
     world.write("m.yml", "name: a\ncloud_provider: {}\n");
     let run = world.run(["vars", "check", "m.yml"]).exits_with(3);
     assert!(run.stderr.contains("'m.yml' is a manifest, not a vars store"), "{}", run.stderr);
+    world.write("m-vars.yml", "a: 1\n");
+    let run = world.run(["vars", "get", "m.yml", "/a"]).exits_with(3);
+    assert!(run.stderr.contains("`monopile vars get m-vars.yml /a`"), "{}", run.stderr);
+}
+
+#[test]
+fn manifest_in_place_of_the_vars_store_is_not_changed() {
+    let world = World::new();
+    let text = "name: a\ninstance_groups: []\nvariables: [{name: pw, type: password}]\n";
+    world.write("m.yml", text);
+    let commands: [&[&str]; 3] = [&["int", "m.yml"], &["create-env", "m.yml", "-n"], &["plan", "m.yml"]];
+    for (beside, new) in [(false, "m-vars.yml"), (true, "creds.yml")] {
+        for command in commands {
+            let run = world.run(command.iter().chain(&["--vars-store", "m.yml"])).exits_with(3);
+            let error = format!(
+                "error: 'm.yml' (--vars-store) is a manifest, not a vars store: it has `instance_groups`\n  \
+                 note: nothing was changed\n  hint: name a new file: `--vars-store {new}`\n"
+            );
+            assert!(run.stderr.contains(&error), "{command:?}: {}", run.stderr);
+            assert_eq!(world.read("m.yml"), text, "{command:?}");
+        }
+        if !beside {
+            world.write("m-vars.yml", "pw: x\n");
+        }
+    }
 }
 
 #[test]

@@ -10,8 +10,9 @@
 //!
 //! Some values are not redacted, because that would garble ordinary text and hide nothing: values shorter
 //! than four characters; `true`, `false`, `null`; and short values of letters alone inside a longer word.
-//! In paths and addresses that the operator gave, values that are secret only as a precaution stay visible
-//! ([`Redactor::exempt_from_precautions`]).
+//! Local paths that the operator gave, keys of the manifest and names on record are never redacted
+//! ([`Redactor::exempt`]). In addresses that the operator gave, values that are secret only as a precaution
+//! stay visible ([`Redactor::exempt_from_precautions`]).
 
 #[cfg(test)]
 mod combined_tests;
@@ -26,20 +27,21 @@ mod view;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use index::Index;
 pub use naming::NameClass;
-use search::Forms;
+use search::{Forms, Match};
 
 use crate::text::clean;
 
 /// Texts of at least this length may have been truncated.
 const MIN_CUT_BYTES: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
-/// The maximum length of a text that [`Redactor::exempt_from_precautions`] accepts.
+/// The maximum length of an exempt text.
 const MAX_EXEMPT_BYTES: usize = 4096;
 
 /// The set of secrets of a run. Clones are cheap and share the set, so a secret added later takes effect
@@ -55,7 +57,7 @@ struct Secrets {
     /// forms are made when a text is redacted, because that takes long, and some runs show nothing.
     pending: Vec<(String, bool)>,
     forms: Forms,
-    /// Texts inside which precautions are not replaced.
+    /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.
     exempt: Index,
     /// Names that the operator declared secret, normalized by [`naming::normalized`].
     names: BTreeSet<String>,
@@ -94,6 +96,25 @@ impl Redactor {
     pub fn exempt_from_precautions(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= MAX_EXEMPT_BYTES {
             self.shared.write().exempt.insert(text.as_bytes(), true);
+        }
+    }
+
+    /// Keeps every secret visible inside this name or key. A text shorter than every secret is ignored.
+    pub fn exempt(&self, text: &str) {
+        if text.len() <= MAX_EXEMPT_BYTES {
+            self.shared.write().exempt.insert(text.as_bytes(), false);
+        }
+    }
+
+    /// Keeps every secret visible inside this path. For a URL, it does the same as
+    /// [`Self::exempt_from_precautions`], because a URL may have credentials. A path without a slash or dot
+    /// is ignored.
+    pub fn exempt_path(&self, path: &Path) {
+        let text = path.to_string_lossy();
+        if text.contains("://") {
+            self.exempt_from_precautions(&text);
+        } else if text.contains(['/', '.']) {
+            self.exempt(&text);
         }
     }
 
@@ -138,8 +159,7 @@ impl Redactor {
             return Cow::Borrowed(text);
         }
         let matches = secrets.forms.find(text, may_be_cut).into_iter();
-        let hidden =
-            matches.filter(|each| !each.is_precaution || !secrets.is_exempt(text.as_bytes(), &each.range));
+        let hidden = matches.filter(|each| !secrets.is_exempt(text.as_bytes(), each));
         replace(text, hidden.map(|each| each.range).collect())
     }
 }
@@ -159,12 +179,15 @@ impl Secrets {
         }
     }
 
-    /// Returns true if the range is inside an exempt text.
-    fn is_exempt(&self, text: &[u8], range: &Range<usize>) -> bool {
+    /// Returns true if the secret is inside a text that is exempt from its redaction.
+    fn is_exempt(&self, text: &[u8], secret: &Match) -> bool {
+        let range = &secret.range;
         let first = range.end.saturating_sub(self.exempt.longest());
         (first..=range.start).any(|at| {
             let exempt = text.get(at..).and_then(|rest| self.exempt.longest_prefix(rest));
-            exempt.is_some_and(|exempt| at + exempt.form.len() >= range.end)
+            exempt.is_some_and(|exempt| {
+                at + exempt.form.len() >= range.end && (secret.is_precaution || !exempt.is_precaution)
+            })
         })
     }
 }

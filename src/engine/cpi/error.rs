@@ -86,8 +86,7 @@ impl CpiErrorKind {
             CpiErrorKind::NotImplemented => {
                 let facts = method.facts();
                 format!(
-                    "the CPI lacks the method `{method}` ({}), which is called by {}: use a version of the \
-                     CPI that has it",
+                    "use a version of the CPI that implements `{method}` ({}), which is called by {}",
                     facts.purpose, facts.callers
                 )
             }
@@ -213,6 +212,18 @@ impl CpiError {
             CpiError::Answered { kind, .. } => Some(kind),
             _ => None,
         }
+    }
+
+    /// Returns true if the CPI says that it does not implement the method of the call. The message must name
+    /// that method alone: a CPI may also fail like this after it created something, because it lacks another
+    /// method.
+    pub(crate) fn lacks_called_method(&self) -> bool {
+        let CpiError::Answered { method, kind: CpiErrorKind::NotImplemented, message, .. } = self else {
+            return false;
+        };
+        let words = message.split(|letter: char| letter != '_' && !letter.is_alphanumeric());
+        let mut named = words.filter_map(|word| word.parse::<Method>().ok()).peekable();
+        named.peek().is_some() && named.all(|named| named == *method)
     }
 
     /// Creates the error for an answer that cannot be used because of `problem`.

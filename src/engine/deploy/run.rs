@@ -226,7 +226,8 @@ impl<'a> DeployRun<'a> {
         let applied = AgentState::fetch(agent, executor.state())?;
         let rendered =
             self.take_rendered(executor.state(), &applied.networks(&self.prepared.deployment), stage)?;
-        let updated = self.instance(agent).update(&rendered, &applied, stage);
+        let has_deployed = executor.state().monopile.manifest.is_some();
+        let updated = self.instance(agent).update(&rendered, &applied, has_deployed, stage);
         // An interrupted run does not mean that the VM failed.
         if updated.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
             executor.commit(Change::UpdateFailed)?;

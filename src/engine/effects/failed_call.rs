@@ -10,15 +10,17 @@ use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
 
-/// Returns the outcome of a failed call. A call of an optional method that the CPI does not implement made
-/// nothing, if that was known before. An `update_disk` that the CPI declines made nothing.
+/// Returns the outcome of a failed call. A call made nothing if the CPI says by its name that it does not
+/// implement the method, or if an optional method was known to be absent. An `update_disk` that the CPI
+/// declines made nothing.
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallOutcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
             let absent = absent_method(effect, error);
             let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
-            CallOutcome::Failed { made_nothing: *made_nothing || is_known || is_declined }
+            let made_nothing = *made_nothing || is_known || is_declined || error.lacks_called_method();
+            CallOutcome::Failed { made_nothing }
         }
         // Only calls without a journal are ended.
         CpiError::NoAnswer { .. } | CpiError::Killed { .. } => CallOutcome::Unknown,
@@ -76,10 +78,7 @@ pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: Cpi
     };
     match suspect {
         Some(suspect) => failed
-            .with_note(format!(
-                "the CPI may have created something before it failed: {}",
-                suspect.how_to_find()
-            ))
+            .with_note("the CPI may have created something before it failed")
             .with_hint(hint(run, suspect)),
         None => failed,
     }
@@ -87,7 +86,8 @@ pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: Cpi
 
 fn hint(run: &RunContext, suspect: &Suspect) -> String {
     format!(
-        "look for it in the IaaS; to drop its record: `{}`",
+        "look in the IaaS for {}, and delete it. Then drop the record: `{}`, and run the same command again",
+        suspect.how_to_find(),
         forget_command(run, &format!("--call {}", suspect.request_id))
     )
 }

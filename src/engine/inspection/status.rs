@@ -665,7 +665,14 @@ impl Status {
         match newest.map(|run| run.result) {
             Some(RunOutcome::Failed) => {
                 let would_fail = self.record.open_calls.is_empty();
-                Some(UnfinishedRun { hint: format!("the last run failed: {next}"), would_fail })
+                // The next run may replace the VM, so its plan is worth a look.
+                let hint = match command {
+                    "create-env" => "the last deploy failed: `monopile plan MANIFEST` shows how create-env \
+                                     continues"
+                        .to_owned(),
+                    _ => format!("the last run failed: {next}"),
+                };
+                Some(UnfinishedRun { hint, would_fail })
             }
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
                 Some(UnfinishedRun::continues(format!("a run was interrupted: {next}")))

@@ -132,11 +132,12 @@ impl<'a> Instance<'a> {
     }
 
     /// Uploads everything while the old jobs still run, then stops them and starts the new ones. Returns the
-    /// time during which no job ran.
+    /// time during which no job ran. `has_deployed` is true if an earlier deploy succeeded.
     pub(crate) fn update(
         &self,
         rendered: &RenderedJobs,
         applied: &AgentState,
+        has_deployed: bool,
         stage: &Stage,
     ) -> Result<Duration> {
         let untouched = |error: Error| {
@@ -178,7 +179,7 @@ impl<'a> Instance<'a> {
                     .context(format!("the update of instance '{instance}' in place was interrupted"))
                     .with_note("VM and disk are kept; the jobs may be stopped until the update is finished");
             }
-            error
+            let error = error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_note("VM and disk are kept")
                 .with_hint(
@@ -187,8 +188,13 @@ impl<'a> Instance<'a> {
                 )
                 .with_hint(
                     "to try again on the same VM, run the same command with --update-strategy in-place",
-                )
-                .with_hint("to go back: run create-env with the manifest and the releases of the last deploy")
+                );
+            match has_deployed {
+                true => error.with_hint(
+                    "to go back: run create-env with the manifest and the releases of the last deploy",
+                ),
+                false => error,
+            }
         })?;
         Ok(stopped_at.elapsed())
     }

@@ -12,7 +12,7 @@ use crate::run_context::{RunContext, signals};
 use base::events::Stage;
 use base::text;
 use base::timing::Activity;
-use base::{Error, LogExcerpt, Result};
+use base::{Error, ErrorKind, LogExcerpt, Result};
 use manifest::deployment::WatchTime;
 
 /// The maximum time before the run warns of a process that fails, which may still restart.
@@ -102,7 +102,9 @@ impl Jobs<'_> {
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let waiting =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
-        self.wait_until_running(watch, &waiting)?;
+        let mut agent_state = Value::Null;
+        self.wait_until_running(watch, &mut agent_state, &waiting)
+            .map_err(|error| self.interrupted_wait(error, &agent_state))?;
         waiting.finish();
         self.script("post-start", None, stage)
     }
@@ -155,8 +157,9 @@ impl Jobs<'_> {
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
-    /// restart meanwhile, so a failure is only a warning until then.
-    fn wait_until_running(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
+    /// restart meanwhile, so a failure is only a warning until then. Keeps the agent's last answer in
+    /// `agent_state`.
+    fn wait_until_running(&self, watch: WatchTime, agent_state: &mut Value, stage: &Stage) -> Result<()> {
         let started = Instant::now();
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
@@ -164,7 +167,7 @@ impl Jobs<'_> {
         let patience = LONGEST_PATIENCE.min(watch.end / 4);
         let mut has_warned = false;
         loop {
-            let agent_state = match self.agent.get_state() {
+            *agent_state = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
                 Err(error) if error.is_transient() && started.elapsed() < watch.end => {
@@ -177,7 +180,7 @@ impl Jobs<'_> {
             if job_state == "running" {
                 return Ok(());
             }
-            let problems = not_running(&agent_state);
+            let problems = not_running(agent_state);
             let line = match problems.is_empty() {
                 true => job_state.to_owned(),
                 false => problems
@@ -192,12 +195,12 @@ impl Jobs<'_> {
             }
             let waited = started.elapsed();
             if waited >= watch.end {
-                return Err(self.never_ran(job_state, &agent_state, watch.end));
+                return Err(self.never_ran(job_state, agent_state, watch.end));
             }
             let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
             if !failing.is_empty() && !has_warned && waited >= patience {
                 has_warned = true;
-                stage.reporter().warn(self.failing_jobs_warning(&failing, &agent_state, watch.end));
+                stage.reporter().warn(self.failing_jobs_warning(&failing, agent_state, watch.end));
             }
             signals::check(self.run)?;
             backoff.wait(&self.run.clock, Activity::Waiting);
@@ -207,10 +210,9 @@ impl Jobs<'_> {
     /// Returns the warning about processes that keep failing, with the last line of their logs. The error
     /// shows more of them.
     fn failing_jobs_warning(&self, failing: &[(String, String)], state: &Value, timeout: Duration) -> String {
-        let names: Vec<String> = failing.iter().map(|(name, _)| format!("'{name}'")).collect();
+        let names = quoted_names(failing);
         let jobs = jobs_of(state, failing);
-        let mut command = "monopile logs MANIFEST".to_owned();
-        jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job))));
+        let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
         let tails = self.log_tails(&filters, logs::is_of_process);
         let last_line = tails.first().and_then(LogTail::last_line);
@@ -223,6 +225,20 @@ impl Jobs<'_> {
             last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
             text::duration(timeout)
         )
+    }
+
+    /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
+    fn interrupted_wait(&self, error: Error, state: &Value) -> Error {
+        let ErrorKind::Interrupted(signal) = error.kind() else { return error };
+        let problems = not_running(state);
+        let failing: Vec<_> = problems.into_iter().filter(|(_, state)| state == "failing").collect();
+        let text = format!("interrupted while waiting for the jobs of {} to run", self.instance);
+        if failing.is_empty() {
+            return Error::new(ErrorKind::Interrupted(signal), text);
+        }
+        let names = text::listed(&quoted_names(&failing));
+        Error::new(ErrorKind::Interrupted(signal), format!("{text} (failing: {names})"))
+            .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing))))
     }
 
     fn never_ran(&self, job_state: &str, state: &Value, timeout: Duration) -> Error {
@@ -243,6 +259,18 @@ impl Jobs<'_> {
             tails => error.with_source(LogExcerpt::new(logs::joined(tails))),
         }
     }
+}
+
+/// Returns the names of processes in quotes.
+fn quoted_names(processes: &[(String, String)]) -> Vec<String> {
+    processes.iter().map(|(name, _)| format!("'{name}'")).collect()
+}
+
+/// Returns the command that shows the logs of these jobs.
+fn logs_command(jobs: &[String]) -> String {
+    let mut command = "monopile logs MANIFEST".to_owned();
+    jobs.iter().for_each(|job| command.push_str(&format!(" --job {}", text::shell_word(job))));
+    command
 }
 
 /// Returns the names of processes that run.

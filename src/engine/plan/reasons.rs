@@ -33,6 +33,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         reasons.push(vm_reason("--recreate-persistent-disks"));
     }
     let unfinished = state.current_deploy_digest.is_empty();
+    let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
     if state.vm_cid().is_none() {
         let is_new = unfinished && state.current_disk().is_none();
         reasons.push(vm_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
@@ -42,7 +43,6 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         reasons.push(vm_reason("the VM does not exist any more"));
     }
     if unfinished {
-        let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
         reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
@@ -51,6 +51,8 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
             cpi_label(on_record.cpi()),
             cpi_label(desired.cpi)
         )));
+    } else if state.current_stemcell().is_none() && unfinished && !is_ready {
+        // The stemcell of a VM is recorded as current once the VM is ready.
     } else if let Some(reason) = stemcell_change(state, desired) {
         reasons.push(vm_reason(reason));
     }

@@ -564,6 +564,11 @@ fn unfinished_deploy_continues_if_the_vm_is_ready() {
     let plan = Case::default().plan(&state);
     assert!(plan.creates_vm());
     assert_eq!(plan.steps[0].reason, "the last deploy did not finish");
+    // A first deploy that ended in `create_vm` has recorded no stemcell as current.
+    state.current_stemcell_id.clear();
+    let plan = Case::default().plan(&state);
+    let create = plan.steps.iter().find(|planned| planned.step == create_vm()).unwrap();
+    assert_eq!(create.reason, "the last deploy did not finish");
 }
 
 #[test]

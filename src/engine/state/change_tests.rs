@@ -615,7 +615,10 @@ fn rejects_inconsistent_states() {
         (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),
         (r#"{"director_id":"d","monopile":{"format":99}}"#, "reads formats up to"),
         (r#"{"director_id":"d","disks":[{}]}"#, "line 1: missing field"),
-        (r#"{"director_id":"d","current_vm_cid":7}"#, "line 1: the number `7` where"),
+        (
+            r#"{"director_id":"d","current_vm_cid":7}"#,
+            "line 1: `current_vm_cid` must be a string, not the number 7",
+        ),
         (r#"{"director_id":"d","current_vm_cid":" "}"#, "line 1: `current_vm_cid` is blank"),
         ("{\"director_id\":\"d\",\n\"current_stemcell_id\":\"y\"}", "line 2: `current_stemcell_id` is 'y'"),
         (
@@ -626,7 +629,8 @@ fn rejects_inconsistent_states() {
             r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"x","cid":"b","size":1}]}"#,
             "two disks have the id 'x'",
         ),
-        ("", "not valid JSON, line 1: it ends too early"),
+        ("", "the file is empty"),
+        ("{", "not valid JSON, line 1: it ends too early"),
     ] {
         let error = State::parse(text.as_bytes()).unwrap_err();
         assert!(error.to_string().contains(expected), "{text}: {error}");

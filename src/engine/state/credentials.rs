@@ -123,9 +123,9 @@ impl Credentials {
         let stored = record.filter(|record| record.was_stored(name));
         let path = stored.and_then(|record| record.vars_store.as_ref());
         for path in path.into_iter().chain(&given.vars_store) {
-            redactor.exempt_from_precautions(path);
-            let file_name = Path::new(path).file_name();
-            file_name.into_iter().for_each(|name| redactor.exempt_from_precautions(&name.to_string_lossy()));
+            let path = Path::new(path);
+            redactor.exempt_path(path);
+            path.file_name().into_iter().for_each(|name| redactor.exempt_path(Path::new(name)));
         }
         match path {
             Some(path) if given.vars_store.as_ref() == Some(path) => {

@@ -29,6 +29,8 @@ use base::{Error, Result};
 
 /// The newest format of the `monopile` section that this version reads, and the one that it writes.
 pub const FORMAT_VERSION: u32 = 1;
+/// The hint for a state of a newer format.
+const NEWER_HINT: &str = "use the monopile that wrote it, or a newer one: `monopile version --check`";
 
 /// The keys of the bosh CLI, which ignores their case when it reads them.
 const STATE_KEYS: &[&str] = &[
@@ -532,9 +534,16 @@ impl State {
         })?;
         let Some(document) = document else { return Ok(None) };
         Self::parse(&document.bytes).map(|state| Some((state, document.stored_form))).map_err(|error| {
+            if let Some(key) = manifest_key(&document.bytes) {
+                return manifest_error(storage, key);
+            }
+            let is_newer = error.hints().iter().any(|hint| hint == NEWER_HINT);
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
                 .with_note("nothing was changed");
+            if is_newer {
+                return error;
+            }
             let has_backup =
                 storage.keeps_backup() && std::path::Path::new(&storage.location_of(BACKUP)).exists();
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
@@ -553,13 +562,17 @@ impl State {
                 "line 1: it begins with a byte order mark; save the file as UTF-8 without one",
             ));
         }
+        if bytes.trim_ascii().is_empty() {
+            return Err(Error::invalid("the file is empty"));
+        }
         let at_its_line = |word: &str, problem: String| {
             // The line of the problem. The search fails if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
                 .map(|at| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1);
             let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
-            Error::invalid(format!("{line_prefix}{problem}"))
+            let error = Error::invalid(format!("{line_prefix}{problem}"));
+            if word == "format" { error.with_hint(NEWER_HINT) } else { error }
         };
         let parsed = serde_json::from_slice::<State>(bytes);
         let misspelt = match &parsed {
@@ -587,7 +600,7 @@ impl State {
             let untyped = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match blank_name(&untyped) {
                 Some((word, problem)) => at_its_line(word, problem),
-                None => Error::invalid(describe_damage(&error)),
+                None => Error::invalid(describe_damage(&error, bytes)),
             }
         })?;
         match state.problem() {
@@ -834,10 +847,29 @@ fn is_blank(value: &Value) -> bool {
 }
 
 fn newer_format(format: u64) -> String {
-    format!(
-        "it has format {format}, but this version of monopile reads formats up to {FORMAT_VERSION}: use the \
-         version that wrote it, or a newer one"
-    )
+    format!("it has format {format}, but this version of monopile reads formats up to {FORMAT_VERSION}")
+}
+
+/// Returns the key of a manifest in a file that should be a state.
+fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let has_key = |key: &&str| {
+        text.lines().any(|line| line.strip_prefix(*key).is_some_and(|rest| rest.starts_with(':')))
+    };
+    ["instance_groups", "cloud_provider"].into_iter().find(has_key)
+}
+
+/// Returns the error for a manifest in place of a state.
+fn manifest_error(storage: &Storage, key: &str) -> Error {
+    let mut name = storage.location().file_stem().unwrap_or_default().to_owned();
+    name.push("-state.json");
+    Error::invalid(format!("'{storage}' (--state) is a manifest, not a state: it has `{key}`"))
+        .with_note("nothing was changed")
+        .with_hint(format!(
+            "name the state of this environment with --state FILE; without --state it is '{}', beside the \
+             manifest",
+            name.display()
+        ))
 }
 
 fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -860,10 +892,11 @@ where
 }
 
 /// Describes the first error in a state file, without the words of the JSON library.
-fn describe_damage(error: &serde_json::Error) -> String {
+fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
     if !error.is_data() {
         return format!("not valid JSON, {}", json_problem(error));
     }
+    let (line, problem) = (error.line(), json_problem(error));
     match error.to_string() {
         text if text.contains("expected struct State") => {
             let kind = match text {
@@ -872,8 +905,31 @@ fn describe_damage(error: &serde_json::Error) -> String {
                 text if text.contains("map") => "an object",
                 _ => "a single value",
             };
-            format!("line {}: {kind}, but a state is a JSON object", error.line())
+            format!("line {line}: {kind}, but a state is a JSON object")
         }
-        _ => json_problem(error),
+        _ => match (key_before(error, bytes), mismatch(&problem)) {
+            (Some(key), Some((actual, needed))) => {
+                format!("line {line}: `{key}` must be {needed}, not {actual}")
+            }
+            _ => problem,
+        },
     }
+}
+
+/// Splits the description of a value of the wrong type into the value and the type that is needed.
+fn mismatch(problem: &str) -> Option<(String, &str)> {
+    let (_, problem) = problem.split_once(": ")?;
+    let (actual, needed) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
+    let needed = if needed == "a text" { "a string" } else { needed };
+    Some((actual.replace('`', ""), needed))
+}
+
+/// Returns the key whose value has this error: the last key in its line, if its value is no list of values.
+fn key_before<'b>(error: &serde_json::Error, bytes: &'b [u8]) -> Option<&'b str> {
+    let line = bytes.split(|byte| *byte == b'\n').nth(error.line().checked_sub(1)?)?;
+    let before = std::str::from_utf8(line.get(..error.column())?).ok()?;
+    let (key, value) = before.rsplit_once("\":")?;
+    let is_item = value.trim_start().starts_with('[') && value.trim() != "[";
+    let (_, key) = key.rsplit_once('"')?;
+    (!is_item && !key.is_empty()).then_some(key)
 }

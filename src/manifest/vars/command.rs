@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::vars_store::previous;
-use crate::vars_store::store::VarsStore;
+use crate::vars_store::store::{VarsStore, path_beside};
 use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;
@@ -82,26 +82,32 @@ fn op_path_of(store: &VarsStore, name: &str) -> String {
 
 /// Lists the variables of a vars store, without secrets.
 pub fn list(path: &Path, encryption: &Encryption) -> Result<Vec<VariableRow>> {
-    open(path, encryption).map(|store| report::list(&store))
+    open(path, encryption, ("list", "")).map(|store| report::list(&store))
 }
 
-/// Opens an existing vars store.
-fn open(path: &Path, encryption: &Encryption) -> Result<VarsStore> {
+/// Opens an existing vars store for this command.
+fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<VarsStore> {
     let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
         return Err(input::missing("vars store", path));
     }
-    if let Some(key) = ["instance_groups", "cloud_provider"].into_iter().find(|key| store.get(key).is_some())
-    {
-        return Err(Error::invalid(format!(
-            "'{}' is a manifest, not a vars store: it has `{key}`",
-            path.display()
-        ))
-        .with_hint(
-            "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest",
-        ));
-    }
+    store.check_is_no_manifest("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)
+}
+
+/// Returns the hint for a manifest in place of a vars store: the command with the vars store beside the
+/// manifest, if there is one. `command` has the name of the subcommand, and the word after the store.
+fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
+    let beside = path_beside(manifest);
+    if !beside.exists() {
+        return "name the vars store, usually creds.yml; `-m MANIFEST` adds the declarations of a manifest"
+            .to_owned();
+    }
+    let mut words = format!("monopile vars {command} {}", shell_word(&beside.to_string_lossy()));
+    if !word.is_empty() {
+        words.push_str(&format!(" {}", shell_word(word)));
+    }
+    format!("its vars store is beside it: `{words}`")
 }
 
 /// Runs the request and returns its text for standard output. A check with findings is an error.
@@ -111,7 +117,8 @@ pub fn run(
     request: &VarsRequest,
     reporter: &Reporter,
 ) -> Result<String> {
-    let mut store = open(path, encryption).map_err(|error| match request.word() {
+    let command = request.word().unwrap_or(("check", ""));
+    let mut store = open(path, encryption, command).map_err(|error| match request.word() {
         Some((command, word)) if !path.exists() && Path::new(word).is_file() => {
             let name = path.to_string_lossy();
             let name = if command == "get" {

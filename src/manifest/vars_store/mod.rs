@@ -25,3 +25,4 @@ pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;
 pub use store::VarsStore;
+pub(crate) use store::path_beside;

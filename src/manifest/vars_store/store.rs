@@ -15,6 +15,9 @@ use base::files::durable::{Replacement, sweep_temporaries};
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
 
+/// Keys that every manifest has, but no vars store.
+const MANIFEST_KEYS: [&str; 2] = ["instance_groups", "cloud_provider"];
+
 /// A vars store: a YAML mapping from variable names to values, in the format of the bosh CLI.
 ///
 /// A run that generates values locks the store and reads it again first. If two runs do so at once, the
@@ -88,6 +91,18 @@ impl VarsStore {
             }
         };
         Ok(())
+    }
+
+    /// Fails if the file is a manifest. Saving it would replace its text. The error names the `option` that
+    /// gave the path, such as ` (--vars-store)`.
+    pub fn check_is_no_manifest(&self, option: &str) -> Result<()> {
+        match MANIFEST_KEYS.into_iter().find(|key| self.get(key).is_some()) {
+            None => Ok(()),
+            Some(key) => Err(Error::invalid(format!(
+                "'{}'{option} is a manifest, not a vars store: it has `{key}`",
+                self.path.display()
+            ))),
+        }
     }
 
     /// Returns the path of the file.
@@ -262,6 +277,13 @@ impl VarsStore {
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())
     }
+}
+
+/// Returns the path of the default vars store of a manifest, beside it.
+pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
+    let mut name = manifest.file_stem().unwrap_or_default().to_owned();
+    name.push("-vars.yml");
+    manifest.with_file_name(name)
 }
 
 fn same_file(file: &File, path: &Path) -> std::io::Result<bool> {

@@ -49,7 +49,7 @@ fn missing_required_method_is_named_with_its_caller() {
         let flags: &[&str] = if command == "delete-env" { &["-n"] } else { &[] };
         let calls = if both { hello.state()["disks"].as_array().unwrap().len() } else { 1 };
         let run = hello.world.finish(hello.command(command, flags)).exits_with(1);
-        let named = format!("the CPI lacks the method `{method}` (");
+        let named = format!("use a version of the CPI that implements `{method}` (");
         assert!(run.stderr.contains(&named), "{method}: {}", run.stderr);
         assert!(run.stderr.contains("which is called by create-env"), "{method}: {}", run.stderr);
         assert_eq!(hello.calls(method), calls, "{method}");

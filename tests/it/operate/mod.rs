@@ -31,13 +31,13 @@ fn document(run: &Run) -> serde_json::Value {
 }
 
 /// A command that runs until it is stopped. Its lines are read meanwhile.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
-    fn start(mut command: Command) -> Running {
+    pub(crate) fn start(mut command: Command) -> Running {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = lines(child.stdout.take().unwrap());
@@ -46,7 +46,7 @@ impl Running {
 
     /// Waits for a line with this text.
     #[track_caller]
-    fn until(&self, text: &str) -> String {
+    pub(crate) fn until(&self, text: &str) -> String {
         let mut seen = Vec::new();
         while let Some(line) = next(&format!("a line with '{text}', after {seen:?}"), &self.lines) {
             if line.contains(text) {
@@ -63,7 +63,7 @@ impl Running {
     }
 
     /// Sends a signal, and returns the exit code and the remaining lines.
-    fn end_with_lines(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
+    pub(crate) fn end_with_lines(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let code = self.child.end().code();
         (code, std::iter::from_fn(|| next("the end", &self.lines)).collect())

@@ -11,10 +11,18 @@ fn rejects_invalid_states_and_names_the_line() {
     let top = |field: &str| format!("{{\n  \"director_id\": \"d\",\n  {field}\n}}\n");
     let good = r#"{"id": "a", "cid": "x", "size": 1}"#;
     let cases: Vec<(&str, Vec<u8>, &str, &str)> = vec![
-        ("nothing", b"".to_vec(), "not valid JSON", "line 1"),
-        ("blank", b" \n\n".to_vec(), "not valid JSON", "line 3"),
+        ("nothing", b"".to_vec(), "cause: the file is empty", ""),
+        ("blank", b" \n\n".to_vec(), "cause: the file is empty", ""),
         ("zeros", vec![0; 64], "not valid JSON", "line 1"),
         ("text", b"director_id: d\n".to_vec(), "not valid JSON", "line 1"),
+        (
+            "a manifest",
+            b"name: x\ninstance_groups: []\n".to_vec(),
+            "state.json' (--state) is a manifest, not a state: it has `instance_groups`\n  note: nothing was \
+             changed\n  hint: name the state of this environment with --state FILE; without --state it is \
+             'state-state.json'",
+            "",
+        ),
         ("a list", b"[]".to_vec(), "a state is a JSON object", "line 1"),
         ("null", b"null".to_vec(), "a state is a JSON object", "line 1"),
         ("truncated", b"{\n  \"director_id\": \"d\",\n  \"disks\": [".to_vec(), "not valid JSON", "line \
@@ -27,15 +35,14 @@ fn rejects_invalid_states_and_names_the_line() {
         ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
         ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line \
             3"),
-        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "a text is needed", "line 3"),
+        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "`current_vm_cid` must be a string, not the number 7", "line 3"),
         ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
         ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
         ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
-        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "whole number", "line \
-            4"),
-        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "is needed", "line 4"),
+        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "`size` must be a whole number, not the text \"1\"", "line 4"),
+        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "`cid` must be a string, not the number 5", "line 4"),
         ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
-        ("disks that are none", top("\"disks\": {}").into(), "a list is needed", "line 3"),
+        ("disks that are none", top("\"disks\": {}").into(), "`disks` must be a list, not an object", "line 3"),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
             id", "line 3"),
         ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
@@ -51,13 +58,13 @@ fn rejects_invalid_states_and_names_the_line() {
             "no stemcell has that id",
             "line 3",
         ),
-        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "reads formats up \
-            to", "line 4"),
+        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing was \
+         changed\n  hint: use the monopile that wrote it, or a newer one: `monopile version --check`\n", ""),
         ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
         (
             "a VM record of the wrong type",
             top("\"monopile\": {\"format\": 1, \"vm\": []}").into(),
-            "an object is needed",
+            "`vm` must be an object, not a list",
             "line 3",
         ),
         (
