@@ -20,7 +20,12 @@ pub(super) fn load_keys(globals: &Globals) -> Result<()> {
     for given in &globals.encrypt_to {
         match given.starts_with("age1") || is_private_key(given) {
             true => {
-                check_recipient(given).map_err(|error| error.context("--encrypt-to is not valid"))?;
+                check_recipient(given).map_err(|error| match is_private_key(given) {
+                    true => error.context("--encrypt-to is not valid"),
+                    // A recipient is public.
+                    false => Error::usage(format!("'{given}' (--encrypt-to) is not an age recipient"))
+                        .with_hints(error.hints()),
+                })?;
                 recipients.push(given.clone());
             }
             false => recipients.extend(recipients_in(Path::new(given))?),

@@ -3,20 +3,24 @@
 use serde_json::{Map, Value};
 
 use crate::node_kind::kind_with_article;
-use yaml::{Data, Node};
+use yaml::{Data, Node, Position};
 
-/// The problems found so far.
+/// The maximum length of a value in a problem.
+const MAX_QUOTED_BYTES: usize = 40;
+
+/// The problems found so far, with their places.
 #[derive(Default)]
-pub(super) struct Problems(Vec<String>);
+pub(super) struct Problems(Vec<(Position, String)>);
 
 impl Problems {
     /// Adds a problem with the node at `path`.
     pub(super) fn add(&mut self, node: &Node, path: &str, problem: impl std::fmt::Display) {
-        self.push(format!("{}: `{path}` {problem}", node.position.describe()));
+        self.push(&node.position, &format!("`{path}` {problem}"));
     }
 
     /// Adds a problem once, because an entry may be read more than once.
-    fn push(&mut self, problem: String) {
+    fn push(&mut self, position: &Position, problem: &str) {
+        let problem = (position.clone(), format!("{}: {problem}", position.describe()));
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }
@@ -28,8 +32,13 @@ impl Problems {
     }
 
     /// Returns `value`, or one error with all problems of the document that messages call `what`.
-    pub(super) fn into_result_of<T>(self, what: &str, value: Option<T>) -> base::Result<T> {
-        match (value, self.0.as_slice()) {
+    /// They are in the order of their lines.
+    pub(super) fn into_result_of<T>(mut self, what: &str, value: Option<T>) -> base::Result<T> {
+        self.0.sort_by(|(one, _), (other, _)| {
+            (&one.source, one.line, one.column).cmp(&(&other.source, other.line, other.column))
+        });
+        let problems: Vec<String> = self.0.into_iter().map(|(_, problem)| problem).collect();
+        match (value, problems.as_slice()) {
             (Some(value), []) => Ok(value),
             (_, [only]) => {
                 Err(base::Error::invalid(format!("{what} is not valid")).with_source(only.clone()))
@@ -72,7 +81,7 @@ impl<'a> Field<'a> {
     /// Adds a problem with this field.
     pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
         match self.path.as_str() {
-            "" => problems.push(format!("{}: the manifest {problem}", self.node.position.describe())),
+            "" => problems.push(&self.node.position, &format!("the manifest {problem}")),
             path => problems.add(self.node, path, problem),
         }
     }
@@ -151,7 +160,10 @@ impl<'a> Field<'a> {
                 None
             }
             None => {
-                field.wrong("a whole number", problems);
+                match field.node.as_str().filter(|text| text.len() <= MAX_QUOTED_BYTES) {
+                    Some(text) => field.problem(problems, format!("must be a whole number, not '{text}'")),
+                    None => field.wrong("a whole number", problems),
+                }
                 None
             }
         }

@@ -194,14 +194,13 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             continue;
         }
         let mut error = match failure {
-            Failure::Parser(error) => {
-                let (problem, hint) = problem::describe(error.kind());
-                let error_here = Error::at_line_column(LineColumn::from(*error.marker()), problem);
-                match hint {
-                    Some(hint) => error_here.with_hint(hint),
-                    None => error_here,
+            Failure::Parser(error) => match problem::keyless_line(&text, &error) {
+                Some(position) => {
+                    let problem = "this line has no ':' after its key";
+                    Error::at_line_column(position, problem).with_hint("write 'key: value'")
                 }
-            }
+                None => describe(&error),
+            },
             Failure::Rejected { position, problem, hint } => {
                 Error::at_line_column(position, problem).with_hint(hint)
             }
@@ -385,4 +384,13 @@ fn is_half_key(span: &Span, text: &str) -> bool {
 fn is_cut_off(span: &Span, text: &str) -> bool {
     !text.ends_with(['\n', '\r'])
         && span.end.byte_offset().and_then(|end| text.get(end..)).is_some_and(str::is_empty)
+}
+/// Returns the error for a problem that the parser found.
+fn describe(error: &ScanError) -> Error {
+    let (problem, hint) = problem::describe(error.kind());
+    let described = Error::at_line_column(LineColumn::from(*error.marker()), problem);
+    match hint {
+        Some(hint) => described.with_hint(hint),
+        None => described,
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::Run;
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
 use crate::support::keys::Certificate;
 use crate::support::tarballs::{StemcellTarball, Tar, sha1};
+use crate::support::{Run, World};
 
 /// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing was
 /// called or written.
@@ -80,9 +80,13 @@ fn rejects_invalid_manifests() {
             &["`releases[0].sha1` must be in quotes"],
         ),
         ("disk_size: 1024", "disk_size: 0", &["`disk_pools[0].disk_size` must be at least 1"]),
-        ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not a string"]),
+        ("disk_size: 1024", "disk_size: lots", &["must be a whole number, not 'lots'"]),
         ("instances: 1", "instances: 2", &["must have `instances: 1`, not 2"]),
-        ("type: manual", "type: magic", &["must be 'manual', 'dynamic' or 'vip'"]),
+        (
+            "type: manual",
+            "type: manul",
+            &["must be 'manual', 'dynamic' or 'vip', not 'manul'; did you mean 'manual'?"],
+        ),
         ("cloud_properties: {}", "cloud_properties: {1: 2}", &["the key has the type integer"]),
         ("file://release", "file://nowhere", &["nowhere"]),
         (
@@ -413,4 +417,30 @@ fn expired_mbus_certificate_keeps_the_vm() {
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
     hello.delete(&[]).success();
+}
+
+#[test]
+fn mistakes_are_named_where_they_are() {
+    let world = World::new();
+    for (text, said) in [
+        ("name hello\nreleases:\n- name: a\n", "y.yml:1:1: this line has no ':' after its key"),
+        ("a:\n  b c\n\n  d: e\n", "y.yml:2:3: this line has no ':' after its key"),
+        ("networks: [\n- name: d\n", "y.yml:2:1: a list with '-' cannot be inside brackets"),
+        (
+            "name: a\nvariables: [{name: a, type: pasword}]\n",
+            "there is no variable type 'pasword'; did you mean 'password'?",
+        ),
+    ] {
+        world.write("y.yml", text);
+        let run = world.run(["int", "y.yml", "--vars-store", "s.yml"]).exits_with(3);
+        assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
+    }
+    world.write("creds.yml", "password: x\n");
+    let run = world.run(["vars", "get", "creds.yml", "/pasword"]).exits_with(3);
+    assert!(run.stderr.contains("did you mean") && !run.stderr.contains("need not exist"), "{}", run.stderr);
+    let run = world.run(["state", "show", "x.yml"]).exits_with(3);
+    assert!(run.stderr.starts_with("error: manifest 'x.yml' does not exist"), "{}", run.stderr);
+    let run = world.run(["int", "y.yml", "--encrypt-to", "age1xyz"]).exits_with(2);
+    let said = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: give a public key";
+    assert!(run.stderr.starts_with(said), "{}", run.stderr);
 }

@@ -153,6 +153,7 @@ fn failed_compilation_shows_the_script_output() {
     let output = "  cause: the end of its standard error:\n    + echo no such harbour\n    no such harbour\n";
     assert!(run.stderr.contains(output), "{}", run.stderr);
     assert!(!run.stderr.contains("Action Failed"), "{}", run.stderr);
+    assert!(run.stderr.contains("  note: VM and disk are kept; no job runs yet\n"), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

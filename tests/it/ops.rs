@@ -404,11 +404,10 @@ fn malformed_operations_are_rejected_before_any_runs() {
             "- {type: replce, path: /a}\n",
             "change.yml:1:3: operation 1 has an unknown type, 'replce'; did you mean 'replace'?",
         ),
-        ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no path"),
+        ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no `path`"),
         (
             "- {type: remove, pth: /a}\n",
-            "change.yml:1:3: operation 1 (remove) has no path; did you mean 'path' by 'pth' at \
-                change.yml:1:18?",
+            "change.yml:1:3: operation 1 (remove) has no `path`; is 'pth' (change.yml:1:18) a misspelling?",
         ),
         ("- {type: replace, path: /a}\n", "change.yml:1:3: operation 1 (replace /a) has no value"),
         ("- type: replace\n  path: /a\n  value:\n", "change.yml:1:3: operation 1 (replace /a) has no value"),

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::cli::StateLocationArgs;
 use crate::cli::finish::CommandResult;
+use crate::cli::paths;
 use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
@@ -33,7 +34,8 @@ impl ShowArgs {
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
-        let overview = records::show(&storage)?;
+        let missing = self.location.missing_manifest().filter(|_| !paths::exists(&storage.location()));
+        let overview = records::show(&storage).map_err(|error| missing.unwrap_or(error))?;
         match session.globals.json() {
             true => CommandResult::json(&overview),
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),

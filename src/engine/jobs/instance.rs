@@ -113,7 +113,13 @@ impl<'a> Instance<'a> {
         networks: &Map<String, Value>,
         stage: &Stage,
     ) -> Result<()> {
-        let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage)?;
+        let spec = self.upload_jobs_and_packages(rendered, networks, &[], stage).map_err(|error| {
+            let error = error.with_note("VM and disk are kept; no job runs yet");
+            match error.kind() {
+                ErrorKind::Interrupted(_) => error,
+                _ => error.with_hint("correct the cause, then run the same command again: it uses this VM"),
+            }
+        })?;
         let instance = self.deployment.instance();
         let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
         self.agent.stop().map_err(|error| error.during(&updating))?;

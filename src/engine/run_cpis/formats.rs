@@ -24,7 +24,7 @@ pub(crate) fn check_formats(
                 formats.join(", "),
                 stemcell.join(", ")
             ))
-            .with_hint("use the stemcell for this IaaS"))
+            .with_hint("set the stemcell's `url` to the stemcell for this IaaS"))
         }
         (None, Some(name)) => {
             run.reporter.note(format!(

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::az::Az;
 use super::sections::{AZS, BY_CPI, Sections};
 use crate::reader::{Field, Problems};
+use base::error::did_you_mean;
 
 /// The way a network assigns addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +49,13 @@ impl Network {
             Some("manual") => Some(NetworkKind::Manual),
             Some("dynamic") => Some(NetworkKind::Dynamic),
             Some("vip") => Some(NetworkKind::Vip),
-            Some(_) => {
+            Some(other) => {
                 if let Some(kind) = field.get("type") {
-                    kind.problem(problems, "must be 'manual', 'dynamic' or 'vip'");
+                    let meant = did_you_mean(other, ["manual", "dynamic", "vip"]);
+                    kind.problem(
+                        problems,
+                        format!("must be 'manual', 'dynamic' or 'vip', not '{other}'{meant}"),
+                    );
                 }
                 None
             }

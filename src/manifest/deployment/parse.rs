@@ -569,7 +569,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "disk_size: 2048",
                 "disk_size: 2 GB",
-                "`disk_types[0].disk_size` must be a whole number, not a string",
+                "`disk_types[0].disk_size` must be a whole number, not '2 GB'",
             ),
             (", disk_size: 2048", "", "m.yml:7:14: `disk_types[0]` needs a `disk_size` in MiB"),
             (
@@ -702,7 +702,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "vm_resources: {cpu: two, ram: 1, ephemeral_disk_size: 1}",
                 "`instance_groups[0].vm_resources.cpu` must \
-                be a whole number, not a string",
+                be a whole number, not 'two'",
             ),
             (
                 "vm_resources: {cpu: 0, ram: 1, ephemeral_disk_size: 1}",

@@ -89,7 +89,7 @@ impl Ops {
     }
 }
 
-/// Returns `; did you mean 'path' by 'pth'?` with the position of a misspelt key, or an empty text.
+/// Returns `; is 'pth' (POSITION) a misspelling?` for a misspelt key, or an empty text.
 fn misspelt(map: &Mapping, expected_key: &str) -> String {
     let known_keys = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
@@ -97,7 +97,7 @@ fn misspelt(map: &Mapping, expected_key: &str) -> String {
         !known_keys.contains(key) && base::error::nearest(key, known_keys) == Some(expected_key)
     });
     misspelt.map_or_else(String::new, |(key, position)| {
-        format!("; did you mean '{expected_key}' by '{key}' at {}?", position.describe())
+        format!("; is '{key}' ({}) a misspelling?", position.describe())
     })
 }
 
@@ -132,7 +132,7 @@ impl Op {
             }
         };
         let Some(written) = text("path")? else {
-            return Err(wrong(format!("({kind}) has no path{}", misspelt(map, "path"))));
+            return Err(wrong(format!("({kind}) has no `path`{}", misspelt(map, "path"))));
         };
         let path: Path = written
             .parse()

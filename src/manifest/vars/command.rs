@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
+use crate::ops::PathError;
 use crate::vars_store::previous;
 use crate::vars_store::store::{VarsStore, path_beside};
 use crate::{Inputs, load, ops};
@@ -147,7 +148,9 @@ pub fn run(
                 ));
             }
             let root = store.root();
-            let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)?;
+            // The hint is about operations, which may create what does not exist.
+            let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)
+                .map_err(|error| PathError { hint: None, ..error })?;
             Ok(load::format_value(&value))
         }
         VarsRequest::Check { declared, within } => check(&mut store, declared, *within, now, reporter),

@@ -2,10 +2,29 @@
 
 use std::borrow::Cow;
 
-use granit_parser::ErrorKind as Kind;
+use granit_parser::{ErrorKind as Kind, ScanError};
+
+use crate::position::{LineColumn, narrow};
 
 const INDENT: &str = "indent the line like the lines around it";
 const QUOTE: &str = "put the value in quotes";
+
+/// Returns the place of a line without a ':' after its key. The parser takes such a line for the beginning of
+/// a value that goes on, and finds its error in the next line.
+pub(super) fn keyless_line(text: &str, error: &ScanError) -> Option<LineColumn> {
+    if !matches!(error.kind(), Kind::MappingValueNotAllowed) {
+        return None;
+    }
+    let lines: Vec<&str> = text.lines().take(error.marker().line()).collect();
+    let (last, before) = lines.split_last()?;
+    let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let index = before.iter().rposition(|line| !is_blank(line))?;
+    let line = before.get(index)?;
+    let is_key = line.trim_start().starts_with(|letter: char| letter.is_ascii_alphabetic());
+    (is_key && !line.contains(':') && indentation(line) == indentation(last))
+        .then(|| LineColumn { line: narrow(index + 1), column: narrow(indentation(line) + 1) })
+}
 
 /// Describes an error, with a hint if one helps.
 pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>) {
@@ -59,6 +78,10 @@ pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>)
         Kind::ExpectedFlowMappingSeparator => {
             ("a ',' or '}' is missing", "close the mapping that '{' begins")
         }
+        Kind::BlockEntryInFlowCollection => (
+            "a list with '-' cannot be inside brackets, and a bracket before it is not closed",
+            "close the bracket, or put a value that begins with '-' in quotes",
+        ),
         Kind::ExpectedFlowSequenceSeparator => ("a ',' or ']' is missing", "close the list that '[' begins"),
         Kind::UnclosedFlowCollection { open } => {
             return (format!("the bracket '{open}' is not closed").into(), None);

@@ -35,12 +35,27 @@ fn rejects_invalid_states_and_names_the_line() {
         ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
         ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line \
             3"),
-        ("a VM of the wrong type", top("\"current_vm_cid\": 7").into(), "`current_vm_cid` must be a string, not the number 7", "line 3"),
+        (
+            "a VM of the wrong type",
+            top("\"current_vm_cid\": 7").into(),
+            "`current_vm_cid` must be a string, not the number 7",
+            "line 3",
+        ),
         ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
         ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
         ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
-        ("a disk of no size", disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(), "`size` must be a whole number, not the text \"1\"", "line 4"),
-        ("a disk with a number", disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(), "`cid` must be a string, not the number 5", "line 4"),
+        (
+            "a disk of no size",
+            disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(),
+            "`size` must be a whole number, not the text \"1\"",
+            "line 4",
+        ),
+        (
+            "a disk with a number",
+            disk(r#"{"id": "a", "cid": 5, "size": 1}"#).into(),
+            "`cid` must be a string, not the number 5",
+            "line 4",
+        ),
         ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
         ("disks that are none", top("\"disks\": {}").into(), "`disks` must be a list, not an object", "line 3"),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
@@ -58,8 +73,13 @@ fn rejects_invalid_states_and_names_the_line() {
             "no stemcell has that id",
             "line 3",
         ),
-        ("a newer format", top("\"monopile\": {\n    \"format\": 99\n  }").into(), "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing was \
-         changed\n  hint: use the monopile that wrote it, or a newer one: `monopile version --check`\n", ""),
+        (
+            "a newer format",
+            top("\"monopile\": {\n    \"format\": 99\n  }").into(),
+            "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing was \
+             changed\n  hint: use the monopile that wrote it, or a newer one: `monopile version --check`\n",
+            "",
+        ),
         ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
         (
             "a VM record of the wrong type",
