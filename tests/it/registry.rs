@@ -330,6 +330,11 @@ fn signal_ends_the_wait_for_the_registry() {
     let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
     until("the registry answers", || answers(port));
     interrupt(waits);
+    let said = hello.world.read("stderr");
+    assert!(
+        said.contains("error: interrupted while waiting for the `create_vm` of an earlier run"),
+        "{said}"
+    );
 
     let mut goes_on = run_until(&hello, hello.command("create-env", &[]), "is still at work");
     until("the registry answers", || answers(port));

@@ -34,7 +34,7 @@ impl ShowArgs {
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
-        let missing = self.location.missing_manifest().filter(|_| !paths::exists(&storage.location()));
+        let missing = self.location.missing_manifest().filter(|_| !paths::exists(storage.location()));
         let overview = records::show(&storage).map_err(|error| missing.unwrap_or(error))?;
         match session.globals.json() {
             true => CommandResult::json(&overview),

@@ -15,7 +15,7 @@ use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
 use base::timing::Activity;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
 /// Records the answers to calls of earlier runs in the state. With `forget`, drops calls with an unknown
@@ -231,13 +231,17 @@ fn wait_for_call(
                 announced = true;
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
+                let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();
+                let pids =
+                    if pids.is_empty() { String::new() } else { format!(" (pid {})", pids.join(", ")) };
                 run.reporter.note(format!(
-                    "the CPI process that an earlier run started for `{}` is still at work; waiting for it",
+                    "`{}` of an earlier run is still at work{pids}; waiting for its answer. Ctrl-C stops the \
+                     wait",
                     intent.method
                 ));
                 stage.log_line(format!("its log is '{}'", open_call.log_path().display()));
             }
-            signals::check(run)?;
+            signals::check(run).map_err(|error| interrupted_wait(error, intent))?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| started.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
@@ -249,6 +253,17 @@ fn wait_for_call(
             Ok(())
         },
     )
+}
+
+/// Names the call that a signal did not let the run wait for. Other errors stay as they are.
+fn interrupted_wait(error: Error, intent: &Intent<Effect>) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted(_) => Error::new(
+            error.kind(),
+            format!("interrupted while waiting for the `{}` of an earlier run", intent.method),
+        ),
+        _ => error,
+    }
 }
 
 /// Starts the registry again, at the endpoint that was announced to the CPI process and its VM. Reports a
