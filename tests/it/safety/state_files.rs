@@ -57,7 +57,12 @@ fn rejects_invalid_states_and_names_the_line() {
             "line 4",
         ),
         ("a disk twice", disk(&format!("{good},\n{good}")).into(), "two disks have the id 'a'", "line 4"),
-        ("disks that are none", top("\"disks\": {}").into(), "`disks` must be a list, not an object", "line 3"),
+        (
+            "disks that are none",
+            top("\"disks\": {}").into(),
+            "`disks` must be a list, not an object",
+            "line 3",
+        ),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
             id", "line 3"),
         ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
@@ -76,8 +81,9 @@ fn rejects_invalid_states_and_names_the_line() {
         (
             "a newer format",
             top("\"monopile\": {\n    \"format\": 99\n  }").into(),
-            "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing was \
-             changed\n  hint: use the monopile that wrote it, or a newer one: `monopile version --check`\n",
+            "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing \
+             was changed\n  hint: use the monopile that wrote it, or a newer \
+             one: `monopile version --check`\n",
             "",
         ),
         ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
