@@ -190,9 +190,8 @@ impl Error {
                 let path = existing.display();
                 let mut error = self;
                 error.inner.hints.retain(|hint| hint != FULL);
-                return error.with_hint(format!(
-                    "the file system of '{path}' is full: free space (`monopile cache prune`){or_other}"
-                ));
+                return error
+                    .with_hint(format!("the file system of '{path}' is full: free space on it{or_other}"));
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             _ => return self,
@@ -499,10 +498,7 @@ mod tests {
         assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");
         let full = failed(io::ErrorKind::StorageFull, &path);
         assert!(
-            full.ends_with(
-                "' is full: free space (`monopile cache prune`), or choose another path with --to \
-                            FILE"
-            ),
+            full.ends_with("' is full: free space on it, or choose another path with --to FILE"),
             "{full}"
         );
         assert_eq!(failed(io::ErrorKind::TimedOut, &path), "");

@@ -104,7 +104,7 @@ impl DeleteEnvArgs {
         let request = deploy::DeleteEnvRequest {
             inputs,
             may_delete,
-            stopping: self.stopping.stopping(),
+            stop_options: self.stopping.options(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.open_calls.forget_open_calls,

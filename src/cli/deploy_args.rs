@@ -95,7 +95,7 @@ impl DeployArgs {
             recreate_persistent_disks: self.recreate_persistent_disks,
             strategy: self.update_strategy.into(),
             snapshot: self.snapshot.policy(),
-            stopping: self.stopping.stopping(),
+            stop_options: self.stopping.options(),
             verify: !self.no_verify,
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,

@@ -341,12 +341,19 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
 }
 
+/// The pages of the book that only developers need.
+pub(super) const DEVELOPER_PAGES: [&str; 3] = ["architecture", "releases", "conformance"];
+
 /// Returns the error for `monopile help` with a word that names neither a command nor a page.
 fn no_page(word: &str, grammar: &Command) -> clap::Error {
     let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let near = base::error::nearest(word, pages.chain(commands));
     let near = near.map(|near| format!("  tip: did you mean `monopile help {near}`?\n")).unwrap_or_default();
+    if DEVELOPER_PAGES.contains(&word) {
+        let text = format!("'{word}' is a page for developers, in the repository only: docs/{word}.md\n");
+        return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
+    }
     let lists = "`monopile help` lists the commands, `monopile help help` the pages";
     let text = format!("there is no command or page '{word}'\n\n{near}  tip: {lists}\n\n{MORE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);

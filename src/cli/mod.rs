@@ -195,7 +195,10 @@ enum Command {
     /// Runs the pre-stop and drain scripts, then stops the jobs. Deletes nothing. `monopile start-env` starts
     /// the jobs again.
     StopEnv(LazyArgs<stop_env::StopEnvArgs>),
-    /// Start the jobs that stop-env stopped
+    /// Start the jobs of an environment
+    ///
+    /// Starts the jobs that stop-env stopped. Boots a VM of the CPIs `local` and `qemu` first if its processes
+    /// have ended, as after a reboot of this machine.
     StartEnv(LazyArgs<start_env::StartEnvArgs>),
     /// Stop the jobs of an environment and start them again
     ///

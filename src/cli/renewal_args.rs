@@ -44,7 +44,7 @@ impl RenewalArgs {
             recreate_persistent_disks: false,
             strategy: Strategy::Recreate,
             snapshot: deploy::SnapshotPolicy::Never,
-            stopping: self.stopping.stopping(),
+            stop_options: self.stopping.options(),
             verify: true,
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,

@@ -21,6 +21,6 @@ pub(super) struct RestartArgs {
 impl RestartArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (request, prepared_run) = self.jobs.begin(session, "restart")?;
-        deploy::restart(&request, self.stopping.stopping(), &prepared_run.run).map(CommandResult::Summary)
+        deploy::restart(&request, self.stopping.options(), &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -184,7 +184,11 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
             ("0", "the plan is made"),
             ("1", "create-env would fail: an untracked VM answers, for example"),
             ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
-            ("7", "the plan is made and has changes (--detailed-exitcode)"),
+            (
+                "5",
+                "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan says so",
+            ),
+            ("7", "the plan is made, and has changes or an agent that does not answer (--detailed-exitcode)"),
         ],
     ),
     (

@@ -21,6 +21,6 @@ pub(super) struct StopEnvArgs {
 impl StopEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (request, prepared_run) = self.jobs.begin(session, "stop-env")?;
-        deploy::stop_env(&request, self.stopping.stopping(), &prepared_run.run).map(CommandResult::Summary)
+        deploy::stop_env(&request, self.stopping.options(), &prepared_run.run).map(CommandResult::Summary)
     }
 }

@@ -21,7 +21,7 @@ pub struct StoppingArgs {
 
 impl StoppingArgs {
     /// Converts the options for the engine.
-    pub(super) fn stopping(&self) -> StopOptions {
+    pub(super) fn options(&self) -> StopOptions {
         StopOptions { skip_drain: self.skip_drain, drain_timeout: self.drain_timeout }
     }
 }

@@ -21,6 +21,9 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("update", "create-env"),
 ];
 
+/// Flags that other programs have for a flag.
+const FLAG_SYNONYMS: [(&str, &str); 2] = [("--lines", "num"), ("--tail", "num")];
+
 /// Flags that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
@@ -74,15 +77,19 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
     if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
         return Some("to run without questions: -n (--non-interactive)".to_owned());
     }
-    let flags: Vec<String> =
-        visible().filter_map(|arg| arg.get_long()).map(|name| format!("--{name}")).collect();
-    let suggested = text(error, ContextKind::SuggestedArg).filter(|flag| {
-        let flag = flag.split([' ', '=']).next().unwrap_or(flag);
-        flags.iter().any(|visible| visible == flag)
-    });
-    let is_long = wrong.starts_with("--");
-    let near = || nearest(wrong, flags.iter().map(String::as_str)).filter(|_| is_long);
-    suggested.or_else(near).map(question)
+    let long = wrong.strip_prefix("--");
+    let short = wrong.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
+    // Parsing stopped before the name of the command.
+    if visible()
+        .any(|arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short)
+    {
+        return Some(format!("{wrong} is an option of `{}`: write it after the command", command.get_name()));
+    }
+    let names = || visible().filter_map(|arg| arg.get_long());
+    let synonym = FLAG_SYNONYMS.iter().find(|(word, _)| *word == wrong).map(|(_, name)| *name);
+    let synonym = synonym.filter(|name| names().any(|flag| flag == *name));
+    let flag = synonym.or_else(|| nearest(long?, names()))?;
+    Some(question(&format!("--{flag}")))
 }
 
 /// Explains a word after `--wait`, which counts as its duration.
@@ -125,6 +132,14 @@ mod tests {
             ("monopile create-env a.yml --recreat", "did you mean '--recreate'?"),
             ("monopile create-env a.yml --yes", "to run without questions: -n (--non-interactive)"),
             ("monopile delete-env a.yml --force", "to run without questions: -n (--non-interactive)"),
+            (
+                "monopile --vars-store x status",
+                "--vars-store is an option of `status`: write it after the command",
+            ),
+            ("monopile -o x status", "-o is an option of `status`: write it after the command"),
+            ("monopile --job x status", ""),
+            ("monopile logs a.yml --tail 10", "did you mean '--num'?"),
+            ("monopile status a.yml --tail 10", ""),
             // Flags without an effect are hidden.
             ("monopile create-env a.yml --clien x", ""),
             ("monopile create-env a.yml --environmen x", ""),

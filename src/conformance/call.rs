@@ -79,7 +79,7 @@ fn finish_call(
     versions: Versions,
 ) -> FinishedCall {
     let reply = reply::read(exchange);
-    let mut problems = reply.not_promised;
+    let mut problems = reply.unmet_expectations;
     problems.extend(reply.problems);
     let (mut success, mut info, mut error) = (false, None, None);
     match &reply.content {

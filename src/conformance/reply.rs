@@ -18,8 +18,8 @@ pub struct RawAnswer {
     pub result_beside_error: Option<Value>,
     /// Problems of the form.
     pub problems: Vec<String>,
-    /// Properties of the process that callers expect and the contract does not promise.
-    pub not_promised: Vec<String>,
+    /// Expectations of callers, beyond the contract, that the process does not meet.
+    pub unmet_expectations: Vec<String>,
 }
 
 /// The content of a reply.
@@ -60,10 +60,10 @@ impl CpiErrorAnswer {
 
 /// Reads the reply of a process.
 pub(super) fn read(exchange: &Exchange) -> RawAnswer {
-    let (mut problems, mut not_promised) = (Vec::new(), Vec::new());
+    let (mut problems, mut unmet_expectations) = (Vec::new(), Vec::new());
     match exchange.ended {
         ProcessEnd::Exited(0) => {}
-        ProcessEnd::Exited(status) => not_promised.push(format!(
+        ProcessEnd::Exited(status) => unmet_expectations.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
         ProcessEnd::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
@@ -73,7 +73,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
         ProcessEnd::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.held_open {
-        not_promised.push(
+        unmet_expectations.push(
             "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
         );
@@ -81,7 +81,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let document = document(&exchange.stdout, &mut problems);
     let (content, result_beside_error) =
         document.map_or((AnswerBody::Unusable, None), |document| content(document, &mut problems));
-    RawAnswer { content, result_beside_error, problems, not_promised }
+    RawAnswer { content, result_beside_error, problems, unmet_expectations }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.

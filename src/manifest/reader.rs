@@ -31,8 +31,8 @@ impl Problems {
         self.into_result_of("the manifest", value)
     }
 
-    /// Returns `value`, or one error with all problems of the document that messages call `what`.
-    /// They are in the order of their lines.
+    /// Returns `value`, or one error with all problems of the document that messages call `what`. They are in
+    /// the order of their lines.
     pub(super) fn into_result_of<T>(mut self, what: &str, value: Option<T>) -> base::Result<T> {
         self.0.sort_by(|(one, _), (other, _)| {
             (&one.source, one.line, one.column).cmp(&(&other.source, other.line, other.column))

@@ -54,7 +54,7 @@ pub fn tls_problem(error: &rustls::Error) -> String {
 /// Describes a failed HTTP request.
 pub fn http_problem(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Rustls(error) => format!("the server is not trusted: {}", tls_problem(error)),
+        ureq::Error::Rustls(error) => untrusted(error),
         ureq::Error::Io(error) => io_problem(error),
         ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
             "the server did not accept a connection in time".to_owned()
@@ -67,12 +67,22 @@ pub fn http_problem(error: &ureq::Error) -> String {
     }
 }
 
+fn untrusted(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidMessage(_) => {
+            "the server does not answer with TLS: if it serves plain HTTP, write http:// in the URL"
+                .to_owned()
+        }
+        other => format!("the server is not trusted: {}", tls_problem(other)),
+    }
+}
+
 /// Describes a failed connection or transfer. The errors of TLS and of the resolver arrive inside an
 /// [`io::Error`].
 pub fn io_problem(error: &io::Error) -> String {
     let inner = error.get_ref();
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return format!("the server is not trusted: {}", tls_problem(error));
+        return untrusted(error);
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<UnresolvedHost>()) {
         return format!("the host name does not resolve (DNS): {error}");
@@ -132,6 +142,11 @@ mod tests {
         assert_eq!(
             tls_problem(&rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)),
             "it does not answer with TLS"
+        );
+        let plain = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        assert_eq!(
+            http_problem(&ureq::Error::Rustls(plain)),
+            "the server does not answer with TLS: if it serves plain HTTP, write http:// in the URL"
         );
         assert_eq!(http_problem(&ureq::Error::HostNotFound), "the host name does not resolve (DNS)");
         assert_eq!(ssh_problem(&russh::Error::Disconnect), "the server closed the connection");

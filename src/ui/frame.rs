@@ -46,24 +46,25 @@ pub(super) fn lines(
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
     // The outermost stage is the last line, below its children.
     let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
-    let at_work: Vec<&RunningStage> = tree
+    let innermost_stages: Vec<&RunningStage> = tree
         .stages()
-        .filter(|(id, _)| !parents.contains(id) && outermost.is_none_or(|(whole, _)| *id != whole))
+        .filter(|(id, _)| !parents.contains(id) && outermost.is_none_or(|(outermost, _)| *id != outermost))
         .map(|(_, stage)| stage)
         .collect();
-    let whole = outermost.map(|(_, stage)| space.whole(stage, step, now));
+    let run_line = outermost.map(|(_, stage)| space.run_line(stage, step, now));
 
     // The last row stays free for the cursor.
-    let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(whole.is_some()));
-    let with_logs = at_work.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
+    let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(run_line.is_some()));
+    let with_logs =
+        innermost_stages.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
     let mut lines = Vec::new();
-    for (number, stage) in at_work.iter().enumerate() {
-        let hidden = at_work.len() - number;
+    for (number, stage) in innermost_stages.iter().enumerate() {
+        let hidden = innermost_stages.len() - number;
         if lines.len() + 1 >= room && hidden > 1 {
             lines.push(Styled::plain(format!("  ({hidden} more)")));
             break;
         }
-        lines.push(space.at_work(stage, now));
+        lines.push(space.stage_line(stage, now));
         if with_logs <= room
             && let Some(log) = log(stage, now)
         {
@@ -72,17 +73,17 @@ pub(super) fn lines(
         }
     }
     lines.truncate(room);
-    lines.extend(whole);
+    lines.extend(run_line);
     lines.iter().map(|line| line.cut(space.columns(), space.colors, space.ellipsis())).collect()
 }
 
 fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
-    let long = now.duration_since(stage.started) >= DETAILS_AFTER;
-    stage.log.as_deref().filter(|log| long && !log.trim().is_empty())
+    let is_old = now.duration_since(stage.started) >= DETAILS_AFTER;
+    stage.log.as_deref().filter(|log| is_old && !log.trim().is_empty())
 }
 
 impl TerminalSpace {
-    fn wide(self) -> bool {
+    fn is_wide(self) -> bool {
         self.columns >= MIN_BAR_COLUMNS
     }
 
@@ -96,7 +97,7 @@ impl TerminalSpace {
     /// Returns the elapsed time. On narrow terminals, adds the usual duration.
     fn clock(self, stage: &RunningStage, now: Instant) -> String {
         let elapsed = text::clock(now.duration_since(stage.started));
-        match usual(stage, now).filter(|_| !self.wide()) {
+        match usual(stage, now).filter(|_| !self.is_wide()) {
             Some(usual) => format!(" {elapsed}/{} ", text::clock(usual)),
             None => format!(" {elapsed:>5} "),
         }
@@ -104,7 +105,7 @@ impl TerminalSpace {
 
     /// Returns the usual duration, only on wide terminals.
     fn usual_duration(self, stage: &RunningStage, now: Instant) -> Styled {
-        match usual(stage, now).filter(|_| self.wide()) {
+        match usual(stage, now).filter(|_| self.is_wide()) {
             Some(usual) => {
                 Styled::default().colored(Color::Dim, format!("  usually {}", base::text::duration(usual)))
             }
@@ -137,7 +138,7 @@ impl TerminalSpace {
 
     /// Returns the line of a stage: the first of its forms that has room for the whole name, or the last one.
     /// The time comes first, so that a narrow terminal cuts the details.
-    fn at_work(self, stage: &RunningStage, now: Instant) -> Styled {
+    fn stage_line(self, stage: &RunningStage, now: Instant) -> Styled {
         let first = Styled::plain("  ".repeat(stage.depth)).joined(self.spinner(stage, now));
         let first = first.and(self.clock(stage, now));
         let detail = |text: Option<String>| {
@@ -149,7 +150,7 @@ impl TerminalSpace {
             Some((done, total)) => {
                 let percent = u128::from(done) * 100 / u128::from(total);
                 let percent = first.clone().and(format!("{percent:>3}% "));
-                match self.wide() {
+                match self.is_wide() {
                     true => vec![
                         (first.joined(self.bar(done, total)), in_full),
                         (percent.clone(), amount),
@@ -167,7 +168,7 @@ impl TerminalSpace {
     }
 
     /// Returns the line of the whole run.
-    fn whole(self, stage: &RunningStage, step: Option<&CurrentStep>, now: Instant) -> Styled {
+    fn run_line(self, stage: &RunningStage, step: Option<&CurrentStep>, now: Instant) -> Styled {
         let first = self.spinner(stage, now).and(self.clock(stage, now));
         let first = first.colored(Color::Bold, stage.name.as_str());
         let step = step.map(|CurrentStep { number, count, what }| format!(" {number}/{count}: {what}"));

@@ -1,5 +1,5 @@
-//! The examples that need a cloud: checks that their manifests are complete. `pipelines` runs the other
-//! examples.
+//! Examples that no other test runs: the manifests that need a cloud are complete, and the CPI in Python passes
+//! `cpi check`.
 
 use std::path::{Path, PathBuf};
 

@@ -193,7 +193,7 @@ impl ArchiveError {
                 Some("download or copy the file again: it is incomplete")
             }
             ArchiveError::NotAnArchive(_) => {
-                Some("check the path or URL: it must be that of a tar archive (.tgz), not of a web page")
+                Some("check the path or URL: it must be that of a tar archive (.tgz)")
             }
             ArchiveError::Damaged(_) | ArchiveError::TrailingData => {
                 Some("download or copy the file again. If the error stays, the archive must be packed again")

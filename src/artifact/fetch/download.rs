@@ -145,7 +145,11 @@ impl Download<'_> {
                             );
                         }
                         Err(error) => {
-                            return Err(AttemptFailure::Final(error.with_notes(wrong_content(body))));
+                            return Err(AttemptFailure::Final(match wrong_content(body) {
+                                // Without the hint about the digest, which is right.
+                                Some(note) => Error::invalid(error.to_string()).with_note(note),
+                                None => error,
+                            }));
                         }
                     }
                 }

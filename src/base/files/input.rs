@@ -72,7 +72,13 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
 /// Returns the error for a file that the operator named and that does not exist. It names a file with a
 /// similar name.
 pub fn missing(what: &str, path: &Path) -> Error {
-    Error::invalid(format!("{what} '{}' does not exist{}", path.display(), did_you_mean(path)))
+    let error = Error::invalid(format!("{what} '{}' does not exist{}", path.display(), did_you_mean(path)));
+    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    match path.file_name().is_some_and(is_number) {
+        // `bosh` names the instance NAME/INDEX.
+        true => error.with_hint("name the manifest of the environment, which has one instance"),
+        false => error,
+    }
 }
 
 /// Returns the error for a file that the operator named and that cannot be read.

@@ -1,5 +1,6 @@
-//! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry that the VM's
-//! user data name. User data with an agent ID are complete settings: CPIs of contract v2 write them.
+//! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry whose address is
+//! in the VM's user data. User data with an agent id are the settings themselves: CPIs of contract v2 write
+//! them.
 //!
 //! The registry runs only during a run of monopile. So its last answer is kept in the file.
 
@@ -61,8 +62,8 @@ struct Server {
 }
 
 impl SettingsSource {
-    /// Returns the source that the user data beside the file `settings` name. Without user data, returns the
-    /// file.
+    /// Reads the user data beside the file `settings`, and returns the source that they give. Without user
+    /// data, that is the file.
     pub(super) fn beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
@@ -173,7 +174,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "old"}"#).unwrap();
-        // A registry that is named beside the agent ID is not asked. CPIs of contract v2 may still name it.
+        // A registry that is named beside the agent id is not asked. CPIs of contract v2 may still name it.
         let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
         std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
             .unwrap();
@@ -181,7 +182,7 @@ mod tests {
         for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "b");
         }
-        // Without an agent ID, they are not complete.
+        // Without an agent id, they are not complete.
         std::fs::write(path.with_file_name(USER_DATA), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
         assert!(SettingsSource::beside(&path).is_err());
     }

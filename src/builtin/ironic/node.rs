@@ -58,7 +58,7 @@ impl Node {
         text(&self.object, key)
     }
 
-    /// Returns "node 'NAME'" for messages, or its UUID if it has no name.
+    /// Returns "node 'NAME'" for messages, with the UUID in place of a missing name.
     pub(super) fn described(&self) -> String {
         described(&self.object)
     }
@@ -212,7 +212,7 @@ pub(super) fn text<'o>(object: &'o JsonObject, key: &str) -> &'o str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns "node 'NAME'" for messages, or its UUID if it has no name.
+/// Returns "node 'NAME'" for messages, with the UUID in place of a missing name.
 pub(super) fn described(node: &JsonObject) -> String {
     let names = ["name", "uuid"].map(|key| text(node, key));
     format!("node '{}'", names.into_iter().find(|name| !name.is_empty()).unwrap_or_default())

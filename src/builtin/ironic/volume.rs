@@ -43,7 +43,7 @@ impl VolumeName {
         VolumeName { kind, uuid: Uuid::new_v4() }
     }
 
-    /// Returns the volume with this CID, or `None` if the CID is not in the form of this CPI.
+    /// Returns the name of the volume with this CID, or `None` if the CID is not in the form of this CPI.
     pub(super) fn parse(kind: VolumeKind, cid: &str) -> Option<VolumeName> {
         let uuid = Uuid::try_parse(cid).ok()?;
         // `Uuid` also parses upper case and other forms, which would be different names in the storage.

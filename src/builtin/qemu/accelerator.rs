@@ -99,7 +99,7 @@ pub(super) fn choose(
 /// Returns the reason why KVM does not work, or `None` if it works. Probes it once for each boot of this
 /// machine and version of QEMU.
 fn kvm_problem(system: &System, root: &Path) -> CpiResult<Option<String>> {
-    // Access may change at any time, and is checked in no time.
+    // Access may change at any time, and checking it is cheap.
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Ok(Some(format!("opening /dev/kvm failed: {error}")));
     }

@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
             run: self,
             stage: &stage,
             problems: Vec::new(),
-            not_promised: Vec::new(),
+            unmet_expectations: Vec::new(),
             is_promised: true,
             was_refused: false,
             notes: Vec::new(),
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         let outcome = body(&mut check);
         let RunningCheck {
             mut problems,
-            mut not_promised,
+            mut unmet_expectations,
             is_promised,
             notes,
             duration,
@@ -133,8 +133,8 @@ impl<'a> Run<'a> {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
-                if !problems.contains(&reason) && !not_promised.contains(&reason) {
-                    let reasons = if is_promised { &mut problems } else { &mut not_promised };
+                if !problems.contains(&reason) && !unmet_expectations.contains(&reason) {
+                    let reasons = if is_promised { &mut problems } else { &mut unmet_expectations };
                     reasons.insert(0, reason);
                 }
                 (None, None)
@@ -145,8 +145,8 @@ impl<'a> Run<'a> {
                 return (None, created);
             }
         };
-        let deviation = Deviation::of(&problems, &not_promised);
-        problems.append(&mut not_promised);
+        let deviation = Deviation::of(&problems, &unmet_expectations);
+        problems.append(&mut unmet_expectations);
         let (verdict, reasons) = match (deviation, skipped) {
             (Some(_), _) => (Verdict::Fail, problems),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),

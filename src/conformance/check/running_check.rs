@@ -50,7 +50,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     /// Violations of the contract.
     pub(super) problems: Vec<String>,
     /// Deviations from the expectations of callers that the contract does not promise.
-    pub(super) not_promised: Vec<String>,
+    pub(super) unmet_expectations: Vec<String>,
     /// True if the contract promises the behaviour that the check expects.
     pub(super) is_promised: bool,
     /// True if the CPI refused a call of a method that it implements.
@@ -98,8 +98,8 @@ impl RunningCheck<'_, '_> {
 
     /// Adds a deviation from an expectation that the contract does not promise.
     fn deviates(&mut self, problem: String) {
-        if !self.not_promised.contains(&problem) {
-            self.not_promised.push(problem);
+        if !self.unmet_expectations.contains(&problem) {
+            self.unmet_expectations.push(problem);
         }
     }
 
@@ -197,7 +197,7 @@ impl RunningCheck<'_, '_> {
                 false => self.deviates(problem),
             }
         }
-        for problem in reply.not_promised {
+        for problem in reply.unmet_expectations {
             self.deviates(method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")));
         }
         if let AnswerBody::Refused(refusal) = &reply.content {
@@ -327,7 +327,7 @@ impl RunningCheck<'_, '_> {
         let method = resource.kind.delete_method();
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
-        problems.append(&mut self.not_promised);
+        problems.append(&mut self.unmet_expectations);
         let gone = match &response {
             AnswerBody::Result(_) => true,
             AnswerBody::Refused(refusal) => {
@@ -345,7 +345,7 @@ impl RunningCheck<'_, '_> {
             _ => None,
         };
         self.problems.clear();
-        self.not_promised.clear();
+        self.unmet_expectations.clear();
         if exists.map_or(gone, |exists| !exists) {
             self.run.ledger.record_deletion(resource);
             return Ok(());

@@ -181,7 +181,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let mut stop_context = StopContext::new(
         run,
         endpoint,
-        request.stopping,
+        request.stop_options,
         StopReason::DeleteDeployment,
         request.agent_timeout,
     );

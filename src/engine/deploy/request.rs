@@ -51,7 +51,7 @@ pub struct CreateEnvRequest {
     /// `--boot-timeout`: how long the new VM may take to boot.
     pub boot_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
-    pub stopping: StopOptions,
+    pub stop_options: StopOptions,
     /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.
     pub forget_open_calls: bool,
     /// The refusals that are overridden.
@@ -71,7 +71,7 @@ pub struct DeleteEnvRequest {
     /// resources or could not be read.
     pub may_delete: bool,
     /// The way in which the jobs on the VM are stopped.
-    pub stopping: StopOptions,
+    pub stop_options: StopOptions,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.
     pub agent_timeout: Duration,
     /// `--forget-open-calls`: drop open calls of an earlier run whose outcome is unknown.

@@ -7,11 +7,11 @@ use crate::run_context::RunContext;
 use base::{ErrorKind, Result};
 
 /// Restarts the jobs of the environment and returns a summary in one sentence.
-pub fn restart(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -> Result<String> {
+pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let reachable = ReachableEnvironment::reach(run, &request.inputs, "restart", request.agent_timeout)?;
     let jobs = reachable.jobs(run);
     let stage = run.reporter.stage("Stopping");
-    jobs.stop(stopping.drain(), StopReason::Stop, &stage)?;
+    jobs.stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = run.reporter.stage("Starting");
     jobs.start(reachable.deployment.update_watch_time, &starting).map_err(|error| {

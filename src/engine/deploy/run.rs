@@ -43,7 +43,7 @@ pub(super) struct DeployRun<'a> {
 pub(super) struct StopContext<'a> {
     pub(super) run: &'a RunContext,
     endpoint: AgentEndpoint,
-    pub(super) stopping: StopOptions,
+    pub(super) stop_options: StopOptions,
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
     pub(super) reason: StopReason<'static>,
     /// The time after which a VM to delete counts as dead if its agent does not answer.
@@ -63,7 +63,7 @@ impl<'a> DeployRun<'a> {
         request: &CreateEnvRequest,
     ) -> Result<Self> {
         let stop_context =
-            StopContext::new(run, endpoint, request.stopping, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
+            StopContext::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let boot_timeout = request.boot_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
@@ -254,7 +254,7 @@ impl<'a> DeployRun<'a> {
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
-            drain: self.stop_context.stopping.drain(),
+            drain: self.stop_context.stop_options.drain(),
         }
     }
 
@@ -341,11 +341,11 @@ impl<'a> StopContext<'a> {
     pub(super) fn new(
         run: &'a RunContext,
         endpoint: AgentEndpoint,
-        stopping: StopOptions,
+        stop_options: StopOptions,
         reason: StopReason<'static>,
         agent_timeout: Duration,
     ) -> Self {
-        StopContext { run, endpoint, stopping, reason, agent_timeout, registry: None }
+        StopContext { run, endpoint, stop_options, reason, agent_timeout, registry: None }
     }
 
     fn agent(&self, state: &State) -> Agent {

@@ -7,10 +7,10 @@ use crate::run_context::RunContext;
 use base::Result;
 
 /// Stops the jobs of the environment and returns a summary in one sentence.
-pub fn stop_env(request: &JobsRequest, stopping: StopOptions, run: &RunContext) -> Result<String> {
+pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let reachable = ReachableEnvironment::reach(run, &request.inputs, "stop-env", request.agent_timeout)?;
     let stage = run.reporter.stage("Stopping");
-    reachable.jobs(run).stop(stopping.drain(), StopReason::Stop, &stage)?;
+    reachable.jobs(run).stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();
     Ok("Stopped the jobs; start-env starts them again".to_owned())
 }

@@ -248,6 +248,6 @@ pub(super) fn stop(
     }
 
     let jobs = Jobs { run: stop_context.run, agent, instance };
-    jobs.stop(stop_context.stopping.drain(), stop_context.reason, stage)?;
+    jobs.stop(stop_context.stop_options.drain(), stop_context.reason, stage)?;
     jobs.unmount(stage)
 }

@@ -359,6 +359,10 @@ fn stays_open_error(
     if matches!(error, CpiError::Abandoned { .. }) {
         return still_at_work(name_cpi(cpi, error), open_call);
     }
+    // A run that took over the lock may have read and removed the answer.
+    if let Err(lost) = run.paths.state.check_lock() {
+        return lost;
+    }
     open_call.redact(&run.redactor);
     unknown_outcome(effect, open_call, name_cpi(cpi, error))
 }

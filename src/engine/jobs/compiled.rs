@@ -3,8 +3,8 @@
 //! The key of a package covers its content, the keys of everything it was compiled with, and the
 //! operating system and version of the stemcell. The file name `compiled/<key>.<sha256>.tgz` holds the key
 //! and the SHA-256 of the content. A file appears whole, by a rename, and its content is compared with its
-//! name on each use. Several processes can therefore share the directory without a lock, and a corrupt file
-//! is compiled again.
+//! name on each use. Several processes can therefore share the directory without a lock, and the package
+//! of a corrupt file is compiled again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -123,7 +123,9 @@ impl CompiledPackageStore {
                         "removing a damaged compiled package from the cache");
                     let _ = fs::remove_file(&archive);
                 }
-                Err(error) => tracing::debug!(path = %archive.display(), %error, "it cannot be read"),
+                Err(error) => {
+                    tracing::debug!(path = %archive.display(), %error, "reading a compiled package in the cache failed")
+                }
             }
         }
         None

@@ -10,10 +10,10 @@ use base::Result;
 pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
     let path = &run.paths.state;
     let holder = Holder::this_process("state backup");
-    let mut waiting = lock::lock_conflict_handler(run);
-    Store::restore(path, &holder, &mut waiting, version, &mut |present, restored| {
+    let mut on_conflict = lock::lock_conflict_handler(run);
+    Store::restore(path, &holder, &mut on_conflict, version, &mut |present, restored| {
         let lost = present.map(|present| missing_resources(present, restored)).unwrap_or_default();
-        let lost = match lost.as_slice() {
+        let consequence = match lost.as_slice() {
             [] => String::new(),
             lost => format!(
                 "version '{version}' does not record {}, which monopile will no longer track",
@@ -22,7 +22,7 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
         };
         ask_consent(&ConsentRequest {
             change: format!("replacing '{path}' with version '{version}'"),
-            consequence: lost,
+            consequence,
             question: format!("Replace '{path}' with version '{version}'?"),
         })
     })?;

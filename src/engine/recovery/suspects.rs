@@ -35,8 +35,9 @@ pub(crate) fn report(run: &RunContext, state: &State) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
+    let them = if suspects.len() == 1 { "it" } else { "them" };
     run.reporter.warn(format!(
-        "{calls} failed but may have created something: {newest}{more}. Look for it in the IaaS; `monopile \
+        "{calls} failed but may have created something: {newest}{more}. Look for {them} in the IaaS; `monopile \
          state show` has the CPI's errors. To drop the records: `{}`",
         forget_command(run)
     ));

@@ -19,7 +19,7 @@ pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
     }
 }
 
-/// Sleeps, and fails early if a signal arrives.
+/// Sleeps. Fails early if a signal arrives or the lock is lost.
 pub(crate) fn pause(run: &RunContext, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

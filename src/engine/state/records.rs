@@ -880,8 +880,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads the keys of a failed deletion that belong neither to it nor to its resource. A flattened enum leaves
-/// its keys in the map.
+/// Reads the unknown keys of an [`Undeleted`]. A flattened enum leaves its own keys in the map.
 fn keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -259,9 +259,9 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     assert_eq!(life.world.leftovers(), Vec::<String>::new());
 }
 
-/// The disk of a stemcell boots: without Debian, whose boot loader is here a text on the console.
+/// Boots a stemcell of prepared files instead of Debian. Its boot loader only prints a text on the console.
 #[test]
-fn stemcell_of_ready_files_boots() {
+fn stemcell_without_debian_boots() {
     let world = World::new();
     let base = Tar::default()
         .dir("./boot/grub")

@@ -109,7 +109,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
     let run = hello.create(&["--wait-for-lock", "30s"]).exits_with(1);
     assert!(run.stderr.contains("taking over 's3://"), "{}", run.stderr);
     assert_eq!(direct.read("state.json"), state);
-    // If it were given back, the next run would not know that an earlier holder may still write.
+    // If the lease were given back, the next run would not know that an earlier holder may still write.
     assert!(direct.keys().contains(&LOCK.to_owned()), "{:?}", direct.keys());
     hello.share_in(direct.clone());
     let run = hello.create(&["--wait-for-lock", "30s"]).success();

@@ -11,7 +11,7 @@ use artifact::release::Package;
 /// The version of the cache layout.
 const KEY_FORMAT: &str = "monopile CPI package 2";
 
-/// The place where packages are compiled, and which determines them.
+/// The place where packages are compiled. It is a part of their keys, because it determines their content.
 pub(super) struct CompilePlace<'a> {
     /// The platform of compiled programs.
     platform: String,

@@ -1,5 +1,7 @@
 //! The findings of a check: everything on record with its actual status.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::{Problem, ProblemKind, Repair};
@@ -86,8 +88,10 @@ impl CloudReport {
         if drifted.is_empty() {
             return None;
         }
-        let names: Vec<String> =
-            drifted.iter().map(|finding| format!("{} '{}'", finding.what, finding.cid)).collect();
+        // An agent has the CID of its VM.
+        let mut cids = BTreeSet::new();
+        let named = drifted.iter().filter(|finding| cids.insert(&finding.cid));
+        let names: Vec<String> = named.map(|finding| format!("{} '{}'", finding.what, finding.cid)).collect();
         let error = Error::new(
             ErrorKind::Drift,
             format!("the cloud is not as the state says: {}", text::listed(&names)),

@@ -1,4 +1,4 @@
-//! The place where a CPI keeps its resources: the directory of the `local` or `qemu` CPI, or the IaaS that
+//! The location of a CPI's resources: the directory of the `local` or `qemu` CPI, or the IaaS that
 //! properties select.
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use base::vm_directory;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
-/// Properties that do not identify the place.
+/// Properties that do not identify the location.
 const NOT_LOCATION: [&str; 4] = ["agent", "blobstore", "ntp", "registry"];
 
 /// The source of a [`CurrentLocation`].
@@ -28,7 +28,7 @@ pub(crate) enum LocationSource {
 }
 
 impl LocationSource {
-    /// Returns the place as it is now.
+    /// Returns the location as it is now.
     pub(crate) fn current(&self) -> Result<CurrentLocation> {
         Ok(match self {
             LocationSource::Directory(root) => CurrentLocation::Directory(
@@ -38,9 +38,7 @@ impl LocationSource {
             LocationSource::Properties(properties) => CurrentLocation::Properties(properties.clone()),
         })
     }
-}
 
-impl LocationSource {
     /// Describes the console of a VM, if the CPI keeps it in a file.
     pub(crate) fn console(&self, vm: &VmCid) -> Option<String> {
         match self {

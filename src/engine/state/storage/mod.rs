@@ -9,8 +9,10 @@
 //! | `.bak` | the version before the last write; in a directory only |
 //! | `.versions/N.json` | an earlier version |
 //! | `.journal/ID.intent` | the announcement of a call |
-//! | `.journal/ID.answer` | the answer of a call; in a directory only |
-//! | `.journal/ID.unasked` | the note that a call was never made; in a directory only |
+//! | `.journal/ID.answer` | the answer of a call, which the keeper copies into a bucket |
+//! | `.journal/ID.unasked` | the keeper's note that a call was never made; in a bucket only |
+//! | `.journal/ID.prepared` | the file for the answer, until its call begins; in a directory only |
+//! | `.journal/ID.log` | the log of the CPI; in a directory only |
 //! | `.journal/registry.json` | the content of the registry of contract v1 |
 //! | `.lock` | the holder of the lock |
 //!
@@ -253,30 +255,30 @@ impl Storage {
     /// Writes the state last, so that the next run continues the work of a killed one.
     pub(super) fn reencrypt(&self, stored_form: Option<StoredForm>) -> Result<()> {
         let failed = |error| Error::io(format!("encrypting '{self}'"), error);
-        let seals = self.0.encryption.encrypts();
-        let plain = match stored_form {
-            Some(StoredForm::OtherRecipients | StoredForm::CurrentRecipients) if !seals => {
+        let encrypts = self.0.encryption.encrypts();
+        let is_first_encryption = match stored_form {
+            Some(StoredForm::OtherRecipients | StoredForm::CurrentRecipients) if !encrypts => {
                 return Err(Error::usage(format!(
                     "the state '{self}' is encrypted, but this run has no recipients and would write it in \
                      plain text"
                 ))
                 .with_hint("pass its recipients with --encrypt-to, or set MONOPILE_ENCRYPT_TO"));
             }
-            Some(StoredForm::Plain) if seals => true,
+            Some(StoredForm::Plain) if encrypts => true,
             Some(StoredForm::OtherRecipients) => false,
             Some(StoredForm::Plain | StoredForm::CurrentRecipients) | None => return Ok(()),
         };
         let mut documents = vec![BACKUP.to_owned()];
         for folder in [JOURNAL, VERSIONS] {
             for (name, _) in self.list(folder).map_err(failed)? {
-                if plain && folder == JOURNAL && name.ends_with(".intent") {
+                if is_first_encryption && folder == JOURNAL && name.ends_with(".intent") {
                     return Err(Error::usage(format!(
                         "an interrupted run must be completed before '{self}' can be encrypted"
                     ))
                     .with_hint("run the same command without --encrypt-to first"));
                 }
                 // Temporary files of a killed writer are swept later. So are plain answers to settled calls.
-                if name.ends_with(".json") || (!plain && !name.ends_with(".tmp")) {
+                if name.ends_with(".json") || (!is_first_encryption && !name.ends_with(".tmp")) {
                     documents.push(format!("{folder}/{name}"));
                 }
             }
