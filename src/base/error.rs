@@ -427,6 +427,11 @@ pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns true if the names differ by one letter, or by the order of two.
+pub fn differ_by_a_letter(name: &str, other: &str) -> bool {
+    strsim::damerau_levenshtein(name, other) <= 1
+}
+
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, known_names).map_or_else(String::new, |near| format!("; {}", question(near)))

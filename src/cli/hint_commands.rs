@@ -1,5 +1,6 @@
 //! Completes the commands in hints with the manifest and the flags of this run, so that they can be pasted.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::grammar;
 use super::paths::is_state_name;
 use base::events::{Event, Sink};
 use base::text::shell_word;
+use manifest::variables::PLACEHOLDER;
 
 /// The start of a command in a hint.
 const PROGRAM: &str = "monopile ";
@@ -139,14 +141,26 @@ impl EnvironmentWords {
     }
 }
 
-/// Leaves out what may be secret before the redactor knows it: values of variables, and arguments of programs
-/// that print them.
+/// Leaves out what may be secret before the redactor knows it: values of variables that are no numbers,
+/// booleans or addresses, and arguments of programs that print values.
 fn without_secrets(id: &str, value: String) -> String {
     match id {
-        "vars" => value.split_once('=').map_or_else(String::new, |(name, _)| format!("{name}=…")),
-        "vars_exec" => "…".to_owned(),
+        "vars" => match value.split_once('=') {
+            Some((_, text)) if is_plain(text) => value,
+            Some((name, _)) => format!("{name}={PLACEHOLDER}"),
+            None => String::new(),
+        },
+        "vars_exec" => PLACEHOLDER.to_owned(),
         _ => value,
     }
+}
+
+/// Returns true for a port or another short number, a boolean, an IP address or a range of addresses.
+fn is_plain(text: &str) -> bool {
+    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
+    text.parse::<u16>().is_ok()
+        || text.parse::<bool>().is_ok()
+        || address.parse::<IpAddr>().is_ok() && length.parse::<u8>().is_ok()
 }
 
 /// Returns the letters and hyphens at the start of a text.
@@ -216,6 +230,10 @@ mod tests {
             assert_eq!(words.complete(text), expected);
         }
         assert_eq!(without_secrets("vars", "admin_token=x=y".to_owned()), "admin_token=…");
+        for plain in ["port=8580", "internal_ip=10.0.0.6", "cidr=fd00::/64", "secure=true"] {
+            assert_eq!(without_secrets("vars", plain.to_owned()), plain);
+        }
+        assert_eq!(without_secrets("vars", "pin=12345678".to_owned()), "pin=…");
         assert_eq!(without_secrets("vars_exec", "vault --token=x".to_owned()), "…");
         assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
         assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");

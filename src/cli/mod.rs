@@ -197,8 +197,8 @@ enum Command {
     StopEnv(LazyArgs<stop_env::StopEnvArgs>),
     /// Start the jobs of an environment
     ///
-    /// Starts the jobs that stop-env stopped. Boots a VM of the CPIs `local` and `qemu` first if its processes
-    /// have ended, as after a reboot of this machine.
+    /// Starts the jobs that stop-env stopped. Boots a VM of the CPIs `local` and `qemu` first if its
+    /// processes have ended, as after a reboot of this machine.
     StartEnv(LazyArgs<start_env::StartEnvArgs>),
     /// Stop the jobs of an environment and start them again
     ///

@@ -186,7 +186,8 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
             ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
             (
                 "5",
-                "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan says so",
+                "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan \
+                 says so",
             ),
             ("7", "the plan is made, and has changes or an agent that does not answer (--detailed-exitcode)"),
         ],

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::cpi_under_test::{CpiUnderTest, Versions};
@@ -84,7 +85,8 @@ fn finish_call(
     let (mut success, mut info, mut error) = (false, None, None);
     match &reply.content {
         AnswerBody::Result(result) => {
-            success = true;
+            // A run refuses an answer with other text beside it.
+            success = serde_json::from_slice::<IgnoredAny>(&exchange.stdout).is_ok();
             let terms = Terms::new(versions.api.unwrap_or(1), versions.stemcell);
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {

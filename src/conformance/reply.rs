@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use super::exchange::{Exchange, ProcessEnd};
+use base::text::json_problem;
 use engine::cpi::{CpiErrorKind, MAX_ANSWER_BYTES};
 
 /// A reply with the problems of its form.
@@ -108,12 +109,13 @@ fn document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String, Val
                     let beside = text.lines().find(|line| !line.trim_start().starts_with('{'));
                     let beside = beside.or_else(|| text.lines().last()).unwrap_or_default();
                     format!(
-                        "standard output has more than one JSON document, such as: {}",
+                        "standard output has other text beside the JSON document: {}",
                         start_of(beside.trim())
                     )
                 }
                 None => format!(
-                    "standard output is not one JSON document ({error}), it begins: {}",
+                    "standard output is not one JSON document ({}), it begins: {}",
+                    json_problem(&error),
                     start_of(text.trim())
                 ),
             });

@@ -194,13 +194,16 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             continue;
         }
         let mut error = match failure {
-            Failure::Parser(error) => match problem::keyless_line(&text, &error) {
-                Some(position) => {
+            Failure::Parser(error) => {
+                if let Some(position) = problem::keyless_line(&text, &error) {
                     let problem = "this line has no ':' after its key";
                     Error::at_line_column(position, problem).with_hint("write 'key: value'")
+                } else if let Some((position, bracket)) = problem::unclosed_bracket(&text, &error) {
+                    Error::at_line_column(position, format!("the bracket '{bracket}' is not closed"))
+                } else {
+                    describe(&error)
                 }
-                None => describe(&error),
-            },
+            }
             Failure::Rejected { position, problem, hint } => {
                 Error::at_line_column(position, problem).with_hint(hint)
             }

@@ -425,7 +425,10 @@ fn mistakes_are_named_where_they_are() {
     for (text, said) in [
         ("name hello\nreleases:\n- name: a\n", "y.yml:1:1: this line has no ':' after its key"),
         ("a:\n  b c\n\n  d: e\n", "y.yml:2:3: this line has no ':' after its key"),
-        ("networks: [\n- name: d\n", "y.yml:2:1: a list with '-' cannot be inside brackets"),
+        ("a: [b, 'c]'\nd: [e]\n", "y.yml:1:4: the bracket '[' is not closed"),
+        ("a: |\n  if [ b\nc: {d: e\nf: g\n", "y.yml:3:4: the bracket '{' is not closed"),
+        ("a:\n- [b, c\n- d: 1\n", "y.yml:2:3: the bracket '[' is not closed"),
+        ("networks: [\n- name: d\n", "y.yml:1:11: the bracket '[' is not closed"),
         (
             "name: a\nvariables: [{name: a, type: pasword}]\n",
             "there is no variable type 'pasword'; did you mean 'password'?",

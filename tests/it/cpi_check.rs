@@ -167,11 +167,7 @@ const PLANTED: [Planted; 22] = [
     ("null-vm", &["contract v2: create_disk with null as the VM"], "no VM with an empty name"),
     ("attaches-anything", &["contract v2: attach_disk of a deleted disk"], "but answered"),
     ("deletes-nothing", &["contract v2: delete_disk"], "still exists"),
-    (
-        "chatty",
-        &["rpc: info", "contract v2: create_vm"],
-        "more than one JSON document, such as: \"connecting",
-    ),
+    ("chatty", &["rpc: info", "contract v2: create_vm"], "other text beside the JSON document: \"connecting"),
     ("exit-status", &["rpc: info", "contract v2: create_vm"], "exit status 1"),
     ("no-log", &["rpc: info", "contract v2: create_vm"], "lacks `log`"),
     ("number-for-boolean", &["contract v2: delete_vm again"], "lacks `ok_to_retry`"),

@@ -1,5 +1,5 @@
-//! Examples that no other test runs: the manifests that need a cloud are complete, and the CPI in Python passes
-//! `cpi check`.
+//! Examples that no other test runs: the manifests that need a cloud are complete, and the CPI in Python
+//! passes `cpi check`.
 
 use std::path::{Path, PathBuf};
 

@@ -223,7 +223,7 @@ fn failed_script_is_named_with_its_output() {
 #[test]
 fn interrupted_wait_names_the_failing_jobs() {
     let mut hello = Hello::new();
-    hello.ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-8000}}\n");
+    hello.ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-100000}}\n");
     hello.world.write("hello/release/jobs/hello/templates/ctl.erb", "#!/bin/bash\nexit 1\n");
     let running = Running::start(hello.command("create-env", &["--json"]));
     running.until("is failing");

@@ -1,6 +1,6 @@
-//! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry whose address is
-//! in the VM's user data. User data with an agent id are the settings themselves: CPIs of contract v2 write
-//! them.
+//! The source of settings. It is a file that the CPI wrote, or, under contract v1, the registry whose address
+//! is in the VM's user data. User data with an agent id are the settings themselves: CPIs of contract v2
+//! write them.
 //!
 //! The registry runs only during a run of monopile. So its last answer is kept in the file.
 

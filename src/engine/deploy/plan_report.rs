@@ -249,8 +249,8 @@ impl PlanReport {
             PlanAction::Examine => {
                 let trouble = self.agent_trouble.as_deref().unwrap_or("does not answer");
                 return format!(
-                    "Nothing changed, but the agent {trouble}: create-env asks the CPI for the VM. If it is gone, \
-                     create-env creates a new one; if it exists, create-env stops"
+                    "Nothing changed, but the agent {trouble}: create-env asks the CPI for the VM. If it is \
+                     gone, create-env creates a new one; if it exists, create-env stops"
                 );
             }
         };

@@ -124,7 +124,7 @@ impl CompiledPackageStore {
                     let _ = fs::remove_file(&archive);
                 }
                 Err(error) => {
-                    tracing::debug!(path = %archive.display(), %error, "reading a compiled package in the cache failed")
+                    tracing::debug!(path = %archive.display(), %error, "reading a compiled package failed")
                 }
             }
         }

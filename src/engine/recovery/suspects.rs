@@ -37,8 +37,8 @@ pub(crate) fn report(run: &RunContext, state: &State) {
     };
     let them = if suspects.len() == 1 { "it" } else { "them" };
     run.reporter.warn(format!(
-        "{calls} failed but may have created something: {newest}{more}. Look for {them} in the IaaS; `monopile \
-         state show` has the CPI's errors. To drop the records: `{}`",
+        "{calls} failed but may have created something: {newest}{more}. Look for {them} in the IaaS; \
+         `monopile state show` has the CPI's errors. To drop the records: `{}`",
         forget_command(run)
     ));
 }

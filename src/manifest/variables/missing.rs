@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::error::did_you_mean;
+use base::error::{did_you_mean, differ_by_a_letter};
 use base::{Error, ErrorKind};
 use yaml::Position;
 
@@ -57,14 +57,16 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
-    /// Returns one error with everything missing, or `None` if nothing is. `known_names` are the existing
-    /// names. Without `reports_variables`, only missing parts count.
+    /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
+    /// missing parts count. Of `known_names`, those for which `is_used` returns true are suggested only for a
+    /// name that differs by a letter.
     ///
     /// `declared` returns true for the names in `variables:`.
     pub fn error<'a>(
         &self,
         reports_variables: bool,
         known_names: impl Iterator<Item = &'a str> + Clone,
+        is_used: impl Fn(&str) -> bool,
         declared: impl Fn(&str) -> bool,
     ) -> Option<Error> {
         let mut lines = Vec::new();
@@ -73,7 +75,10 @@ impl MissingVariables {
             let waiting: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
             for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
-                lines.push(entry.describe(name, &did_you_mean(name, known_names.clone())));
+                let meant = known_names
+                    .clone()
+                    .filter(|known_name| !is_used(known_name) || differ_by_a_letter(name, known_name));
+                lines.push(entry.describe(name, &did_you_mean(name, meant)));
             }
         }
         let missing = lines.len();
@@ -139,18 +144,18 @@ mod tests {
         missing.add_variable("internal_ipp", &position(3), None);
         missing.add_variable("internal_ipp", &position(9), None);
         missing.add_variable("domain", &position(4), Some("tls"));
-        let error = missing.error(true, ["internal_ip", "region"].into_iter(), |_| false).unwrap();
+        let error = missing.error(true, ["internal_ip", "region"].into_iter(), |_| true, |_| false).unwrap();
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5; did you mean 'internal_ip'?"
         );
         missing.add_variable("tls", &position(5), None);
-        let error = missing.error(true, ["tls"].into_iter(), |_| false).unwrap();
+        let error = missing.error(true, ["tls"].into_iter(), |_| false, |_| false).unwrap();
         assert!(
             error.to_string().starts_with("2 variables") && !error.to_string().contains("((tls))"),
             "{error}"
         );
-        assert!(missing.error(false, std::iter::empty(), |_| false).is_none());
+        assert!(missing.error(false, std::iter::empty(), |_| false, |_| false).is_none());
     }
 }

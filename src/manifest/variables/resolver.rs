@@ -416,7 +416,7 @@ impl<'a> Resolver<'a> {
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing.contains(name));
         let declared = |name: &str| self.definitions.iter().any(|definition| definition.name == name);
-        self.missing.error(reports_variables, variable_names, declared)
+        self.missing.error(reports_variables, variable_names, |name| self.is_used(name), declared)
     }
 
     /// Returns the names in the vars store.

@@ -12,6 +12,9 @@ use base::encryption::Encryption;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node, Position};
 
+/// Stands for a value in the command of a hint, because the value may be secret.
+pub const PLACEHOLDER: &str = "…";
+
 /// Values by variable name.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
@@ -179,6 +182,12 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
 /// Parses `NAME=VALUE`, where VALUE is YAML. Plain text stays as written, except for quotes around it.
 fn from_var(pair: &str, flag: &str) -> Result<(String, Node)> {
     let (name, text) = split(pair, flag, "VALUE")?;
+    if text == PLACEHOLDER {
+        return Err(Error::usage(format!(
+            "'{PLACEHOLDER}' in a hint stands for the value of variable '{name}'"
+        ))
+        .with_hint(format!("give the value: --var {name}=VALUE")));
+    }
     let source = PathBuf::from(format!("--var {name}"));
     let value = yaml::load(text, &source).map_err(|error| match text.chars().next() {
         // Only these characters are shown, because the text may be a secret.

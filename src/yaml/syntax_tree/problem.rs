@@ -26,6 +26,63 @@ pub(super) fn keyless_line(text: &str, error: &ScanError) -> Option<LineColumn> 
         .then(|| LineColumn { line: narrow(index + 1), column: narrow(indentation(line) + 1) })
 }
 
+/// Returns the place of the first bracket that is open at the error and was opened in an earlier line, with
+/// the bracket. The parser reports a later line, where something stands that cannot be inside brackets.
+pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineColumn, char)> {
+    let is_of_brackets = matches!(
+        error.kind(),
+        Kind::InvalidColonPlacement
+            | Kind::MappingValueNotAllowed
+            | Kind::BlockEntryInFlowCollection
+            | Kind::ExpectedFlowMappingSeparator
+            | Kind::ExpectedFlowSequenceSeparator
+    );
+    if !is_of_brackets {
+        return None;
+    }
+    let mut open = Vec::new();
+    // The indentation of the key of a text block, whose lines are indented deeper.
+    let mut block_key = None;
+    for (index, line) in text.lines().enumerate().take(error.marker().line().saturating_sub(1)) {
+        let indentation = line.len() - line.trim_start_matches(' ').len();
+        if line.trim().is_empty() || block_key.is_some_and(|key| indentation > key) {
+            continue;
+        }
+        scan_brackets(line, narrow(index + 1), &mut open);
+        let last_word = line.split_whitespace().next_back().unwrap_or_default();
+        let begins_block = open.is_empty() && last_word.starts_with(['|', '>']);
+        block_key = begins_block.then_some(indentation);
+    }
+    open.into_iter().next()
+}
+
+/// Adds the brackets that a line opens, and removes those that it closes.
+fn scan_brackets(line: &str, number: u32, open: &mut Vec<(LineColumn, char)>) {
+    let mut quote = None;
+    // Only at its beginning is a quote or a bracket a part of the syntax.
+    let mut begins_value = true;
+    let mut follows_blank = true;
+    for (column, letter) in line.chars().enumerate() {
+        if quote.is_some() {
+            quote = quote.filter(|quote| *quote != letter);
+            continue;
+        }
+        match letter {
+            '#' if follows_blank => break,
+            '\'' | '"' if begins_value => quote = Some(letter),
+            '[' | '{' if begins_value => {
+                open.push((LineColumn { line: number, column: narrow(column + 1) }, letter));
+            }
+            ']' | '}' => {
+                open.pop();
+            }
+            _ => {}
+        }
+        follows_blank = letter == ' ';
+        begins_value = begins_value && follows_blank || matches!(letter, ':' | ',' | '-' | '[' | '{');
+    }
+}
+
 /// Describes an error, with a hint if one helps.
 pub(super) fn describe(kind: &Kind) -> (Cow<'static, str>, Option<&'static str>) {
     let (problem, hint) = match kind {

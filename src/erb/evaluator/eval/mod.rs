@@ -111,8 +111,8 @@ pub(crate) struct Interp {
     limits: Limits,
     /// An address at the start of the thread's stack.
     stack_base: usize,
-    /// The last id given out. Ids are multiples of 8 from 16 on, so that none is the `object_id` of nil (8) or
-    /// true (20).
+    /// The last id given out. Ids are multiples of 8 from 16 on, so that none is the `object_id` of nil (8)
+    /// or true (20).
     next_id: u64,
     /// The source range of the current expression, which errors quote.
     pub(super) span: (u32, u32),
