@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::identity::ForeignAgent;
 use super::refusal;
-use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts};
+use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts, OtherAddress};
 use crate::run_context::{self, RunContext};
 use crate::state::{GivenCredentials, State};
 use artifact::AgentProxy;
 use base::error::ResultExt as _;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::deployment::{CloudProvider, PreviousAgent};
 
 /// Returns the address, credentials and CA of the agent, and the proxy on the way to it. Without a CA,
@@ -77,17 +77,29 @@ pub(crate) fn contact(
             Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
         );
     };
+    let other_address = OtherAddress::find(&endpoint, state);
     let agent = connect(run, endpoint, state);
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| waiting.log_line(problem)).map_err(|error| {
-        match error.is_transient() && !error.is_of_this_run() {
-            true => Error::from(error)
+        if error.is_of_this_run() {
+            return refusal::explained(error, run, state, given);
+        }
+        match (error.is_transient(), &other_address) {
+            (true, Some(other)) => {
+                let silent = Error::new(ErrorKind::AgentUnreachable, error.to_string());
+                other.explain(silent.context(format!("the agent of VM {vm} does not answer")))
+            }
+            (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))
                 .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
-            false => refusal::explained(error, run, state, given),
+            (false, Some(other)) => other.explain(refusal::explained(error, run, state, given)),
+            (false, None) => refusal::explained(error, run, state, given),
         }
     })?;
-    ForeignAgent::check(&agent, state)?;
+    ForeignAgent::check(&agent, state).map_err(|error| match &other_address {
+        Some(other) => other.explain(error),
+        None => error,
+    })?;
     waiting.finish();
     Ok(agent)
 }

@@ -7,7 +7,7 @@
 //! Entry points: [`Agent`], the client; [`connect()`] and [`contact`], which connect a run to the agent of
 //! the VM on record; [`ForeignAgent`], an agent with another id than the one on record;
 //! [`still_answers()`], which checks by the agent that a VM still exists which a CPI denies;
-//! [`LogArchive`].
+//! [`OtherAddress`], an address of this run that is not on record; [`LogArchive`].
 
 mod answer;
 mod client;
@@ -17,6 +17,7 @@ mod error;
 pub(crate) mod identity;
 mod log_archive;
 mod messages;
+mod other_address;
 pub(crate) mod refusal;
 mod still_answers;
 
@@ -29,4 +30,5 @@ pub use error::{AgentError, UntrustedReason};
 pub(crate) use identity::ForeignAgent;
 pub(crate) use log_archive::LogArchive;
 pub use messages::{Blob, CompiledPackage, DrainOutcome, PackageSource, SshHost, StopReason};
+pub(crate) use other_address::OtherAddress;
 pub(crate) use still_answers::still_answers;

@@ -1,6 +1,7 @@
 //! A VM that the CPI denies while its agent answers. The agent is believed, so the record stays.
 
 use super::executor::Executor;
+use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
 use crate::protocol::ResourceKind;
 use crate::state::VmHandle;
@@ -11,7 +12,8 @@ use manifest::cpi_label;
 /// A contradiction between a CPI and the agent of the VM on record.
 pub(crate) struct Contradiction {
     description: String,
-    cause: String,
+    /// The CPI's properties that have changed since the VM was created.
+    changed: Vec<String>,
     forget: String,
 }
 
@@ -29,13 +31,9 @@ impl Contradiction {
         }
         let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
         Ok(Some(Contradiction {
-            description: format!(
-                "{} says that VM {vm} does not exist, but its agent answers at {}{id}",
-                cpi_label(vm.cpi()),
-                agent.address()
-            ),
-            cause: probable_cause(&executor.changed_location_properties(vm.cpi())?, ResourceKind::Vm),
-            forget: format!("monopile state forget --vm {}", vm.cid),
+            description: describe_denied(vm, agent.address()) + &id,
+            changed: executor.changed_location_properties(vm.cpi())?,
+            forget: forget_command_of(executor.run_context(), &vm.clone().into()),
         }))
     }
 
@@ -49,25 +47,49 @@ impl Contradiction {
 
     fn error(&self) -> Error {
         Error::failure(format!("{}; the VM stays on record", self.description))
-            .with_note(self.cause.as_str())
-            .with_hint(format!("to stop tracking the VM without deleting it: `{}`", self.forget))
+            .with_note(probable_cause(&self.changed, ResourceKind::Vm))
+            .with_hint(self.hint_to_forget())
     }
 
-    /// Describes the contradiction with its probable cause and the way out.
+    /// Describes the contradiction with its probable cause.
     pub(crate) fn describe(&self) -> String {
-        format!(
-            "{}; {}; to stop tracking the VM without deleting it: `{}`",
-            self.description, self.cause, self.forget
-        )
+        format!("{}; {}", self.description, cause(&self.changed, ResourceKind::Vm))
+    }
+
+    /// Returns hints with the two ways out.
+    pub(crate) fn hints(&self) -> [String; 2] {
+        [CHECK_PROPERTIES.to_owned(), self.hint_to_forget()]
+    }
+
+    fn hint_to_forget(&self) -> String {
+        format!("to stop tracking the VM without deleting it: `{}`", self.forget)
     }
 }
 
-/// Describes the probable cause if a CPI denies a resource. `changed` are the CPI's properties that have
-/// changed since the resource was created.
-pub(super) fn probable_cause(changed: &[String], kind: ResourceKind) -> String {
+/// The hint if a CPI denies what the agent shows.
+pub(crate) const CHECK_PROPERTIES: &str = "check the account, region and project in the properties of the \
+                                           CPI, then run the same command again";
+
+/// Describes that a CPI denies a VM whose agent answers at this address.
+pub(crate) fn describe_denied(vm: &VmHandle, agent_address: &str) -> String {
+    let cpi = vm.cpi().map_or_else(|| "the CPI".to_owned(), |name| cpi_label(Some(name)));
+    format!("{cpi} says that VM {vm} does not exist, but its agent answers at {agent_address}")
+}
+
+/// Describes the probable cause if a CPI denies a resource, with what to check. `changed` are the CPI's
+/// properties that have changed since the resource was created.
+pub(crate) fn probable_cause(changed: &[String], kind: ResourceKind) -> String {
+    let cause = cause(changed, kind);
+    match changed {
+        [] => format!("{cause}: check the account, region and project in its properties"),
+        _ => cause,
+    }
+}
+
+fn cause(changed: &[String], kind: ResourceKind) -> String {
     const WRONG_PLACE: &str = "the CPI probably looks in the wrong place";
     match changed {
-        [] => format!("{WRONG_PLACE}: check the account, region and project in its properties"),
+        [] => WRONG_PLACE.to_owned(),
         changed => format!(
             "{WRONG_PLACE}: these of its properties have changed since the {kind} was created: {}",
             changed.join(", ")

@@ -11,20 +11,17 @@
 //! With several CPIs, if the CPI on record does not find a disk, a snapshot or an earlier VM, every other
 //! CPI is asked in turn.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, json};
 
 use super::contradiction::probable_cause;
 use super::effect::Effect;
 use super::executor::Executor;
-use super::failed_call::forget_command;
+use super::failed_call::forget_command_of;
 use crate::cpi::{CpiError, CpiErrorKind};
 use crate::protocol::ResourceKind;
 use crate::run_cpis::{Presence, name_cpi};
 use crate::state::{Change, Resource, Undeleted};
 use base::events::Stage;
-use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -104,7 +101,7 @@ pub(crate) fn delete(
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, but cannot confirm that it is gone: {cause}. It stays on \
                  record, and the next run tries again. To drop the record: `{}`",
-                forget_command_of(executor, resource)
+                forget_command_of(executor.run_context(), resource)
             ));
             deleting.skip("the CPI does not find it; it stays on record");
             Ok(None)
@@ -114,15 +111,6 @@ pub(crate) fn delete(
             Ok(Some(name_cpi(resource.cpi(), error)))
         }
     }
-}
-
-/// Returns the command that drops the record of a resource, ready to paste.
-fn forget_command_of(executor: &Executor<'_>, resource: &Resource) -> String {
-    let mut option = format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
-    if let Some(cpi) = resource.cpi() {
-        let _ = write!(option, " --cpi {}", shell_word(cpi));
-    }
-    forget_command(executor.run_context(), &option)
 }
 
 /// One deletion of a resource on record.
@@ -214,7 +202,10 @@ impl Deletion<'_> {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_hint(probable_cause(changed, resource.kind()))
-            .with_hint(format!("if it is gone, drop its record: `{}`", forget_command_of(executor, resource)))
+            .with_hint(format!(
+                "if it is gone, drop its record: `{}`",
+                forget_command_of(executor.run_context(), resource)
+            ))
     }
 
     fn record_gone(&self, executor: &mut Executor<'_>) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Records what a failed creating call may have made, and reports it to the operator.
 
+use std::fmt::Write as _;
+
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
 use crate::run_context::RunContext;
 use crate::run_cpis::name_cpi;
 use crate::state::call_rules::CallOutcome;
-use crate::state::{AbsentMethod, Change, State, Store, Suspect};
+use crate::state::{AbsentMethod, Change, Resource, State, Store, Suspect};
 use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -96,4 +98,13 @@ fn hint(run: &RunContext, suspect: &Suspect) -> String {
 pub(crate) fn forget_command(run: &RunContext, option: &str) -> String {
     let state = run.paths.state.to_string();
     format!("monopile state forget {option} --state {}", shell_word(&state))
+}
+
+/// Returns the command that drops the record of a resource, ready to paste.
+pub(super) fn forget_command_of(run: &RunContext, resource: &Resource) -> String {
+    let mut option = format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
+    if let Some(cpi) = resource.cpi() {
+        let _ = write!(option, " --cpi {}", shell_word(cpi));
+    }
+    forget_command(run, &option)
 }

@@ -12,7 +12,7 @@ pub(crate) mod failed_call;
 mod open_call_errors;
 mod registry;
 
-pub(crate) use contradiction::Contradiction;
+pub(crate) use contradiction::{CHECK_PROPERTIES, Contradiction, describe_denied, probable_cause};
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelEffect};
 pub(crate) use open_call_errors::{how_to_forget, still_at_work, unknown_outcome};

@@ -7,10 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::agent::refusal::OtherCredentials;
-use crate::agent::{Agent, AgentEndpoint, AgentError, ForeignAgent, PROXY_HINT, connect, endpoint};
+use crate::agent::{
+    Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
+};
+use crate::effects::{describe_denied, probable_cause};
 use crate::history::{self, RecordFile, RecordedRun, RunOutcome};
 use crate::prepare;
-use crate::protocol::{DiskCid, Networks};
+use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence};
@@ -181,6 +184,9 @@ pub struct AgentStatus {
     /// True if it refuses the credentials of this run, which differ from the deployed ones.
     #[serde(skip)]
     has_other_credentials: bool,
+    /// The address of this run, if it is not on record.
+    #[serde(skip)]
+    other_address: Option<OtherAddress>,
 }
 
 /// A process that the agent supervises.
@@ -426,6 +432,11 @@ impl StatusCollector<'_> {
             is_proxy_failure: false,
             hints: Vec::new(),
             has_other_credentials: false,
+            other_address: self
+                .from
+                .endpoint
+                .as_ref()
+                .and_then(|endpoint| OtherAddress::find(endpoint, state)),
         };
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.from.endpoint) else {
             return Ok((agent_status, Value::Null, None));
@@ -707,6 +718,18 @@ impl Status {
                     .with_hint(next("create one: `monopile create-env MANIFEST`")),
             );
         };
+        let answering = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentAnswers::Yes);
+        // A VM may answer for a while during its deletion.
+        if vm.exists == PresenceStatus::No
+            && self.running().is_none()
+            && let Some(address) = answering
+        {
+            return Some(
+                drift(describe_denied(&vm.handle, address))
+                    .with_note(probable_cause(&[], ResourceKind::Vm))
+                    .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`"),
+            );
+        }
         if vm.exists == PresenceStatus::No {
             return Some(drift(format!("VM {} does not exist any more", vm.handle)).with_hint(next(
                 "check the disks with `monopile cloud-check MANIFEST --report`, then create a new VM: \
@@ -739,6 +762,7 @@ impl Status {
                 let usual = "see what can be done: `monopile cloud-check MANIFEST`";
                 return Some(match &unfinished {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
+                    _ if let Some(other) = &self.agent.other_address => other.explain(error),
                     Some(run) if !run.would_fail && !self.agent.has_other_credentials => {
                         error.with_hint(run.hint.as_str())
                     }

@@ -748,15 +748,28 @@ impl State {
     /// Returns the first address of the VM that is on record, if any: that of the CPI, or that of the
     /// manifest last deployed.
     pub fn vm_address(&self) -> Option<String> {
+        self.vm_addresses().into_iter().next()
+    }
+
+    /// Returns the addresses of the VM that are on record: those of the CPI, then those of the manifest last
+    /// deployed.
+    pub fn vm_addresses(&self) -> Vec<String> {
         let networks = self.vm().and_then(|vm| vm.networks.as_ref()).map(Networks::as_map);
         let of_cpi =
-            networks.into_iter().flat_map(Map::values).find_map(|network| network.get("ip")?.as_str());
-        let leaves = self.monopile.manifest.as_ref();
-        let of_manifest = || {
-            let mut paths = leaves?.paths().filter(|path| path.ends_with("/static_ips/0"));
-            serde_json::from_str(leaves?.shown(paths.next()?)?).ok()
-        };
-        of_cpi.filter(|address| !address.is_empty()).map(str::to_owned).or_else(of_manifest)
+            networks.into_iter().flat_map(Map::values).filter_map(|network| network.get("ip")?.as_str());
+        let of_manifest = self.monopile.manifest.iter().flat_map(|leaves| {
+            let paths = leaves
+                .paths()
+                .filter(|path| path.rsplit_once('/').is_some_and(|(list, _)| list.ends_with("/static_ips")));
+            paths.filter_map(|path| serde_json::from_str::<String>(leaves.shown(path)?).ok())
+        });
+        let mut addresses: Vec<String> = Vec::new();
+        for address in of_cpi.map(str::to_owned).chain(of_manifest) {
+            if !address.is_empty() && !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        addresses
     }
 
     /// Returns true if the resource is on record.

@@ -50,6 +50,8 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let problems = document(&run(&hello, "cck", &more).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
+    let output = run(&hello, "cck", &[]).exits_with(6);
+    assert!(output.stderr.contains("hint: check the account, region and project in"), "{}", output.stderr);
     assert_eq!(hello.state(), before);
     hello.answer_truly();
     hello.delete(&[]).success();
@@ -98,6 +100,42 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
     assert_eq!(cid(&hello), (vm, disk), "it is the same VM");
     assert_eq!(hello.ask().1, 2, "the data are the same");
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn forgotten_ops_files_do_not_lead_to_a_repair() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let before = hello.state();
+    let recorded = hello.ip().to_owned();
+    let other = recorded.strip_suffix(".2").unwrap().to_owned() + ".3";
+    let address = format!("internal_ip={other}");
+    let note = format!(
+        "note: the recorded address of the VM is {recorded}, but `cloud_provider.mbus` has {other}\n"
+    );
+    let elsewhere = [&QUICK[..], &["-v", &address]].concat();
+    for (command, more, code) in [
+        ("status", &[][..], 5),
+        ("ssh", &[], 5),
+        ("restart", &[], 5),
+        ("cloud-check", &[], 6),
+        ("cloud-check", &["--report"], 6),
+    ] {
+        let output = run(&hello, command, &[&elsewhere[..], more].concat()).exits_with(code);
+        let hint = "hint: pass the same ops files and variables as for the last create-env\n";
+        for text in [note.as_str(), hint] {
+            assert!(output.stderr.contains(text), "{command}: {text}: {}", output.stderr);
+        }
+        for text in ["--resolution", "--auto", "`monopile cloud-check"] {
+            assert!(!output.stderr.contains(text), "{command}: {text}: {}", output.stderr);
+        }
+    }
+    assert_eq!(hello.state(), before);
+    // An address that only the IaaS knows is not reported while the agent answers.
+    let output = run(&hello, "cloud-check", &["--report"]).success();
+    assert!(!output.stderr.contains("recorded address"), "{}", output.stderr);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -35,12 +35,14 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(code);
     let shown = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
-    let forget = format!("--vm {vm}");
+    let forget = format!("monopile state forget --vm {vm} --state ");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in ["the CPI probably looks in the wrong place", "monopile state forget ", &shown, &forget] {
+    for text in ["the CPI probably looks in the wrong place", &shown, &forget] {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
+    // A table cannot hold a command to paste.
+    assert!(!run.stdout.contains("state forget"), "{words:?}: {}", run.stdout);
     let requests = hello.requests();
     let changes = ["delete_vm", "delete_disk", "create_vm", "attach_disk", "reboot_vm"];
     assert!(
@@ -79,6 +81,29 @@ fn agent_is_believed_over_the_cpi() {
         hello.delete(&[]).success();
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn status_believes_the_agent() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    look_elsewhere(&hello);
+    let run = hello.world.finish(hello.command("status", &[])).exits_with(6);
+    let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+    let denied =
+        format!("error: the CPI says that VM '{vm}' does not exist, but its agent answers at https://");
+    for text in [
+        denied.as_str(),
+        "note: the CPI probably looks in the wrong place: check the account, region and project",
+        "hint: compare everything on record: `monopile cloud-check hello/manifest.yml ",
+        " --report`",
+    ] {
+        assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
+    }
+    assert!(!run.stderr.contains("any more"), "{}", run.stderr);
+    hello.answer_truly();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]

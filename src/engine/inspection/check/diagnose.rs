@@ -8,9 +8,9 @@ use super::super::status::keep_untracked;
 use super::finding::{Finding, FindingStatus};
 use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
-use crate::agent::{ForeignAgent, identity, refusal};
+use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
 use crate::cpi::{Answer, CpiError, Method};
-use crate::effects::Contradiction;
+use crate::effects::{CHECK_PROPERTIES, Contradiction};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::run_cpis::{Presence, name_cpi};
@@ -31,8 +31,10 @@ pub(super) struct Diagnosis {
     pub(super) findings: Vec<Finding>,
     /// The problems, in the order in which they are repaired.
     pub(super) problems: Vec<Problem>,
-    /// Hints for the operator if the agent refuses the credentials.
+    /// Hints for the operator about problems that no repair solves.
     pub(super) hints: Vec<String>,
+    /// True if the agent failed at an address that is not on record, so the VM may be healthy.
+    pub(super) has_other_address: bool,
 }
 
 /// A resource on record, and the answer of its CPI.
@@ -72,6 +74,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let mut untracked = Vec::new();
     let mut agent_finding = None;
     let mut hints = Vec::new();
+    let mut has_other_address = false;
     if let Some(vm) = state.vm_handle() {
         let checked_vm = checked(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
@@ -79,6 +82,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 Some(contradiction) => {
                     claim.is_vm_alive = true;
                     agent_finding = Some(answering(probe, &vm));
+                    hints.extend(contradiction.hints());
                     vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
                         description: contradiction.describe(),
@@ -102,6 +106,11 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             match ask_mounted_disks(probe, &vm, timeout)? {
                 Err(AgentProblem { problem, hints: of_agent }) => {
                     hints = of_agent;
+                    if let Some(other) = OtherAddress::find(probe.endpoint, &probe.state) {
+                        probe.run.reporter.note(other.note());
+                        hints = vec![OtherAddress::HINT.to_owned()];
+                        has_other_address = true;
+                    }
                     agent_finding = Some(Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()));
                     vm_problems.push(problem);
                 }
@@ -125,8 +134,17 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }
     looking.finish();
     let (of_calls, calls) = failed_calls(probe)?;
-    let of_disks = denied.into_iter().map(|disk| claim.problem(disk));
-    let problems: Vec<Problem> = of_disks.chain(untracked).chain(vm_problems).chain(of_calls).collect();
+    let of_disks: Vec<Problem> = denied.into_iter().map(|disk| claim.problem(disk)).collect();
+    let is_contradicted = of_disks.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
+    if is_contradicted && !claim.is_vm_alive {
+        hints.push(CHECK_PROPERTIES.to_owned());
+    }
+    hints.extend(untracked.iter().filter_map(|problem| match &problem.affected {
+        Affected::Disk(disk) => Some(keep_untracked(&disk.cid)),
+        _ => None,
+    }));
+    let problems: Vec<Problem> =
+        of_disks.into_iter().chain(untracked).chain(vm_problems).chain(of_calls).collect();
     let resources = checked_resources.iter().map(|checked| finding(checked, &problems));
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
@@ -134,7 +152,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
     let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
-    Ok(Diagnosis { findings, problems, hints })
+    Ok(Diagnosis { findings, problems, hints, has_other_address })
 }
 
 /// The kind of the findings about an agent.
@@ -322,7 +340,7 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted: &[DiskCid], vm: &VmHand
     let untracked = mounted.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
-        description: format!("disk '{cid}' is mounted on the VM, but not on record; {}", keep_untracked(cid)),
+        description: format!("disk '{cid}' is mounted on the VM, but not on record"),
         affected: Affected::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
         repairs: Vec::new(),
     };

@@ -76,8 +76,10 @@ impl Finding {
 pub struct CloudReport {
     /// One finding for everything on record, and for untracked disks.
     pub findings: Vec<Finding>,
-    /// Hints for the operator if the agent refuses the credentials.
+    /// Hints for the operator about problems that no repair solves.
     pub(super) hints: Vec<String>,
+    /// True if the agent failed at an address that is not on record, so the VM may be healthy.
+    pub(super) has_other_address: bool,
 }
 
 impl CloudReport {
@@ -97,8 +99,9 @@ impl CloudReport {
             format!("the cloud is not as the state says: {}", text::listed(&names)),
         );
         let repairable = drifted.iter().any(|finding| !finding.repairs.is_empty());
-        Some(match repairable {
-            _ if !self.hints.is_empty() => error.with_hints(&self.hints),
+        let error = error.with_hints(&self.hints);
+        Some(match repairable && !self.has_other_address {
+            false if !self.hints.is_empty() => error,
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
             false => {

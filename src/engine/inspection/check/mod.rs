@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::status::keep_untracked;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::prepare::obtain::create_directory;
@@ -284,8 +283,10 @@ pub struct RepairAttempt {
 pub struct CloudCheckResult {
     /// All problems that were found.
     pub problems: Vec<TreatedProblem>,
-    /// Hints for the operator if the agent refuses the credentials.
+    /// Hints for the operator about problems that no repair solves.
     hints: Vec<String>,
+    /// True if the agent failed at an address that is not on record, so the VM may be healthy.
+    has_other_address: bool,
 }
 
 /// Chooses among the untried repairs of a problem.
@@ -307,24 +308,21 @@ impl CloudCheckResult {
         };
         let problems = if all == 1 { "problem" } else { "problems" };
         let error = Error::new(ErrorKind::Drift, format!("not repaired: {count} {problems}"));
-        let untracked = left.iter().filter_map(|treated| match &treated.problem.affected {
-            Affected::Disk(disk) if treated.problem.kind == ProblemKind::UntrackedDisk => {
-                Some(keep_untracked(&disk.cid))
-            }
-            _ => None,
-        });
-        let error = error.with_hints(&self.hints).with_hints(untracked);
+        let error = error.with_hints(&self.hints);
         let error = match first.untried().find(|repair| repair.is_safe()) {
-            Some(repair) => error.with_hint(format!(
+            Some(repair) if !self.has_other_address => error.with_hint(format!(
                 "to repair it without a question: `monopile cloud-check MANIFEST --resolution {}`",
                 repair.name()
             )),
-            None => error,
+            _ => error,
         };
         let is_lost =
             |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
         Some(match left.iter().any(is_lost) {
             true => error.with_hint(FORGET_DISK),
+            false if error.hints().is_empty() => error.with_hint(
+                "see everything on record with its actual status: `monopile cloud-check MANIFEST --report`",
+            ),
             false => error,
         })
     }
@@ -335,8 +333,12 @@ impl CloudCheckResult {
         attempts.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
     }
 
-    /// Returns true if `--auto` could solve one of the unsolved problems.
+    /// Returns true if `--auto` could solve one of the unsolved problems. Returns false if the VM may be
+    /// healthy at another address.
     pub fn has_safe_repairs(&self) -> bool {
+        if self.has_other_address {
+            return false;
+        }
         let is_safe = |treated: &TreatedProblem| treated.untried().any(Repair::is_safe);
         self.problems.iter().any(|treated| !treated.solved && is_safe(treated))
     }
@@ -354,7 +356,8 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
-    let Diagnosis { mut findings, hints, .. } = diagnose::diagnose(&probe, request.agent_timeout)?;
+    let Diagnosis { mut findings, hints, has_other_address, .. } =
+        diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
         let method = &intent.method;
@@ -377,7 +380,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         };
         findings.push(Finding::new("open call", cid, cpi, status, detail));
     }
-    Ok(CloudReport { findings, hints })
+    Ok(CloudReport { findings, hints, has_other_address })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -408,8 +411,10 @@ fn check_and_repair(
         let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
         let mut context =
             repair::RepairContext::open(request, &check_run, &check_inputs, &deployment, store)?;
-        let Diagnosis { problems, hints, .. } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
+        let Diagnosis { problems, hints, has_other_address, .. } =
+            diagnose::diagnose(&context.probe, request.agent_timeout)?;
         checked.hints = hints;
+        checked.has_other_address = has_other_address;
         for treated in &mut checked.problems {
             // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
             let last = treated.attempts.last();

@@ -1,0 +1,45 @@
+//! An agent address of this run at which the VM on record does not have its agent, because the run lacks the
+//! ops files or variables of the last deploy.
+
+use std::net::IpAddr;
+
+use super::AgentEndpoint;
+use crate::state::State;
+use base::Error;
+
+/// The host of `cloud_provider.mbus`, which is none of the recorded addresses of the VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtherAddress {
+    recorded: Vec<String>,
+    given: String,
+}
+
+impl OtherAddress {
+    /// Compares the endpoint of this run with the addresses on record. A host name is not compared. An agent
+    /// may also be reached at an address that only the IaaS knows, so the result explains only a failure.
+    pub(crate) fn find(endpoint: &AgentEndpoint, state: &State) -> Option<Self> {
+        let recorded = state.vm_addresses();
+        let given: IpAddr = endpoint.host().parse().ok()?;
+        let is_recorded = recorded.iter().any(|address| address.parse() == Ok(given));
+        (state.vm_cid().is_some() && !recorded.is_empty() && !is_recorded)
+            .then(|| OtherAddress { recorded, given: endpoint.host().to_owned() })
+    }
+
+    /// Describes the difference.
+    pub(crate) fn note(&self) -> String {
+        let recorded = self.recorded.join(", ");
+        let subject = match self.recorded.len() {
+            1 => format!("the recorded address of the VM is {recorded}"),
+            _ => format!("the recorded addresses of the VM are {recorded}"),
+        };
+        format!("{subject}, but `cloud_provider.mbus` has {}", self.given)
+    }
+
+    /// The hint for the operator.
+    pub(crate) const HINT: &str = "pass the same ops files and variables as for the last create-env";
+
+    /// Adds the note and the hint to the error of an agent that could not be used.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        error.with_note(self.note()).with_hint(Self::HINT)
+    }
+}
