@@ -9,7 +9,7 @@ use super::finish::CommandResult;
 use super::open_calls_args::OpenCallsArgs;
 use super::session::Session;
 use super::workdir_args::WorkdirArgs;
-use super::{AgentArgs, StoppingArgs, duration};
+use super::{AgentArgs, StoppingArgs, duration, named_file};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
 use engine::deploy::{self, Deletions};
@@ -96,6 +96,7 @@ impl DeleteEnvArgs {
     }
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
+        named_file::check_is_manifest(self.target.manifest(), &self.target.state()?)?;
         let may_delete = self.confirm(session)?;
         session.name_manifest(self.target.manifest());
         session.keep_log("delete-env");

@@ -39,6 +39,7 @@ mod jobs_args;
 mod logging;
 mod logs;
 mod manifest_args;
+mod named_file;
 mod open_calls_args;
 mod paths;
 mod plan;

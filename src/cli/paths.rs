@@ -82,12 +82,15 @@ pub(super) fn state(flag: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
         None if expand(manifest, home.as_deref()).is_dir() => {
             Err(input::unreadable("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))
         }
-        None if is_state_name(manifest) => {
-            Err(Error::invalid(format!("'{}' is a state, not a manifest", manifest.display()))
-                .with_hint("name the manifest; --state FILE names a state with another name"))
-        }
+        None if is_state_name(manifest) => Err(is_a_state(manifest)),
         None => absolute(&with_suffix(&expand(manifest, home.as_deref()), STATE_SUFFIX)),
     }
+}
+
+/// Returns the error for a state in place of a manifest.
+pub(super) fn is_a_state(file: &Path) -> Error {
+    Error::invalid(format!("'{}' is a state, not a manifest", file.display()))
+        .with_hint("name the manifest; --state FILE names a state with another name")
 }
 
 /// Returns true for the name of a state: `bosh-state.json`.

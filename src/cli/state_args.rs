@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::{duration, paths};
-use base::Result;
+use super::{duration, named_file, paths};
 use base::files::input;
+use base::{Error, Result};
 use engine::run_context::RunContext;
 
 /// The state and its lock.
@@ -35,6 +35,12 @@ impl StateArgs {
 
     /// Returns the path or URL of the state for this manifest.
     pub(super) fn location(&self, manifest: &Path) -> Result<PathBuf> {
+        if let Some(named) = &self.state
+            && paths::expand(named, paths::home().as_deref()).is_dir()
+        {
+            let shown = named.display();
+            return Err(Error::invalid(format!("'{shown}' (--state) is a directory: name a file in it")));
+        }
         paths::state(self.state.as_deref(), manifest)
     }
 
@@ -45,6 +51,14 @@ impl StateArgs {
             return Err(input::missing("manifest", manifest));
         }
         self.location(manifest)
+    }
+
+    /// Returns the path like [`Self::path`], for a command that needs a state: without one, fails if the file
+    /// cannot be a manifest.
+    pub(super) fn path_of_deployed(&self, manifest: &Path) -> Result<PathBuf> {
+        let state = self.path(manifest)?;
+        named_file::check_is_manifest(manifest, &state)?;
+        Ok(state)
     }
 
     /// Applies the timeout to a run.

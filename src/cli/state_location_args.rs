@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use super::env_file::EnvFileArgs;
 use super::session::{PreparedRun, Session};
 use super::status::is_state;
-use super::{StateArgs, paths};
+use super::{StateArgs, named_file, paths};
 use base::files::input;
 use base::{Error, Result};
 
@@ -40,7 +40,11 @@ impl StateLocationArgs {
             return paths::state(Some(file), Path::new("")).map(Some);
         }
         // A named state needs no manifest.
-        self.state.location(&self.manifest.clone().unwrap_or_default()).map(Some)
+        let state = self.state.location(&self.manifest.clone().unwrap_or_default())?;
+        if let Some(file) = &self.manifest {
+            named_file::check_is_manifest(file, &state)?;
+        }
+        Ok(Some(state))
     }
 
     /// Returns the error for a named manifest that does not exist, for commands that need only its state.

@@ -103,7 +103,7 @@ impl StatusArgs {
         let (state, inputs) = match is_state(&paths::expand(&path, paths::home().as_deref())) {
             true => (paths::state(Some(&path), Path::new(""))?, None),
             false => {
-                let state = self.state.path(&path)?;
+                let state = self.state.path_of_deployed(&path)?;
                 let mut inputs = self.configs.beside(self.flags.inputs_beside(&path, &state)?);
                 inputs.discard_generated = true;
                 (state, Some(inputs))

@@ -28,7 +28,7 @@ pub(super) struct VmArgs {
 impl VmArgs {
     /// Returns the path or URL of the state, and the inputs of the manifest.
     pub(super) fn inputs(&self) -> Result<(PathBuf, Inputs)> {
-        let state = self.state.path(&self.manifest.manifest)?;
+        let state = self.state.path_of_deployed(&self.manifest.manifest)?;
         let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
         // Only a new VM could use generated values, and none is created here.
         inputs.discard_generated = true;

@@ -101,6 +101,7 @@ mod tests {
             values: Vec::new(),
             generated: Vec::new(),
             previous_mbus: Vec::new(),
+            alternative_names: std::collections::BTreeMap::new(),
         };
         deploy_text(&loaded)
     }

@@ -1,5 +1,6 @@
 //! Loads a manifest, ops files and variables into one tree.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -10,6 +11,7 @@ use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, ItemIndex, Ops, PathError};
 use super::secrets::KnownInputs;
+use super::shape::refuse_ops_file;
 use super::variables::Declared;
 use super::variables::syntax::unclosed_references;
 use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
@@ -58,6 +60,8 @@ pub struct LoadedManifest {
     pub generated: Vec<String>,
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
+    /// The `alternative_names` that `variables:` declares for certificates, by variable.
+    alternative_names: BTreeMap<String, Vec<String>>,
 }
 
 impl LoadedManifest {
@@ -127,6 +131,11 @@ impl LoadedManifest {
         Some((self.vars_store.as_deref()?, name))
     }
 
+    /// Returns true if `variables:` declares this host among the `alternative_names` of a certificate.
+    pub fn declares_host(&self, variable: &str, host: &str) -> bool {
+        self.alternative_names.get(variable).is_some_and(|names| names.iter().any(|name| name == host))
+    }
+
     /// Reports notes and warnings to the operator.
     pub fn report_messages(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
@@ -145,6 +154,8 @@ pub struct LoadOptions {
     pub path: Option<String>,
     /// Warn of a variable on the command line that is not used.
     pub warns_of_unused: bool,
+    /// Fail if the manifest is an ops file.
+    pub refuses_ops_file: bool,
 }
 
 /// Loads a manifest; every variable must have a value. Declared variables without a value are generated if
@@ -162,7 +173,12 @@ pub fn load_checked(
     redactor: &Redactor,
     check: &dyn Fn(&[VariableValue]) -> Result<()>,
 ) -> Result<LoadedManifest> {
-    let options = LoadOptions { requires_values: true, warns_of_unused: true, ..LoadOptions::default() };
+    let options = LoadOptions {
+        requires_values: true,
+        warns_of_unused: true,
+        refuses_ops_file: true,
+        ..LoadOptions::default()
+    };
     load_inputs(inputs, &options, redactor, check)
 }
 
@@ -188,6 +204,7 @@ fn load_inputs(
     let outcome = partial.fill(inputs, options, now, check);
     let public_secret = partial.register_secrets(redactor);
     outcome?;
+    let alternative_names = partial.alternative_names(now);
     let PartialInputs { sources, store, mut root, cpi_config, cloud_config, notes, .. } = partial;
     let PartialInputs { values, generated, warnings, previous_mbus, .. } = partial;
     if let Some(path) = output_path {
@@ -217,6 +234,7 @@ fn load_inputs(
         values,
         generated,
         previous_mbus,
+        alternative_names,
     })
 }
 
@@ -287,7 +305,12 @@ impl PartialInputs {
         check: &ValuesCheck<'_>,
     ) -> Result<()> {
         self.sources.fill(inputs)?;
-        read_outline(inputs, &mut self.root)?;
+        let outline = read_outline(inputs, &mut self.root);
+        if options.refuses_ops_file {
+            // Other ops files cannot be applied to it either.
+            refuse_ops_file(&self.root, &inputs.manifest)?;
+        }
+        outline?;
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
         self.store = match open_store(inputs, &self.sources, &self.definitions) {
@@ -363,6 +386,22 @@ impl PartialInputs {
             // After an error, the other references stay as they are.
             let _ = resolver.interpolate(root);
         }
+    }
+
+    /// Returns the declared `alternative_names` of certificates, with the values of their variables.
+    fn alternative_names(&mut self, now: OffsetDateTime) -> BTreeMap<String, Vec<String>> {
+        let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        let mut resolver = resolver.read_only();
+        let mut declared = BTreeMap::new();
+        for definition in self.definitions.iter() {
+            let names = definition.options.as_ref().and_then(|options| options.get("alternative_names"));
+            let Some(mut names) = names.cloned() else { continue };
+            // Loading has reported the variables without a value.
+            let _ = resolver.interpolate(&mut names);
+            let names = names.as_seq().unwrap_or_default().iter().filter_map(Node::as_str);
+            declared.insert(definition.name.clone(), names.map(str::to_owned).collect());
+        }
+        declared
     }
 
     /// Registers the secrets of the inputs read so far with the redactor. Returns a warning if one is public.

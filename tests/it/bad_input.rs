@@ -380,7 +380,11 @@ fn rejects_unusable_mbus_certificates() {
             Some("192.0.2.9"),
             (-1, 20),
             true,
-            &["the host of `cloud_provider.mbus`: it is for 192.0.2.9\n", ROTATE],
+            &[
+                "the host of `cloud_provider.mbus`: it is for 192.0.2.9\n",
+                "the certificate is older than the manifest: `",
+                ROTATE,
+            ],
         ),
         (Some("agent.lan"), (-1, 20), true, &["it is for agent.lan\n"]),
     ] {
@@ -399,11 +403,28 @@ fn rejects_unusable_mbus_certificates() {
 }
 
 #[test]
-fn expired_mbus_certificate_keeps_the_vm() {
+fn refused_mbus_certificate_keeps_the_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let state = hello.world.read("state.json");
     assert!(!hello.requests().is_empty());
+    // The address differs from the recorded one, as without the ops files of the deploy.
+    hello.world.write(
+        "moved.yml",
+        "- {type: replace, path: /cloud_provider/mbus, value: 'https://mbus:x@192.0.2.9:6868'}\n",
+    );
+    let run = hello.world.finish(hello.command("plan", &["-o", "moved.yml"])).exits_with(3);
+    for said in [
+        format!(
+            "hint: pass the same ops files and variables as for the last create-env: the recorded \
+             address of the VM is {}\n",
+            hello.ip()
+        ),
+        "hint: add '192.0.2.9' to the `alternative_names` of variable 'mbus_bootstrap_ssl', then: `"
+            .to_owned(),
+    ] {
+        assert!(run.stderr.contains(&said), "{}", run.stderr);
+    }
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {
         let run = hello.create(more).exits_with(3);
@@ -443,6 +464,23 @@ fn mistakes_are_named_where_they_are() {
     assert!(run.stderr.contains("did you mean") && !run.stderr.contains("need not exist"), "{}", run.stderr);
     let run = world.run(["state", "show", "x.yml"]).exits_with(3);
     assert!(run.stderr.starts_with("error: manifest 'x.yml' does not exist"), "{}", run.stderr);
+    world.write("o p.yml", "- {type: replace, path: /a, value: ((b))}\n");
+    for (words, code, said) in [
+        (
+            &["o p.yml"][..],
+            3,
+            "'o p.yml' is an ops file, not a manifest\n  hint: name the manifest, and pass this file with \
+             `-o 'o p.yml'`",
+        ),
+        (&["o p.yml", "-o", "o p.yml"], 3, "'o p.yml' is an ops file, not a manifest"),
+        (&["y.yml", "-l", "o p.yml"], 3, "hint: it is an ops file: pass it with `-o 'o p.yml'`"),
+        (&["y.yml", "--state", "."], 3, "error: '.' (--state) is a directory: name a file in it"),
+        (&["y.yml", "--state", "s3:/x"], 2, "error: 's3:/x' looks like a URL: write s3://BUCKET/KEY"),
+    ] {
+        let run = world.run([&["create-env"], words].concat()).exits_with(code);
+        assert!(run.stderr.contains(said), "{words:?}: {}", run.stderr);
+    }
+    world.run(["int", "o p.yml"]).success();
     let run = world.run(["int", "y.yml", "--encrypt-to", "age1xyz"]).exits_with(2);
     let said = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: give a public key";
     assert!(run.stderr.starts_with(said), "{}", run.stderr);

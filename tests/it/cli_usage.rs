@@ -307,6 +307,27 @@ fn state_in_place_of_the_manifest_is_named() {
     let run = world.run(["state", "show", "a-state.json"]).exits_with(3);
     assert!(run.stderr.contains("/a-state.json'\n"), "{}", run.stderr);
     assert!(run.stderr.contains("`monopile create-env MANIFEST --state a-state.json`"), "{}", run.stderr);
+    world.write("empty.json", "");
+    world.write("other.json", "{\"a\": 1}");
+    world.write("cut.json", "{\n  \"director_id\": \"a\",\n  \"vm");
+    world.write("vars.yml", "a: 1\n");
+    world.write("ops.yml", "- {type: remove, path: /a}\n");
+    world.write("manifest.json", "{\"instance_groups\": []}");
+    for command in [&["status"][..], &["state", "show"], &["logs"], &["history"], &["delete-env"]] {
+        for (file, said) in [
+            ("empty.json", "the file is empty\n  hint: restore a copy of the state"),
+            ("other.json", "line 1: missing field `director_id`\n  hint: restore"),
+            ("cut.json", "not valid JSON, line 3: it ends too early\n  hint: restore"),
+            ("vars.yml", "it has no key of a manifest, such as `instance_groups`\n  hint: name the manifest"),
+            ("ops.yml", "it is an ops file\n  hint: name the manifest"),
+        ] {
+            let run = world.run([command, &[file]].concat()).exits_with(3);
+            let said = format!("error: '{file}' is neither a manifest nor a state\n  cause: {said}");
+            assert!(run.stderr.contains(&said), "{command:?}: {}", run.stderr);
+        }
+    }
+    let run = world.run(["status", "manifest.json"]).exits_with(3);
+    assert!(run.stderr.contains("`monopile create-env manifest.json`"), "{}", run.stderr);
     world.write("envs/bosh.yml", "");
     for command in ["create-env", "status", "logs", "delete-env"] {
         let run = world.run([command, "envs"]).exits_with(3);

@@ -69,6 +69,8 @@ fn missing_vars_store_stops_the_run() {
     for command in ["status", "logs", "stop-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         assert!(run.stderr.contains(&store) && !run.stderr.contains("--new-credentials"), "{}", run.stderr);
+        assert!(run.stderr.contains("/manifest-vars.yml' does not exist"), "{}", run.stderr);
+        assert!(!run.stderr.contains("would be generated"), "{}", run.stderr);
         assert!(!hello.world.exists("manifest-vars.yml"), "{command}");
     }
 

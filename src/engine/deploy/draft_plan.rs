@@ -64,7 +64,7 @@ impl DraftPlan {
         };
         let endpoint = prepared.endpoint.clone();
         if let Some(certificate) = &prepared.mbus_certificate {
-            mbus_certificate::check(certificate, &endpoint)?;
+            mbus_certificate::check(certificate, &endpoint, state)?;
         }
         suspects::check_suspected_vm(run, &endpoint, state)?;
         let plan = Plan::default();

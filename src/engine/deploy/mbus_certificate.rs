@@ -1,26 +1,35 @@
 //! Checks the agent's certificate before any change. An agent whose certificate is rejected cannot be
 //! reached, and a new VM would not help.
 
+use std::net::IpAddr;
+
 use rustls::CertificateError as Refused;
 use rustls_pki_types::UnixTime;
 
 use crate::agent::AgentEndpoint;
 use crate::prepare::MbusCertificate;
+use crate::state::State;
 use base::encoding::minute;
 use base::text::shell_word;
 use base::{Error, Result};
 use net::plain_errors::tls_problem;
 
 /// Checks that a client of the agent will accept the certificate.
-pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint) -> Result<()> {
+pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
     let now = UnixTime::now();
     match endpoint.refusal(&certificate.pem, now) {
         None => Ok(()),
-        Some(refusal) => Err(explain(&refusal, certificate, endpoint.host(), now)),
+        Some(refusal) => Err(explain(&refusal, certificate, endpoint.host(), state, now)),
     }
 }
 
-fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, now: UnixTime) -> Error {
+fn explain(
+    refusal: &rustls::Error,
+    certificate: &MbusCertificate,
+    host: &str,
+    state: &State,
+    now: UnixTime,
+) -> Error {
     let MbusCertificate { location: place, stored, .. } = certificate;
     let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{place}`) {problem}"));
     let command = stored.as_ref().map(|(store, name)| {
@@ -49,7 +58,7 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
             .with_hint(rotate)
             .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable"),
         Refused::NotValidForName => {
-            of_other_host(error, host, "", certificate, command.as_deref().unwrap_or(&rotate))
+            of_other_host(error, host, state, "", certificate, command.as_deref().unwrap_or(&rotate))
         }
         Refused::NotValidForNameContext { presented, .. } => {
             let presented = match presented.as_slice() {
@@ -59,7 +68,7 @@ fn explain(refusal: &rustls::Error, certificate: &MbusCertificate, host: &str, n
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            of_other_host(error, host, &presented, certificate, command.as_deref().unwrap_or(&rotate))
+            of_other_host(error, host, state, &presented, certificate, command.as_deref().unwrap_or(&rotate))
         }
         _ => error("is refused").with_source(tls_problem(refusal)).with_hint(rotate),
     }
@@ -74,23 +83,35 @@ fn plain(name: &str) -> &str {
 fn of_other_host(
     error: impl Fn(&str) -> Error,
     host: &str,
+    state: &State,
     presented: &str,
     certificate: &MbusCertificate,
     rotate: &str,
 ) -> Error {
     let error = error(&format!("is not for '{host}', the host of `cloud_provider.mbus`{presented}"));
-    match &certificate.stored {
-        // Before the first deploy, nothing is generated yet.
-        Some((store, name)) if !store.exists() => {
-            error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"))
-        }
-        Some((_, name)) => error
-            .with_hint("check --state and --vars-store: they may be of another environment")
-            .with_hint(format!(
-                "add '{host}' to the `alternative_names` of variable '{name}', then: `{rotate} -m {}`, with \
-                 the ops files and variables of this run",
-                shell_word(&certificate.manifest.to_string_lossy())
-            )),
-        None => error.with_hint(rotate),
+    let Some((store, name)) = &certificate.stored else { return error.with_hint(rotate) };
+    // Before the first deploy, nothing is generated yet.
+    if !store.exists() {
+        return error.with_hint(format!("add '{host}' to the `alternative_names` of variable '{name}'"));
     }
+    let error = error.with_hint(match other_recorded_address(state, host) {
+        Some(address) => format!(
+            "pass the same ops files and variables as for the last create-env: the recorded address of the \
+             VM is {address}"
+        ),
+        None => "check --state and --vars-store: they may be of another environment".to_owned(),
+    });
+    let manifest = certificate.manifest.to_string_lossy();
+    let rotate =
+        format!("`{rotate} -m {}`, with the ops files and variables of this run", shell_word(&manifest));
+    error.with_hint(match certificate.declares_host {
+        true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
+        false => format!("add '{host}' to the `alternative_names` of variable '{name}', then: {rotate}"),
+    })
+}
+
+/// Returns the recorded address of the VM if it differs from `host`. The address of a host name is unknown.
+fn other_recorded_address(state: &State, host: &str) -> Option<String> {
+    host.parse::<IpAddr>().ok()?;
+    state.vm_address().filter(|address| address != host)
 }

@@ -14,7 +14,7 @@ pub(crate) fn check(
     state: &State,
     values: &[VariableValue],
 ) -> Result<()> {
-    check_source(run, inputs, state, values).map_err(|error| {
+    check_source(run, inputs, state, values, true).map_err(|error| {
         error.with_note("nothing was changed").with_hint(
             "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent refuses \
              them, so the VM is replaced without stopping its jobs",
@@ -22,12 +22,13 @@ pub(crate) fn check(
     })
 }
 
-/// Fails like [`check`], for commands that use the deployed credentials only.
+/// Fails like [`check`], also for commands that use the deployed credentials only: they generate none.
 pub(super) fn check_source(
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
     values: &[VariableValue],
+    generates: bool,
 ) -> Result<()> {
     let deployed = state.monopile.credentials.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
@@ -38,12 +39,20 @@ pub(super) fn check_source(
         None => all_of_bosh(state, values),
     };
     if let Some(first) = forgotten.first() {
-        return Err(Error::invalid(format!(
-            "the credentials with which this environment was deployed are missing, and would be generated \
-             again: {}",
+        let consequence = if generates { ", and would be generated again" } else { "" };
+        let error = Error::invalid(format!(
+            "the credentials with which this environment was deployed are missing{consequence}: {}",
             listed(&forgotten)
         ))
-        .with_hint(how_to_pass(first)));
+        .with_hint(how_to_pass(first));
+        let was_stored = deployed.is_none_or(|deployed| deployed.was_stored(first));
+        return Err(match vars_store.filter(|_| was_stored) {
+            Some(path) if path.exists() => {
+                error.with_source(format!("the vars store '{}' lacks {first}", path.display()))
+            }
+            Some(path) => error.with_source(format!("the vars store '{}' does not exist", path.display())),
+            None => error,
+        });
     }
     // Without a VM and its disks, other values harm nothing.
     let exists = state.vms().next().is_some() || !state.disks.is_empty();

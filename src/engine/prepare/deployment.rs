@@ -59,6 +59,8 @@ pub(crate) struct MbusCertificate {
     pub(crate) pem: String,
     /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
+    /// True if the variable is declared with the host of the agent.
+    pub(crate) declares_host: bool,
     /// The path of the manifest.
     pub(crate) manifest: PathBuf,
 }
@@ -78,7 +80,7 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 /// no values. Fails if the deployed credentials are missing, or others are given in their place.
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
-    let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values);
+    let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values, false);
     report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
 
@@ -87,7 +89,7 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
-        if let Err(missing) = credentials::check(run, &inputs, state, values) {
+        if let Err(missing) = credentials::check_source(run, &inputs, state, values, false) {
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
             run.reporter.warn(format!(
                 "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
@@ -152,7 +154,7 @@ pub(crate) fn prepare(
     let UntrackedCheck { endpoint, unchecked, untracked } = looked?;
     let (leaves, vm_properties) = (leaves(run, &loaded), vm_properties(&deployment));
     let manifest_path = inputs.manifest.clone();
-    let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path);
+    let mbus_certificate = mbus_certificate(&loaded, &deployment, &manifest_path, endpoint.host());
     let declared = || loaded.values.iter().map(|variable| variable.name.clone()).collect();
     let vars_store = loaded.vars_store.clone().map(|path| (path, declared()));
     Ok(PreparedDeployment {
@@ -182,6 +184,7 @@ fn mbus_certificate(
     loaded: &LoadedManifest,
     deployment: &Deployment,
     manifest: &Path,
+    host: &str,
 ) -> Option<MbusCertificate> {
     let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
     let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
@@ -190,7 +193,9 @@ fn mbus_certificate(
         None => ("cloud_provider.cert".to_owned(), of_cpi.filter(|pem| !pem.trim().is_empty())?),
     };
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
-    Some(MbusCertificate { location, pem: pem.to_owned(), stored, manifest: manifest.to_owned() })
+    let declares_host = stored.as_ref().is_some_and(|(_, name)| loaded.declares_host(name, host));
+    let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
+    Some(MbusCertificate { location, pem, stored, declares_host, manifest })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

@@ -155,7 +155,7 @@ impl Credentials {
     }
 
     /// Returns true if the variable was in the vars store.
-    fn was_stored(&self, name: &str) -> bool {
+    pub fn was_stored(&self, name: &str) -> bool {
         self.digests.contains_key(name) && !self.given.contains(name)
     }
 

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 use crate::node_kind::kind_with_article;
+use crate::shape::is_ops_file;
 use crate::vars_store::previous;
 use crate::{Inputs, VarsProgram};
 use base::encryption::Encryption;
+use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node, Position};
 
@@ -263,11 +265,20 @@ fn from_vars_file(path: &Path, encryption: &Encryption, given: &mut Vec<(String,
     match root.data {
         Data::Map(_) => from_mapping(root, given),
         Data::Null => Ok(()),
-        _ => Err(Error::invalid(format!(
-            "vars file '{}' is {}, not a mapping of names to values",
-            path.display(),
-            kind_with_article(&root)
-        ))),
+        _ => {
+            let error = Error::invalid(format!(
+                "vars file '{}' is {}, not a mapping of names to values",
+                path.display(),
+                kind_with_article(&root)
+            ));
+            Err(match is_ops_file(&root) {
+                true => error.with_hint(format!(
+                    "it is an ops file: pass it with `-o {}`",
+                    shell_word(&path.to_string_lossy())
+                )),
+                false => error,
+            })
+        }
     }
 }
 

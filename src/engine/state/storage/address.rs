@@ -36,6 +36,12 @@ const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 impl BucketUrl {
     /// Parses a URL. Returns `None` if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
+        if let Some((scheme @ ("s3" | "gs" | "az"), rest)) = text.split_once(":/")
+            && !rest.starts_with('/')
+        {
+            let bucket = if scheme == "az" { "CONTAINER" } else { "BUCKET" };
+            return Err(Error::usage(format!("'{text}' looks like a URL: write {scheme}://{bucket}/KEY")));
+        }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
         if scheme.is_empty()
             || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -116,6 +122,8 @@ mod tests {
 
     #[test]
     fn urls_are_distinguished_from_paths() {
+        let error = BucketUrl::parse("az:/container/key").unwrap_err();
+        assert!(error.to_string().ends_with("looks like a URL: write az://CONTAINER/KEY"), "{error}");
         for path in ["state.json", "/a/b", "a:/b", "./s3:/x", "://x", "a b://c"] {
             assert_eq!(BucketUrl::parse(path).unwrap(), None, "{path}");
         }

@@ -1,0 +1,77 @@
+//! Recognises files that are named in place of a manifest: ops files, and files of other kinds.
+
+use std::path::Path;
+
+use crate::node_kind::kind_with_article;
+use base::encryption::{Encryption, StoredForm};
+use base::files::input;
+use base::text::shell_word;
+use base::{Error, Result};
+use yaml::{Data, Node};
+
+/// The maximum size in bytes of a file that [`why_no_manifest`] reads.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Keys of which every manifest has at least one, before its ops files add others.
+const MANIFEST_KEYS: [&str; 3] = ["name", "instance_groups", "cloud_provider"];
+
+/// Returns true for the document of an ops file: a list of mappings with `type` and `path`.
+pub(crate) fn is_ops_file(root: &Node) -> bool {
+    let is_operation = |item: &Node| item.get("type").is_some() && item.get("path").is_some();
+    root.as_seq().is_some_and(|items| !items.is_empty() && items.iter().all(is_operation))
+}
+
+/// Fails if the document at `path` is an ops file.
+pub(crate) fn refuse_ops_file(root: &Node, path: &Path) -> Result<()> {
+    match is_ops_file(root) {
+        true => Err(Error::invalid(format!("'{}' is an ops file, not a manifest", path.display()))
+            .with_hint(format!(
+                "name the manifest, and pass this file with `-o {}`",
+                shell_word(&path.to_string_lossy())
+            ))),
+        false => Ok(()),
+    }
+}
+
+/// Returns the reason why a file cannot be a manifest. Returns `None` if it may be one: also if it is
+/// encrypted, large, or has a mistake in its YAML.
+pub fn why_no_manifest(path: &Path) -> Option<String> {
+    let bytes = path.is_file().then(|| input::read(path, MAX_BYTES).ok()).flatten()?;
+    if Encryption::default().stored_form(&bytes) != StoredForm::Plain {
+        return None;
+    }
+    let root = match yaml::load(&String::from_utf8(bytes).ok()?, path) {
+        Ok(root) => root,
+        // Programs write JSON, so it has no mistakes unless it is damaged.
+        Err(error) => {
+            let is_json = path.extension().is_some_and(|extension| extension == "json");
+            return is_json.then(|| error.to_string());
+        }
+    };
+    match &root.data {
+        Data::Null => Some("the file is empty".to_owned()),
+        Data::Map(_) => MANIFEST_KEYS
+            .iter()
+            .all(|key| root.get(key).is_none())
+            .then(|| "it has no key of a manifest, such as `instance_groups`".to_owned()),
+        _ if is_ops_file(&root) => Some("it is an ops file".to_owned()),
+        _ => Some(format!("it is {}, not a mapping", kind_with_article(&root))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_of_operations_is_an_ops_file() {
+        for (text, expected) in [
+            ("- {type: remove, path: /a}\n- {type: replace, path: /b, value: 1}\n", true),
+            ("- {type: remove, path: /a}\n- {name: b}\n", false),
+            ("[]", false),
+            ("{type: remove, path: /a}", false),
+        ] {
+            assert_eq!(is_ops_file(&yaml::load(text, Path::new("o.yml")).unwrap()), expected, "{text}");
+        }
+    }
+}
