@@ -61,7 +61,7 @@ pub struct LoadedManifest {
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
     /// The `alternative_names` that `variables:` declares for certificates, by variable.
-    alternative_names: BTreeMap<String, Vec<String>>,
+    pub(crate) alternative_names: BTreeMap<String, Vec<String>>,
 }
 
 impl LoadedManifest {
