@@ -42,7 +42,7 @@ struct RunProgress {
 }
 
 impl RunProgress {
-    /// Returns the place after the recorded stages below `parent`, which other stages may have followed.
+    /// Returns the index after the last recorded stage below `parent`. Stages of other parents may come after it.
     fn end_of(&self, parent: Option<StageId>) -> usize {
         let above = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
         let Some(above) = above else { return self.recorded.len() };
@@ -263,14 +263,14 @@ mod tests {
         begin(4, "Delete stemcell s-1");
         deleting.reporter().stage("Deleting stemcell s-1").finish();
         drop(deleting);
-        let told = |failed: bool| -> Vec<(bool, Option<String>)> {
+        let step_outcomes = |failed: bool| -> Vec<(bool, Option<String>)> {
             let report = record.report(failed).unwrap();
             report.steps.into_iter().map(|step| (step.done, step.skipped)).collect()
         };
         let skipped = Some("its agent cannot be used".to_owned());
         let expected = [(true, skipped), (true, None), (false, None), (true, None)];
-        assert_eq!(told(true), expected);
+        assert_eq!(step_outcomes(true), expected);
         begin(5, "Delete VM vm-1");
-        assert_eq!(told(true)[4], (true, None), "an earlier step failed");
+        assert_eq!(step_outcomes(true)[4], (true, None), "an earlier step failed");
     }
 }

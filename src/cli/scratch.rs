@@ -49,7 +49,7 @@ impl Scratch {
         let new_lock = directory.path().join(NEW_LOCK);
         let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(failed)?);
         match lock.try_lock() {
-            // The name is new, so the lock is free. Without support for locks, no directory is swept either.
+            // The name is new, so the lock is free. On a file system without locks, no directory is swept.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
         // Another run can find the lock only from here on.

@@ -128,8 +128,7 @@ impl VmSpec {
         merged
     }
 
-    /// Returns what the manifest says about cloud properties: these, and the size if the CPI calculates
-    /// further ones.
+    /// Returns the cloud properties in the manifest and, with `vm_resources`, the size.
     pub fn described_cloud_properties(&self) -> Value {
         let own = Value::Object(self.cloud_properties.clone());
         match &self.resources {

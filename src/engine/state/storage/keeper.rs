@@ -55,7 +55,6 @@ impl BucketClient {
 /// The instructions of the run, read from standard input.
 #[derive(Serialize, Deserialize)]
 struct Instructions {
-    #[serde(rename = "shared")]
     settings: BucketSettings,
     lease_id: Uuid,
     calls: PathBuf,
@@ -144,8 +143,9 @@ pub fn run_keeper() -> Result<()> {
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
     let mut all_published = Ok(());
     for call in calls {
+        let opening_failed = |error| Error::io("opening the files of an open call", error);
         let published =
-            call.map_err(failed).and_then(|call| publish(&client, &instructions.encryption, &call));
+            call.map_err(opening_failed).and_then(|call| publish(&client, &instructions.encryption, &call));
         all_published = all_published.and(published);
     }
     match &all_published {

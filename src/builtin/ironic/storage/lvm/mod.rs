@@ -74,7 +74,7 @@ impl Lvm {
     }
 
     /// Returns the size of a volume in bytes, or the error "not found".
-    fn existing(&self, volume: &VolumeName) -> CpiResult<u64> {
+    fn size_of_existing(&self, volume: &VolumeName) -> CpiResult<u64> {
         self.size(volume)?.ok_or_else(|| volume.not_found())
     }
 }
@@ -106,13 +106,13 @@ impl VolumeDriver for Lvm {
 
     fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.existing(from)?;
+        self.size_of_existing(from)?;
         self.volumes.snapshot(&from.to_string(), &to.to_string())
     }
 
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
-        if self.existing(volume)? >= mib.saturating_mul(1 << 20) {
+        if self.size_of_existing(volume)? >= mib.saturating_mul(1 << 20) {
             return Ok(());
         }
         self.volumes.extend(&volume.to_string(), mib)
@@ -132,7 +132,7 @@ impl VolumeDriver for Lvm {
 
     fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let _lock = self.lock()?;
-        self.existing(volume)?;
+        self.size_of_existing(volume)?;
         let initiators = initiators.over_iscsi(volume)?;
         self.lio.unexport(volume)?;
         let device = self.volumes.device(&volume.to_string());

@@ -1,4 +1,4 @@
-//! Finds the build tools that a packaging script plainly runs.
+//! Finds the build tools that a packaging script runs by name and without a condition.
 
 use std::collections::BTreeSet;
 
@@ -67,9 +67,9 @@ impl std::fmt::Display for Tool {
     }
 }
 
-/// Returns the tools that `script` plainly runs.
+/// Returns the tools that `script` runs by name and without a condition.
 pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
-    let mut program_names = BTreeSet::new();
+    let mut tools = BTreeSet::new();
     // The number of open `if`s, loops, `case`s and braces.
     let mut depth = 0usize;
     for line in lines(script) {
@@ -84,30 +84,31 @@ pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
                     other if is_assignment(other) => {}
                     _ => break,
                 }
-                if command.words.iter().any(|word| is_path(word)) {
-                    return program_names;
+                // Later programs may be found elsewhere.
+                if command.words.iter().any(|word| sets_path(word)) {
+                    return tools;
                 }
                 words.next();
             }
             let Some(word) = words.next() else { continue };
             match word {
                 // After this, programs may be found in other directories.
-                "source" | "." => return program_names,
-                "export" | "declare" if words.clone().any(is_path) => return program_names,
+                "source" | "." => return tools,
+                "export" | "declare" if words.clone().any(sets_path) => return tools,
                 // The script looks for a tool itself, so it may do without.
-                "command" | "which" | "type" | "hash" => return program_names,
+                "command" | "which" | "type" | "hash" => return tools,
                 // A function may have the name of a tool, and its callers are unknown.
-                "function" => return program_names,
-                _ if depth > 0 || command.conditional => {}
+                "function" => return tools,
+                _ if depth > 0 || command.is_conditional => {}
                 "./configure" => {
-                    program_names.insert(Tool::CCompiler);
+                    tools.insert(Tool::CCompiler);
                 }
-                other => program_names
+                other => tools
                     .extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool))),
             }
         }
     }
-    program_names
+    tools
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -116,7 +117,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-fn is_path(word: &str) -> bool {
+fn sets_path(word: &str) -> bool {
     word.starts_with("PATH=") || word.starts_with("PATH+=")
 }
 
@@ -183,7 +184,7 @@ fn here_document(line: &str) -> Option<String> {
 struct ShellCommand {
     words: Vec<String>,
     /// True if it runs only when a test succeeds or another command fails.
-    conditional: bool,
+    is_conditional: bool,
 }
 
 impl ShellCommand {
@@ -219,9 +220,9 @@ fn commands(line: &str) -> Vec<ShellCommand> {
                     // The definition of a function, not a command.
                     continue;
                 }
-                command.conditional = match c {
-                    '&' if chars.next_if_eq(&'&').is_some() => before.conditional || before.is_test(),
-                    '|' => chars.next_if_eq(&'|').is_some() || before.conditional,
+                command.is_conditional = match c {
+                    '&' if chars.next_if_eq(&'&').is_some() => before.is_conditional || before.is_test(),
+                    '|' => chars.next_if_eq(&'|').is_some() || before.is_conditional,
                     _ => false,
                 };
                 commands.push(before);
