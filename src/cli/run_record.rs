@@ -42,7 +42,8 @@ struct RunProgress {
 }
 
 impl RunProgress {
-    /// Returns the index after the last recorded stage below `parent`. Stages of other parents may come after it.
+    /// Returns the index after the last recorded stage below `parent`. Stages of other parents may come after
+    /// it.
     fn end_of(&self, parent: Option<StageId>) -> usize {
         let above = self.recorded.iter().position(|(id, _)| Some(*id) == parent);
         let Some(above) = above else { return self.recorded.len() };

@@ -103,8 +103,9 @@ pub(super) fn tools(script: &str) -> BTreeSet<Tool> {
                 "./configure" => {
                     tools.insert(Tool::CCompiler);
                 }
-                other => tools
-                    .extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool))),
+                other => {
+                    tools.extend(TOOLS.iter().find(|tool| **tool == other).map(|tool| Tool::Named(tool)))
+                }
             }
         }
     }
