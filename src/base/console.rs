@@ -51,7 +51,7 @@ fn tail(path: &Path) -> String {
         file.take(SEARCHED_BYTES).read_to_end(&mut text)?;
         Ok(text)
     };
-    // A VM without a console still gets its other messages.
+    // A missing or unreadable console counts as empty: it only supplements an error.
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 

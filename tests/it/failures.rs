@@ -300,7 +300,7 @@ impl FailureLife {
             self.run(3, &[]).success();
         }
         for left in self.hello.leftovers() {
-            // A later run sweeps these scratch directories when they are a day old.
+            // A later run removes these scratch directories, as soon as no process holds their locks or claims.
             if !left.contains("/tmp/monopile-") {
                 self.leaks.push(format!("{}: {left} is left", self.context));
             }

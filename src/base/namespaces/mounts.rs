@@ -53,7 +53,8 @@ pub fn directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<PathBuf,
     Ok(walked)
 }
 
-/// Returns the path of an empty file below `root`, for mounting a file over it.
+/// Returns the path of the file `path` below `root`, over which a file can be mounted. Creates it, empty, if it
+/// is missing. Fails if it is not a plain file, or if a component of the path is a link.
 pub fn file(root: &Path, path: &Path) -> Result<PathBuf, String> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(format!("'{}' is not the path of a file", path.display()));

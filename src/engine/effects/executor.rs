@@ -209,7 +209,7 @@ impl<'a> Executor<'a> {
         self.run
     }
 
-    /// Returns true if the VM exists, or if the CPI does not implement `may_have_vm`.
+    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn may_have_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
         self.cpis.connect_in_own_stage(vm.cpi())?.may_have_vm(stage, &vm.cid)
     }

@@ -50,7 +50,8 @@ impl TargetEnvironment {
         run.reporter.report_state(store.storage());
         recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;
         let validating = run.reporter.stage("Validating");
-        // Only a deploy saves generated values. Others than the deployed ones would stop the next one.
+        // Generated values are not saved: the next deploy would log in to the agent with them, which does not
+        // know them.
         let inputs = Inputs { discard_generated: true, ..self.inputs.clone() };
         let loaded = prepare::load(run, &inputs)?;
         let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;

@@ -257,7 +257,7 @@ impl<'a> CpiConnection<'a> {
         }
     }
 
-    /// Returns true if the VM exists, or if the CPI does not implement `may_have_vm`.
+    /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn may_have_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
         match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),

@@ -339,8 +339,8 @@ impl<'t> CrashLife<'t> {
 
     pub(super) fn check_nothing_left(&self) {
         self.hello.look();
-        // A later run removes scratch directories of killed runs when they are a day old, because a CPI may
-        // still read them.
+        // A later run removes the scratch directories of killed runs, as soon as no process holds their locks
+        // or claims: a CPI may still read them.
         let mut left = self.hello.leftovers();
         left.retain(|left| !(left.starts_with("file ") && left.contains("/tmp/monopile-")));
         for left in left {

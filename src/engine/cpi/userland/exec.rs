@@ -40,7 +40,7 @@ pub(super) fn run(
     if is_init { init(&content, program) } else { enter(layout, &content, program, executable) }
 }
 
-/// The first stage.
+/// Enters new namespaces, runs [`init`] in them as their first process, and returns its exit status.
 fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) -> Result<u8, String> {
     namespaces::keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
@@ -60,11 +60,12 @@ fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) 
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// The second stage.
+/// Builds the tree of the userland and runs the program in it. Without a program, only checks that this
+/// machine allows both.
 fn init(layout: &Layout, program: &[OsString]) -> Result<u8, String> {
     let has_own_proc = tree::enter(layout)?;
     let Some((name, arguments)) = program.split_first() else {
-        // The attempt must get as far as to the program, which does not exist.
+        // If a program that does not exist is reported as missing, all steps before its start have succeeded.
         return match start("/proc/none".as_ref(), &[], "/".as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => {
