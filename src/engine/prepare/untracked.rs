@@ -3,7 +3,6 @@
 //! A second VM would get the same address. So before the first VM is created, the agent's address is asked
 //! once. Only `get_state` and `list_disk` are sent, which change nothing.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::panic::resume_unwind;
 use std::thread;
@@ -221,9 +220,9 @@ fn import_command(
     disks: &[DiskCid],
     stemcell: &ArtifactIdentity,
 ) -> String {
-    let mut command = format!("monopile state import {}", quote(&inputs.manifest.to_string_lossy()));
+    let mut command = format!("monopile state import {}", shell_word(&inputs.manifest.to_string_lossy()));
     let mut add = |flag: &str, value: &str| {
-        let _ = write!(command, " {flag} {}", quote(value));
+        let _ = write!(command, " {flag} {}", shell_word(value));
     };
     inputs.ops_files.iter().for_each(|path| add("-o", &path.to_string_lossy()));
     inputs.vars.iter().for_each(|pair| add("-v", pair));
@@ -246,27 +245,4 @@ fn import_command(
     }
     add("--stemcell", &format!("STEMCELL-CID={}/{}", stemcell.name, stemcell.version));
     command
-}
-
-/// Quotes a word for a POSIX shell, if necessary.
-fn quote(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+%~".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => Cow::Borrowed(word),
-        false => Cow::Owned(format!("'{}'", word.replace('\'', "'\\''"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        for (word, expected) in
-            [("a/b-1.yml", "a/b-1.yml"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'"), ("$x", "'$x'")]
-        {
-            assert_eq!(quote(word), expected);
-        }
-    }
 }
