@@ -377,7 +377,7 @@ impl ChaosLife {
                 for misdeed in misdeeds {
                     script = script.on(misdeed.method, misdeed.calls, misdeed.how.reaction(misdeed.method));
                     hangs |= misdeed.how.hangs();
-                    attempt.pretends.extend(misdeed.how.pretends().then_some(misdeed.method));
+                    attempt.pretends.extend(misdeed.how.pretends_to_delete().then_some(misdeed.method));
                 }
                 if hangs {
                     flags = &["--cpi-timeout", "1s"];
