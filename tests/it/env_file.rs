@@ -262,12 +262,20 @@ fn hostile(world: &World) {
     std::fs::set_permissions(evil, std::fs::Permissions::from_mode(0o755)).unwrap();
     world.write(
         "repo/bosh.yml",
-        "name: x\ncloud_provider: {cpi: {path: ((cpi))}, mbus: 'https://u:p4ssw0rd@evil.test:6868'}\n",
+        "name: x\ncloud_provider: {cpi: {path: ((cpi))}, mbus: 'https://u:p4ssw0rd@evil.test:6868', \
+         userland: {url: 'https://u:p4ssw0rd@root.test/fs.tgz', files: [~/.aws/credentials]}}\n\
+         releases: [{name: r, url: r.tgz}]\n",
+    );
+    world.write(
+        "repo/cpis.yml",
+        "cpis:\n- {name: a, type: x, exec_path: ./worse, userland: 'https://other.test/fs.tgz'}\n\
+         - {name: b, type: local, userland: {url: b.tgz, files: [/etc/secret]}}\n\
+         - {name: c, type: qemu, userland: host}\n",
     );
     world.write(
         "repo/.monopile.yml",
         "manifest: bosh.yml\nvars: {cpi: ./evil}\nvars_env: [AWS]\nstate: state.json\n\
-         package_dir: packages\n",
+         package_dir: packages\ncpi_config: cpis.yml\n",
     );
     world.write(
         "repo/state.json",
@@ -301,12 +309,20 @@ fn discovered_env_file_is_used_only_after_trust() {
             "read 'bosh.yml'",
             "read the environment variables AWS_*",
             "contact evil.test:6868",
+            "run the program './worse' as CPI 'a'",
+            "run the CPI 'b' of type 'local'",
+            "read '~/.aws/credentials'",
+            "read '/etc/secret'",
+            "read 'b.tgz'",
+            "read 'r.tgz'",
+            "contact root.test",
+            "contact other.test",
             "`monopile trust ",
             "--env-file ",
         ] {
             assert!(said.contains(part), "{args:?}: no `{part}` in {said}");
         }
-        assert!(!said.contains("p4ssw0rd"), "{said}");
+        assert!(!said.contains("p4ssw0rd") && !said.contains("read 'host'"), "{said}");
     }
     assert!(!world.exists("ran"));
     // The command of the hint can be pasted.

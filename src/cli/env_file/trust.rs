@@ -18,7 +18,7 @@ use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
 use engine::state::BucketUrl;
-use manifest::Inputs;
+use manifest::{Inputs, LoadedManifest, UserlandRef};
 use yaml::Node;
 
 /// The largest number of files, and of servers, that are shown.
@@ -105,7 +105,7 @@ pub(super) fn problem(file: &EnvFile, path: &str) -> String {
 pub(super) fn description(file: &EnvFile) -> String {
     let mut lines = Vec::new();
     let redactor = Redactor::default();
-    let root = outline(file, &redactor);
+    let outline = outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
         // Programs are always shown: other items must not hide them.
         let most = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
@@ -117,19 +117,23 @@ pub(super) fn description(file: &EnvFile) -> String {
     let variables = file.content.env_file_variables.vars_exec.iter();
     let mut runs: BTreeSet<String> =
         variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
-    match &root {
-        Ok(root) => runs.extend(programs(file, root.as_ref())),
+    runs.extend(flag_programs(file));
+    let mut reads = files(file);
+    let mut contacted = BTreeSet::new();
+    match outline {
+        Ok(Some(loaded)) => {
+            runs.extend(programs(&loaded));
+            reads.extend(files_of_manifest(&loaded));
+            contacted = servers(&loaded);
+        }
+        Ok(None) => {}
         Err(error) => {
             let why = error.chain().join(": ");
-            runs.insert(format!("unknown programs, because its manifest has an error: {why}"));
+            runs.insert(format!("unknown programs, because its manifest or CPI config has an error: {why}"));
         }
     }
     list("run", runs);
-    list("read", files(file));
-    let mut contacted = match &root {
-        Ok(Some(root)) => servers(root),
-        _ => BTreeSet::new(),
-    };
+    list("read", reads);
     let places = file.content.state.iter().chain(&file.content.vars_store);
     contacted.extend(places.filter_map(|place| service(&place.to_string_lossy())));
     contacted.extend(file.values_of(&[FlagUse::Server]).map(|value| host(&value).unwrap_or(value)));
@@ -140,40 +144,21 @@ pub(super) fn description(file: &EnvFile) -> String {
     }
 }
 
-/// Reads the manifest with the ops files and variables of the env file. Omits the environment and the vars
-/// store, because their values are secret, and runs no programs.
-fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<Node>> {
+/// Loads manifest and CPI config with the ops files and variables of the env file. Omits the environment and
+/// the vars store, because their values are secret, and runs no programs.
+fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discard_generated: true, ..Inputs::default() };
+    inputs.cpi_config = file.values_of(&[FlagUse::CpiConfig]).next().map(PathBuf::from);
     file.add_below(&mut inputs);
     let options = manifest::LoadOptions::default();
-    manifest::load_with(&inputs.without_programs(), &options, redactor).map(|loaded| Some(loaded.root))
+    manifest::load_with(&inputs.without_programs(), &options, redactor).map(Some)
 }
 
-/// Returns the CPIs that the manifest names.
-fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
+/// Returns the programs that flags of the env file choose: the CPIs of the CPI config, compiled CPIs, and
+/// Ruby.
+fn flag_programs(file: &EnvFile) -> BTreeSet<String> {
     let mut programs = BTreeSet::new();
-    let provider = root.and_then(|root| root.get("cloud_provider"));
-    if let Some(cpi) = provider.and_then(|provider| provider.get("cpi")) {
-        for (key, label) in [("path", "the program"), ("builtin", "the built-in CPI")] {
-            if let Some(name) = cpi.get(key).and_then(Node::as_str) {
-                programs.insert(format!("{label} '{name}' as CPI"));
-            }
-        }
-    }
-    let releases = root.and_then(|root| root.get("releases")?.as_seq()).unwrap_or_default();
-    let text = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).unwrap_or("?").to_owned();
-    let mut jobs: Vec<&Node> = provider.and_then(|provider| provider.get("template")).into_iter().collect();
-    jobs.extend(provider.and_then(|provider| provider.get("templates")?.as_seq()).unwrap_or_default());
-    for job in jobs {
-        let release = text(job, "release");
-        let url = releases
-            .iter()
-            .find(|candidate| text(candidate, "name") == release)
-            .map(|candidate| text(candidate, "url"));
-        let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
-        programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
-    }
     programs.extend(file.values_of(&[FlagUse::CpiConfig]).map(|path| format!("the CPIs of '{path}'")));
     let directories = file.values_of(&[FlagUse::ProgramDirectory]);
     programs.extend(directories.map(|path| format!("compiled CPIs that are in '{path}'")));
@@ -183,7 +168,42 @@ fn programs(file: &EnvFile, root: Option<&Node>) -> BTreeSet<String> {
     programs
 }
 
-/// Returns the files and variables that the env file reads.
+/// Returns the CPIs that manifest and CPI config choose: executables, built-in CPIs, and jobs of releases.
+fn programs(loaded: &LoadedManifest) -> BTreeSet<String> {
+    let root = &loaded.root;
+    let mut programs = BTreeSet::new();
+    let provider = root.get("cloud_provider");
+    if let Some(cpi) = provider.and_then(|provider| provider.get("cpi")) {
+        for (key, label) in [("path", "the program"), ("builtin", "the built-in CPI")] {
+            if let Some(name) = cpi.get(key).and_then(Node::as_str) {
+                programs.insert(format!("{label} '{name}' as CPI"));
+            }
+        }
+    }
+    let text = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).unwrap_or("?").to_owned();
+    let releases = entries(root, "releases");
+    let mut jobs: Vec<&Node> = provider.and_then(|provider| provider.get("template")).into_iter().collect();
+    jobs.extend(provider.map(|provider| entries(provider, "templates")).unwrap_or_default());
+    for job in jobs {
+        let release = text(job, "release");
+        let url = releases
+            .iter()
+            .find(|candidate| text(candidate, "name") == release)
+            .map(|candidate| text(candidate, "url"));
+        let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
+        programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
+    }
+    for cpi in named_cpis(loaded) {
+        let name = text(cpi, "name");
+        programs.insert(match cpi.get("exec_path").and_then(Node::as_str) {
+            Some(path) => format!("the program '{path}' as CPI '{name}'"),
+            None => format!("the CPI '{name}' of type '{}'", text(cpi, "type")),
+        });
+    }
+    programs
+}
+
+/// Returns the files and variables that the env file names.
 fn files(file: &EnvFile) -> BTreeSet<String> {
     let content = &file.content;
     let env_file_variables = &content.env_file_variables;
@@ -201,18 +221,56 @@ fn files(file: &EnvFile) -> BTreeSet<String> {
     file_names
 }
 
-/// Returns the servers that monopile contacts for a manifest: the agent, the SSH tunnel, and the servers of
-/// stemcell and releases. Other addresses in it are for the CPI and the jobs.
-fn servers(root: &Node) -> BTreeSet<String> {
-    let list = |key: &str| root.get(key).and_then(Node::as_seq).unwrap_or_default();
-    let provider = root.get("cloud_provider");
-    let releases = list("releases").iter().filter_map(|release| release.get("url"));
-    let pools = list("resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
-    let stemcells = list("stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
-    let urls =
-        releases.chain(pools).chain(stemcells).chain(provider.and_then(|provider| provider.get("mbus")));
+/// Returns the local files that manifest and CPI config name: the key of the SSH tunnel, stemcells, releases
+/// and userlands, and the files that a CPI in a userland sees.
+fn files_of_manifest(loaded: &LoadedManifest) -> BTreeSet<String> {
+    let key = loaded.root.get("cloud_provider").and_then(|provider| {
+        let key = provider.get("ssh_tunnel")?.get("private_key")?.as_str()?;
+        // A key can also be in the manifest itself.
+        (!key.trim_start().starts_with("-----")).then_some(key)
+    });
+    let of_userlands = userlands(loaded).filter_map(|userland| userland.get("files")?.as_seq()).flatten();
+    let urls = urls(loaded).into_iter().filter(|url| host(url).is_none());
+    let paths = urls.chain(key).chain(of_userlands.filter_map(Node::as_str));
+    paths.map(|path| format!("'{path}'")).collect()
+}
+
+/// Returns the servers that monopile contacts for manifest and CPI config: the agent, the SSH tunnel, and the
+/// servers of stemcells, releases and userlands. Other addresses in them are for the CPI and the jobs.
+fn servers(loaded: &LoadedManifest) -> BTreeSet<String> {
+    let provider = loaded.root.get("cloud_provider");
+    let mbus = provider.and_then(|provider| provider.get("mbus")?.as_str());
     let tunnel = provider.and_then(|provider| provider.get("ssh_tunnel")?.get("host")?.as_str());
-    urls.filter_map(|url| host(url.as_str()?)).chain(tunnel.map(str::to_owned)).collect()
+    let hosts = urls(loaded).into_iter().chain(mbus).filter_map(host);
+    hosts.chain(tunnel.map(str::to_owned)).collect()
+}
+
+/// Returns the URLs and paths of the stemcells, releases and userlands.
+fn urls(loaded: &LoadedManifest) -> Vec<&str> {
+    let root = &loaded.root;
+    let releases = entries(root, "releases").iter().filter_map(|release| release.get("url"));
+    let pools = entries(root, "resource_pools").iter().filter_map(|pool| pool.get("stemcell")?.get("url"));
+    let stemcells = entries(root, "stemcells").iter().filter_map(|stemcell| stemcell.get("url"));
+    let of_userlands = userlands(loaded).map(|userland| userland.get("url").unwrap_or(userland));
+    let urls = releases.chain(pools).chain(stemcells).chain(of_userlands);
+    urls.filter_map(Node::as_str).collect()
+}
+
+/// Returns the userlands of all CPIs, without that of this machine.
+fn userlands(loaded: &LoadedManifest) -> impl Iterator<Item = &Node> {
+    let cpis = loaded.root.get("cloud_provider").into_iter().chain(named_cpis(loaded));
+    let is_other = |node: &&Node| node.as_str().is_none_or(|url| UserlandRef::named(url).is_some());
+    cpis.filter_map(|cpi| cpi.get("userland")).filter(is_other)
+}
+
+/// Returns the entries of `cpis` in the manifest and in the CPI config.
+fn named_cpis(loaded: &LoadedManifest) -> impl Iterator<Item = &Node> {
+    [&loaded.root].into_iter().chain(&loaded.cpi_config).flat_map(|root| entries(root, "cpis"))
+}
+
+/// Returns the entries of a list; none if the key is missing or is no list.
+fn entries<'a>(node: &'a Node, key: &str) -> &'a [Node] {
+    node.get(key).and_then(Node::as_seq).unwrap_or_default()
 }
 
 /// Returns the host and port of a URL.
