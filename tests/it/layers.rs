@@ -1,6 +1,6 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
-//! only those before them. Also checks that the names on that page exist, and the tests that
-//! `docs/conformance.md` names.
+//! only those before them. Also checks that the names on that page exist, in the files to which it attributes
+//! them, and the tests that `docs/conformance.md` names.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the page again: the graph of
 //! crates, and the list of test modules.
@@ -358,8 +358,41 @@ fn names_on_the_page_exist() {
         .iter()
         .flat_map(|text| text.split(|character: char| !character.is_alphanumeric() && character != '_'));
     let words: BTreeSet<&str> = words.collect();
-    let unknown = unknown_names(&read(DOCUMENT), &words, &|path| root().join(path).exists());
+    let page = read(DOCUMENT);
+    let unknown = unknown_names(&page, &words, &|path| root().join(path).exists());
     assert!(unknown.is_empty(), "{DOCUMENT} names what does not exist:\n{}", unknown.join("\n"));
+    let misplaced = misplaced_names(&page, &|path| {
+        let bases = ["", "src", "src/engine"].into_iter();
+        bases.map(|base| root().join(base).join(path)).find_map(|path| fs::read_to_string(path).ok())
+    });
+    assert!(misplaced.is_empty(), "{DOCUMENT} names a wrong file:\n{}", misplaced.join("\n"));
+}
+
+/// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that are not in it.
+fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let attribution =
+        regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
+    let quoted = regex::Regex::new(r"`(\w+)`").unwrap();
+    let mut misplaced = Vec::new();
+    for found in attribution.captures_iter(page) {
+        let text = text_of(&found[2]).unwrap_or_default();
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let names = quoted.captures_iter(&found[1]).map(|name| name[1].to_owned());
+        let missing = names.filter(|name| !words.contains(name.as_str()));
+        misplaced.extend(missing.map(|name| format!("{name} of {}", &found[2])));
+    }
+    misplaced
+}
+
+#[test]
+fn finds_names_that_are_in_another_file() {
+    let page = "`A`, `B` of `x.rs`, `C` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`\n";
+    let text_of = |path: &str| match path {
+        "x.rs" => Some("struct A; struct Bc;".to_owned()),
+        "y.rs" => Some("fn C(D)".to_owned()),
+        _ => None,
+    };
+    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs"]);
 }
 
 #[test]
