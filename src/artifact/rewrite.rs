@@ -64,6 +64,8 @@ pub fn repack_stemcell(
     pack(&dir, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
 }
 
+/// Applies the changes to a stemcell's manifest. Name and version are written as text, because YAML would
+/// read the version 1.10 as a number.
 fn change(mut manifest: Mapping, typed: StemcellManifest, changes: &StemcellChanges) -> Result<Mapping> {
     // The typed values are as written. In `manifest`, the version 1.10 is the number 1.1.
     manifest.insert("name".into(), changes.name.clone().unwrap_or(typed.name).into());

@@ -49,6 +49,8 @@ impl CloudCheckArgs {
         self.auto || !self.resolution.is_empty()
     }
 
+    /// Lists problems (`--report`), or repairs them as the operator or `--auto` decides. Problems that stay
+    /// are an error, unless the operator chose so on a terminal.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
         let (deploy, prepared_run) = self.renewal.prepare(session)?;

@@ -71,6 +71,8 @@ pub(super) struct LogsArgs {
 }
 
 impl LogsArgs {
+    /// Saves the logs as an archive, or prints and follows their lines. A closed pipe ends the run without an
+    /// error.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
         let request = LogsRequest {

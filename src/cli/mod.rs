@@ -577,6 +577,8 @@ pub fn main() -> ExitCode {
     std::panic::catch_unwind(run).unwrap_or_else(|_| finish::panicked())
 }
 
+/// Answers help, version, completion and internal commands, then parses the command line with its env file
+/// and runs the command in a session.
 fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     match help::help_page(&words, Cli::command) {

@@ -37,6 +37,8 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// Makes the plan, prints it, and saves it with `--out`. Refuses to save a plan for which values must
+    /// still be generated, because the deploy would generate others.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if let Some(path) = &self.out {
             check_directory(parent(path), "--out")?;

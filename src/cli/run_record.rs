@@ -157,6 +157,8 @@ impl RunRecord {
         }
     }
 
+    /// Updates the record of the run: its plan, the steps that it began, and the stages for the report at the
+    /// end. Only stages near the top are kept, and at most [`MAX_RECORDED_STAGES`] of them.
     fn note(&self, event: &Event) {
         if let Event::Planned { headline, steps } = event {
             return self.record_plan(headline, steps);

@@ -89,6 +89,8 @@ pub(super) struct StatusArgs {
 }
 
 impl StatusArgs {
+    /// Shows one environment, named by its manifest or state, or all of a directory with `--all`. Follows it
+    /// with `--watch`.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if let Some(place) = &self.all {
             let request = StatusAllRequest { place, flags: self.flags_for_each() };
@@ -189,6 +191,8 @@ fn json_line(status: &Status) -> Result<String> {
         .map_err(|error| Error::failure("encoding the status as JSON failed").with_source(error))
 }
 
+/// Returns the output of `status`. Programs and `--verbose` get all tables; a terminal gets those that may
+/// need attention.
 fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
@@ -339,6 +343,7 @@ fn processes(status: &Status) -> Option<Table> {
     (!status.processes.is_empty()).then_some(table)
 }
 
+/// Returns the table of disks, whose states in capital letters need attention. `None` if there are none.
 fn disks(status: &Status, with_hints: bool) -> Option<Table> {
     let header = match with_hints {
         true => vec!["Disk", "Size", "On VM", "State", "Used", "Hint"],

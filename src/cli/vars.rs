@@ -136,6 +136,8 @@ impl DeclaredArgs {
 }
 
 impl VarsArgs {
+    /// Lists the variables, or makes the request of another subcommand. A signal stops the programs that
+    /// print variables.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let expand = |store: &StoreArgs| paths::expand(&store.store, paths::home().as_deref());
         let (store, request) = match self.command {

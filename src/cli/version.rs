@@ -78,6 +78,7 @@ impl Identifier {
 }
 
 impl VersionArgs {
+    /// Prints the version, and with `--check` compares it with the newest release of the feed.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let version = env!("CARGO_PKG_VERSION");
         let Some(feed) = self.check else {

@@ -72,6 +72,8 @@ pub fn call(
     Ok(finish_call(cpi, &request, &exchange, method, versions))
 }
 
+/// Judges an answer. It is a success if a run could use it: a result of the right type with no text beside
+/// it, or the refusal of `info`, which stands for API version 1.
 fn finish_call(
     cpi: &CpiUnderTest,
     request: &Value,

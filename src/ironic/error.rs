@@ -166,6 +166,7 @@ impl IronicError {
         }
     }
 
+    /// Returns advice for the operator, if there is any.
     fn hint(&self) -> Option<&'static str> {
         Some(match self {
             IronicError::Unreachable { .. } => {

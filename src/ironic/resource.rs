@@ -166,6 +166,8 @@ impl Client {
         Ok(objects)
     }
 
+    /// Lists a collection page by page, up to the limit. Fails if the server repeats a page, which would
+    /// never end.
     fn pages(&self, collection: Collection, options: &ListOptions) -> Result<Vec<JsonObject>, IronicError> {
         let mut objects: Vec<JsonObject> = Vec::new();
         let mut marker = options.marker.clone();

@@ -111,6 +111,7 @@ pub(crate) fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
+/// Reads one CPI. Returns `None` if name or type is missing; all problems are collected.
 fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     let name = field.required_text("name", problems);
     let kind = field.required_text("type", problems);

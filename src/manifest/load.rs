@@ -190,6 +190,8 @@ pub fn load_with(inputs: &Inputs, options: &LoadOptions, redactor: &Redactor) ->
     load_inputs(inputs, options, redactor, &|_| Ok(()))
 }
 
+/// Loads and interpolates everything that the inputs name. Secrets are registered with the redactor before an
+/// error is returned, because the error may contain them.
 fn load_inputs(
     inputs: &Inputs,
     options: &LoadOptions,

@@ -98,6 +98,7 @@ impl VarsProgram {
         self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(Failure::to_error)
     }
 
+    /// Runs the program and parses its output. Explains why it failed with the end of its standard error.
     fn run(&self, limits: &Limits, env_vars: &[(String, String)]) -> Result<Node, Failure> {
         let Execution { stdout, log, end } = self.execute(limits)?;
         let name = self.name();

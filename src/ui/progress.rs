@@ -137,6 +137,7 @@ impl Progress {
         headline.into_iter().collect()
     }
 
+    /// Ends a stage and returns its line, which names the parent unless the parent is already above it.
     fn finish(
         &self,
         state: &mut DisplayState,
@@ -178,6 +179,8 @@ impl Progress {
         base::text::clean(text).lines().map(|line| (Styled::plain(line), continuation_indent(line))).collect()
     }
 
+    /// Clears the display and prints the end of the run: the report, then errors, notes and hints, or the
+    /// summary.
     fn finish_run(&self, event: &Event) {
         let Event::RunFinished {
             success,

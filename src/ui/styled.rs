@@ -71,6 +71,8 @@ impl Styled {
         self.broken(columns, hang, colors, Overlong::Whole)
     }
 
+    /// Breaks the text into lines of at most `columns`, with `hang` blanks before each but the first. A word
+    /// that fits nowhere is cut or stays whole, as `overlong` says.
     fn broken(&self, columns: usize, hang: usize, colors: bool, overlong: Overlong) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used, mut fresh) = (0, true);

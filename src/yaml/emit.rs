@@ -211,6 +211,8 @@ impl Emitter {
         self.indention = false;
     }
 
+    /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after the
+    /// best width.
     fn single_quoted(&mut self, text: &str, folds: bool) {
         self.indicator("'", true, false);
         let mut spaces = false;
@@ -250,6 +252,8 @@ impl Emitter {
         self.indicator("'", false, false);
     }
 
+    /// Writes a double-quoted scalar with escapes. `folds` allows line breaks at spaces; a backslash keeps a
+    /// space after the break.
     fn double_quoted(&mut self, text: &str, folds: bool) {
         self.indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
@@ -309,6 +313,7 @@ impl Emitter {
         self.push_str(&escaped);
     }
 
+    /// Writes a block scalar, with the indicators that keep its leading spaces and its last line breaks.
     fn literal(&mut self, text: &str) {
         self.indicator("|", true, false);
         if text.starts_with(|first| first == ' ' || is_break(first)) {
@@ -383,6 +388,7 @@ struct Traits {
 }
 
 impl Traits {
+    /// Scans a text once for everything that restricts its style, as `yaml_emitter_analyze_scalar` does.
     fn of(text: &str) -> Traits {
         if is_harmless(text) {
             return Traits { multiline: false, allows_plain: true, allows_single: true, literal: true };

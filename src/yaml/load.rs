@@ -257,6 +257,8 @@ impl<'a> Decoder<'a> {
         result
     }
 
+    /// Adds the entries of a mapping. Entries of a merge key give way to those of the mapping itself, and a
+    /// key that is set twice is an error.
     fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
         self.enter(id)?;
         let tree = self.tree;
@@ -336,6 +338,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Resolves a scalar by its tag. Without a tag, only a plain scalar can be anything but text.
     fn scalar(&self, id: NodeId, text: &str, is_plain: bool) -> Result<Data, Error> {
         let tag = self.tree.tag(id);
         let string = || Data::String(text.into());

@@ -143,6 +143,7 @@ pub(super) fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }
 
+/// Returns `Some` if the text is a timestamp, a date with or without time.
 fn timestamp(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
     if bytes.len() < 5 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {

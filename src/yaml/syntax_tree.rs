@@ -286,6 +286,7 @@ impl<'t> Builder<'t> {
         Ok(self.tree)
     }
 
+    /// Adds a node to the tree. Rejects what the parser accepts but other YAML programs read differently.
     fn event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
         let (kind, (start, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {

@@ -100,6 +100,8 @@ impl<'scope, R: Read + Send + 'scope> HashedInput for ReadAhead<'scope, R> {
     }
 }
 
+/// Unpacks into a directory that is renamed to `dest` at the end, and checks the digest of the whole input. A
+/// wrong digest is reported before an error in the archive, which it probably causes.
 fn unpack_counted(
     mut input: impl HashedInput,
     total: u64,

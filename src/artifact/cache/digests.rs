@@ -120,6 +120,8 @@ fn is_settled(stamp: &Stamp, started: SystemTime) -> bool {
     started.duration_since(changed).is_ok_and(|age| age > step)
 }
 
+/// Computes the digests of a file. A large file is read by a second thread, and with several algorithms both
+/// threads hash.
 fn hash(
     path: &Path,
     total: u64,

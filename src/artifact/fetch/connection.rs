@@ -224,6 +224,8 @@ fn with_hop(error: io::Error, hop: &str) -> io::Error {
 impl Connector<()> for ProxyDialer {
     type Out = ProxyConnection;
 
+    /// Connects to the server, directly or through the proxy of its scheme. HTTPS goes through a tunnel, and
+    /// the head of a plain HTTP request is rewritten for the proxy.
     fn connect(
         &self,
         details: &ConnectionDetails<'_>,

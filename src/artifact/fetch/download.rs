@@ -117,6 +117,9 @@ impl Download<'_> {
         })
     }
 
+    /// Repeats [`Self::attempt`] until the body is complete. The number of tries starts again when an attempt
+    /// has received more than all before, so that only a server that makes no progress is given up. A resumed
+    /// body with a wrong digest is downloaded again once, because its beginning may be of another version.
     fn fetch(&self, file: &File, body: &Path) -> Result<Digest, AttemptFailure> {
         let reading =
             |error| AttemptFailure::Final(Error::io(format!("reading '{}'", body.display()), error));
@@ -220,6 +223,8 @@ impl Download<'_> {
         Error::failure(self.failed("")).with_source(reason)
     }
 
+    /// Makes one request and appends the answer to the file. Continues after the bytes that exist if the
+    /// server still has the same version, and otherwise empties the file.
     fn attempt(&self, file: &File, body: &Path) -> Result<CompletedBody, AttemptFailure> {
         let writing =
             |error| AttemptFailure::Final(Error::io(format!("writing '{}'", body.display()), error));

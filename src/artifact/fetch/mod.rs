@@ -129,6 +129,8 @@ impl<'c> Fetcher<'c> {
         }
     }
 
+    /// Returns the file of the cache with this digest, and downloads it first if it is missing. Runs that
+    /// want the same file wait for each other, so that it is downloaded once.
     fn download(
         &self,
         url: &HttpUrl,

@@ -73,6 +73,8 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// Reads `release.MF`, verifies the archives of all packages and jobs by their digests, and unpacks the
+    /// jobs.
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
         let manifest_path = self.dir.join(MANIFEST);
         if !manifest_path.is_file() {
@@ -134,6 +136,8 @@ impl Loader<'_> {
         })
     }
 
+    /// Verifies the archives of the packages in a section of the manifest. Compiled packages must say for
+    /// which stemcell.
     fn packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
         check_unique(&refs, "package", self.what)?;
         let mut packages = Vec::with_capacity(refs.len());
@@ -189,6 +193,8 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Verifies and unpacks the archive of a job, and reads its `job.MF`, which must name the same job.
+    /// Templates that are missing or outside of the archive are an error.
     fn job(&self, reference: ReleaseEntry) -> Result<Job> {
         let owner = format!("the job '{}'", reference.name);
         check_name(&reference.name, &format!("a job of {}", self.what))?;

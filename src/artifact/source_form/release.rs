@@ -195,6 +195,8 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
     })
 }
 
+/// Collects the files of a job and computes its fingerprint, as `bosh create-release` does. The name of the
+/// directory must be that in the spec.
 fn job(dir: &Path, what: &str) -> Result<ReleasePart> {
     let owner = format!("the job in '{}' of {what}", dir.display());
     let spec_path = dir.join("spec");
@@ -240,6 +242,8 @@ struct PackageSources<'a> {
     dir: &'a Path,
 }
 
+/// Collects the files of a package and computes its fingerprint, as `bosh create-release` does. Refuses
+/// packages that need a blobstore or run `pre_packaging`.
 fn package(dir: &Path, sources: &PackageSources<'_>, what: &str) -> Result<ReleasePart> {
     let owner = format!("the package in '{}' of {what}", dir.display());
     let refused = |file: &str, why: &str| {

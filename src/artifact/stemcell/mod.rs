@@ -137,6 +137,8 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
     })
 }
 
+/// Reads `stemcell.MF` and checks the digest of the image that it declares. Tolerates the wrong digest of a
+/// light stemcell, whose image is empty.
 fn load(
     dir: &Path,
     what: &str,

@@ -105,6 +105,7 @@ fn did_you_mean(path: &Path) -> String {
     near.map(question).unwrap_or_default()
 }
 
+/// Reads to the end. Fails if more than `limit` bytes arrive, and at a signal while it waits for input.
 fn read_to_limit(
     descriptor: BorrowedFd<'_>,
     reader: &mut dyn Read,

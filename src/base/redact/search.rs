@@ -61,6 +61,9 @@ struct Edge {
 }
 
 impl Forms {
+    /// Adds the forms of a secret that are searched for: its spellings, its unescaped text, and its compact
+    /// form. The compact form is also added in reverse, because a backslash before an escaped secret hides
+    /// where it begins.
     pub(super) fn insert(&mut self, secret: &str, is_precaution: bool) {
         for part in spellings::parts(secret) {
             self.has_ellipsis |= ellipses(part.as_bytes()).next().is_some();
@@ -193,6 +196,9 @@ impl Forms {
         }
     }
 
+    /// Adds the match of a secret that begins in the text and continues behind its end, and returns true if
+    /// there is one. Tries every end within the residue, because a cut-off escape leaves characters that do
+    /// not belong to the secret.
     fn find_cut_off_start(
         &self,
         view: &DecodedView<'_>,

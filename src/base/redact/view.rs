@@ -72,6 +72,8 @@ impl<'t> DecodedView<'t> {
         Some(view)
     }
 
+    /// Decodes the escapes of one level, and keeps for each byte its span in the original. Returns `None` if
+    /// there are none.
     fn unescaped_once(&self) -> Option<DecodedView<'static>> {
         if !contains_any(&self.bytes, is_escape) {
             return None;

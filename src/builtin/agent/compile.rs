@@ -36,6 +36,8 @@ impl Agent {
             .context(|| format!("Compiling package {}", package.name))
     }
 
+    /// Installs the dependencies, runs the packaging script, and stores the result as a blob. Returns the id
+    /// and the digest of the blob.
     fn compile_inner(
         &self,
         package: &Package,
@@ -83,6 +85,8 @@ impl Agent {
         Ok(stored)
     }
 
+    /// Runs the packaging script with the environment that BOSH promises. Its output goes to logs of the VM,
+    /// and the end of them into an error.
     fn run_packaging(&self, package: &Package, source: &Path, task: &TaskControl) -> Result<()> {
         let logs = self.dirs.agent_logs().join("compile").join(&package.name);
         dirs::remove_tree(&logs)?;

@@ -79,6 +79,7 @@ fn copy_one(source: &Path, target: &Path, meta: &Metadata, task: &TaskControl) -
     Ok(())
 }
 
+/// Copies a file without its holes, so that a sparse file stays sparse. Stops if the task is cancelled.
 fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -> std::io::Result<()> {
     let mut from = File::open(source)?;
     let mut to = File::create_new(target)?;

@@ -122,6 +122,8 @@ pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
     outcome
 }
 
+/// Prepares the directories, mounts the persistent disk and loads the jobs. If the disk cannot be mounted,
+/// the agent answers, but the jobs stay stopped, because they must not write to an empty `store`.
 fn set_up(
     platform: Platform,
     source: SettingsSource,

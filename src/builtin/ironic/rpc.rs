@@ -53,6 +53,9 @@ pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log
     exchange(request, response, log, |request, log| answer(config, request, log))
 }
 
+/// Checks the number of arguments and the configuration, then dispatches the method. Errors up to the
+/// connection to Ironic are marked as before any effect, so that the caller needs no suspect. Malformed CIDs
+/// count as unknown ones.
 fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let method = request.method.clone();
     let method = method.as_str();

@@ -108,6 +108,7 @@ impl Qmp {
         Some(self.events.remove(index))
     }
 
+    /// Returns the next message, which is one line of JSON. Fails at the deadline and at an overlong line.
     fn receive(&mut self, deadline: Instant) -> io::Result<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

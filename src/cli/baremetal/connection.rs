@@ -122,6 +122,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
+    /// Connects with the flags and variables of OpenStack's clients. An empty value counts as missing, as in
+    /// those clients.
     pub(super) fn connect(&self, session: &Session) -> Result<Client> {
         let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
         let cacert = match &self.os_cacert {

@@ -80,6 +80,7 @@ impl TypedCommandLine {
     }
 }
 
+/// Returns the CIDs of a kind that completion offers, described with their size, use and CPI.
 fn recorded_resources(record: &StateOverview, kind: ResourceKind) -> Vec<DescribedName> {
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
     let used = |yes: bool| if yes { ", in use" } else { "" };

@@ -41,6 +41,8 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
+    /// Calls a CPI method with the arguments on the command line. The first word is the manifest, unless the
+    /// env file names it and the word is no file.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let mut words = self.words.into_iter();
         let manifest = match (self.source.needs_manifest(), self.source.manifest_of_env_file()) {

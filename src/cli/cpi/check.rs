@@ -132,6 +132,8 @@ impl JunitFile {
 }
 
 impl CheckArgs {
+    /// Runs the checks on the CPI and prints their results. The JUnit file is opened first, so that a wrong
+    /// path fails before resources are created.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));

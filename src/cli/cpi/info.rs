@@ -30,6 +30,7 @@ pub(super) struct InfoArgs {
 }
 
 impl InfoArgs {
+    /// Calls `info` and prints the answer, with the API version that a run would use.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
         let called = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::info)?;

@@ -42,6 +42,9 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
     }
 }
 
+/// Parses the command line twice: first with placeholders for what an env file can supply, to find that file,
+/// then with its values as defaults. If the operator's own words are wrong, the error is that of the plain
+/// grammar.
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let first = match with_placeholder_defaults(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,

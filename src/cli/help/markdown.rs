@@ -93,6 +93,7 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Begins an element: text that came before it is written, and its style or indent applies from here on.
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph => self.blank_line(),
@@ -130,6 +131,7 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Ends an element: writes the text or table that was collected for it, and undoes its style or indent.
     fn end(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Paragraph => self.flush(),

@@ -56,6 +56,8 @@ pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
     format!("`{}` of {}{by}: {status}", call.method, call.target)
 }
 
+/// Returns the tables of `state show`: resources with their use and marks for deletion, suspects, and calls
+/// without an answer.
 fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     let used = |in_use: bool| if in_use { "yes" } else { "no" }.to_owned();
     let mark = |resource: &Resource| {

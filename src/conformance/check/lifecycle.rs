@@ -15,6 +15,8 @@ use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 /// The growth of a disk in MiB: the minimum step of common IaaSes.
 const GROWTH_MIB: u64 = 1024;
 
+/// Checks the life of a VM under both contracts, each with a stemcell of the version that selects it. A
+/// contract that the CPI or the operator excludes is reported as skipped.
 pub(super) fn check(run: &mut Run<'_>) {
     let api_version = run.api_version();
     let real = run.settings.stemcell.as_ref().map_or(HIGHEST_API_VERSION, |stemcell| stemcell.api_version);
@@ -187,6 +189,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         disk
     }
 
+    /// Checks `attach_disk`. A second call may answer the same hint or refuse, but not with an error that
+    /// sends the caller a wrong way.
     fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first = None;

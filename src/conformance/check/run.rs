@@ -100,6 +100,9 @@ impl<'a> Run<'a> {
         self.check_always(name, body)
     }
 
+    /// Runs a check and records its verdict. Unmet expectations that the contract does not promise are a
+    /// deviation of a weaker kind. A broken run, such as an interrupted one, records no verdict and keeps the
+    /// created resources.
     fn check_always<T>(
         &mut self,
         name: &str,

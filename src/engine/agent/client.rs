@@ -103,6 +103,8 @@ impl Backoff {
 }
 
 impl AuthenticatedClient {
+    /// Creates a client with the agent's credentials. It follows no redirects, and uses the agent's own proxy
+    /// but no HTTP proxy of the environment.
     fn new(
         endpoint: &AgentEndpoint,
         proxy: Option<&AgentProxy>,
@@ -197,6 +199,8 @@ impl Agent {
         &self.clients[self.current.load(Ordering::SeqCst)]
     }
 
+    /// Sends one message and reads the answer. An exception of the agent becomes an error, as do answers in
+    /// another form.
     fn send_with(
         &self,
         client: &AuthenticatedClient,

@@ -172,6 +172,8 @@ impl Cpi {
         request
     }
 
+    /// Runs the CPI's process for one request, and reads its answer. A process that was left running or
+    /// killed gives no answer, and its log stays with the error.
     fn exchange(
         &self,
         request: &CpiRequest,

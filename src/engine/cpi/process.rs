@@ -45,6 +45,7 @@ pub struct OutputFiles {
 }
 
 impl Executable {
+    /// Starts the CPI with request, answer and log in files, so that it can go on when this process ends.
     fn spawn(&self, request: &[u8], files: &OutputFiles) -> Result<std::process::Child, CpiError> {
         let local = |what: &str| {
             let what = what.to_owned();

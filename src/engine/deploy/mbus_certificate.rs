@@ -23,6 +23,8 @@ pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, sta
     }
 }
 
+/// Returns the error for a certificate that a client would refuse, with the command that makes a new one.
+/// Mentions the clock if a date is the reason.
 fn explain(
     refusal: &rustls::Error,
     certificate: &MbusCertificate,

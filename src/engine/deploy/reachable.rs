@@ -30,6 +30,8 @@ impl ReachableEnvironment {
         Self::find(run, inputs, command, timeout, true)
     }
 
+    /// Opens the state, boots the VM if it is off and `boots` is set, and connects to its agent. A VM that
+    /// was booted gets the time of a boot to answer.
     fn find(
         run: &RunContext,
         inputs: &Inputs,

@@ -136,6 +136,8 @@ fn no_longer_needed(provider: &CloudProvider) -> String {
     )
 }
 
+/// Returns the server of the SSH tunnel with its credentials. The key is text in the manifest or a file,
+/// whose path is relative to the manifest.
 fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
         Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY}`"))?),

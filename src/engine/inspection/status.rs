@@ -475,6 +475,8 @@ impl StatusCollector<'_> {
         Ok((agent_status, agent_state, mounted))
     }
 
+    /// Asks the CPIs about the VM and the disks on record. While status is followed, earlier answers stay
+    /// valid until the VM is another one, or its agent begins or stops to answer.
     fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
         let when = (state.vm_handle(), answered);
         if self.asked.as_ref().is_some_and(|asked| asked.when == when) {

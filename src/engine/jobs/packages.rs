@@ -98,6 +98,9 @@ impl<'r> Packages<'r> {
         Ok(packages)
     }
 
+    /// Adds the packages that these jobs need, dependencies first, and prefers those compiled for the
+    /// stemcell. Equal packages of several releases become one node. Different ones with the same name are an
+    /// error, because the agent installs packages by name.
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
         let stemcell_name = format!("{}/{}", stemcell.operating_system, stemcell.version);
         let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
@@ -267,6 +270,7 @@ impl<'r> Packages<'r> {
         (works, tasks)
     }
 
+    /// Uploads the source of a package, or the compiled package, unless it was compiled before.
     fn upload(&self, number: usize, progress: &PackageProgress, agent: &Agent, stage: &Stage) -> Result<()> {
         if progress.compiled.get().is_some() {
             return Ok(());
@@ -301,6 +305,8 @@ impl<'r> Packages<'r> {
         Ok(())
     }
 
+    /// Compiles a package on the VM, unless it was compiled before. Installs only its direct dependencies, as
+    /// a director does.
     fn compile(
         &self,
         number: usize,

@@ -69,6 +69,7 @@ fn leaf(path: &str, value: &str) -> DesiredLeaf {
     DesiredLeaf { path: path.into(), value: value.into(), is_secret: false }
 }
 
+/// Returns the state after a deploy of [`vm_properties`] with one disk.
 fn deployed() -> State {
     let mut state = State::new();
     let vm = VmRecord {

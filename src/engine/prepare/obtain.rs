@@ -161,6 +161,8 @@ impl<'m> WantedArtifact<'m> {
         Ok(Some(digest))
     }
 
+    /// Gets the artifact into the cache and identifies it. A stemcell that takes long to read is unpacked at
+    /// once, because that identifies it as well. Fails if a release has another name than in the manifest.
     fn obtain(&self, context: &ObtainContext<'_>) -> Result<ObtainedArtifact> {
         let ObtainContext { run, cache, fetcher, directory, stage } = context;
         let home = run.env_vars.iter().find(|(name, _)| name == "HOME");

@@ -146,6 +146,7 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
     Ok(overview(&storage, &state, open_calls))
 }
 
+/// Collects what the state and the journal record. Disks that the manifest no longer has count as not in use.
 fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> StateOverview {
     let vm = state.vm_handle().map(|handle| {
         let vm = state.vm();

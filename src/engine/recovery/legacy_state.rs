@@ -54,6 +54,8 @@ pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) ->
     Ok(())
 }
 
+/// Converts the text of `bosh-deployments.yml`. Returns `None` if it records no resource. All ids are digests
+/// of the text, so that a plan and the run that carries it out see the same state.
 fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
     let instances = match root.get("instances").or_else(|| root.get(":instances")) {
         Some(instances) if !instances.is_null() => {

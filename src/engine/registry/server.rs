@@ -96,6 +96,8 @@ impl RegistryServer {
         Self::start_with(runtime, endpoint, content, HEADER_TIMEOUT)
     }
 
+    /// Starts the registry on a loopback address. The content is checked first, so that a broken journal
+    /// fails here and not at the first request.
     fn start_with(
         runtime: &Handle,
         endpoint: RegistryEndpoint,
@@ -198,6 +200,8 @@ fn document(code: StatusCode, document: &Value) -> Response {
     (code, [(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response()
 }
 
+/// Answers a request for the settings of a VM. The CPI writes with credentials. The VM reads without them,
+/// and only through the tunnel.
 async fn settings(
     State(shared): State<Arc<ServerState>>,
     Extension(origin): Extension<RequestOrigin>,

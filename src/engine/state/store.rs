@@ -160,6 +160,8 @@ impl Store {
         if self.exists { Ok(()) } else { self.write(self.state.clone()) }
     }
 
+    /// Writes the state if it changed. Checks the lock first, and keeps the version before the first change
+    /// of this run and a backup before each.
     fn write(&mut self, next: State) -> Result<()> {
         if self.exists && next == self.state {
             return Ok(());

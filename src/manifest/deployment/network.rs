@@ -43,6 +43,8 @@ struct Subnet {
 }
 
 impl Network {
+    /// Reads a network. A manual network needs subnets, a dynamic one may have them, and otherwise the
+    /// network itself is the only subnet.
     pub(super) fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Option<Self> {
         let name = field.required_text("name", problems);
         let kind = match field.required_text("type", problems).as_deref() {

@@ -79,6 +79,8 @@ impl Deployment {
     }
 }
 
+/// Reads the sections in the order of their dependencies: the zone first, because it selects the CPI whose
+/// cloud properties apply. Problems of all sections are collected.
 fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<Deployment> {
     let group_field = instance_group(&sections.root, problems);
     let az = group_field.as_ref().and_then(|field| az::of_group(&sections, field, problems));
@@ -209,6 +211,8 @@ fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field
     }
 }
 
+/// Reads the instance group, which must be a service with one instance. Its jobs may be under `jobs` or, as
+/// in old manifests, `templates`.
 fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<InstanceGroup> {
     let name = field.required_text("name", problems);
     if let Some(instances) = field.optional_number("instances", 0, problems)
@@ -293,6 +297,7 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
     }
 }
 
+/// Reads `cloud_provider`. A userland is only for CPIs of releases.
 fn cloud_provider(
     root: &Field<'_>,
     releases: &[String],
@@ -390,6 +395,8 @@ fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     }
 }
 
+/// Reads the CPI of `cloud_provider`: `cpi` (an extension of this program), else jobs under `template` or
+/// `templates`.
 fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
     if let Some(cpi) = field.get("cpi") {
         if cpi.node.as_str() == Some("none") {

@@ -141,6 +141,8 @@ fn generate_password(redactor: &Redactor) -> Secret {
     Secret::new(uuid::Uuid::new_v4().to_string(), redactor)
 }
 
+/// Reads the SSH tunnel, which needs a key or a password. A key that begins like PEM is text, otherwise the
+/// path of a file.
 fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<SshTunnel> {
     if !field.is_mapping(problems) {
         return None;

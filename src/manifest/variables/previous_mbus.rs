@@ -65,6 +65,8 @@ impl MbusOutline {
         candidates
     }
 
+    /// Interpolates the mbus URL and its certificate with older values. Returns `None` if one is missing,
+    /// because a part of the credentials is of no use.
     fn with(
         &self,
         sources: &Sources,

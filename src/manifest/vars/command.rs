@@ -166,6 +166,7 @@ pub fn run(
     }
 }
 
+/// Checks the values of the store. Findings are an error with the command that renews them.
 fn check(
     store: &mut VarsStore,
     declared: &[Inputs],

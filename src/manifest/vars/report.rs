@@ -146,6 +146,7 @@ pub fn check(
     Ok(checked)
 }
 
+/// Returns the problems of a certificate: its dates, its key, and the chain to its CA.
 fn of_certificate(
     value: &Node,
     certificates: &[Certificate],

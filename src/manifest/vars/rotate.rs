@@ -69,6 +69,8 @@ struct Rotation<'a> {
 }
 
 impl Rotation<'_> {
+    /// Gives a variable a new value, and everything that it signed. A CA keeps its old certificate in the
+    /// bundle until `--finish`, so that both generations are trusted.
     fn renew(&mut self, store: &mut VarsStore, name: &str) -> Result<()> {
         if !self.visited.insert(name.to_owned()) {
             return Ok(());
@@ -161,6 +163,8 @@ pub fn finish(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     result
 }
 
+/// Removes the old certificates of a CA, and of the CAs that it signed, from all values. Fails if an old one
+/// still signs a certificate.
 fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut done = RotationResult::default();
     // The deployed values, from before the first change.

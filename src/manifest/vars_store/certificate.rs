@@ -115,6 +115,7 @@ fn subject(options: &CertificateOptions) -> Vec<u8> {
     })
 }
 
+/// Writes the extensions like the bosh CLI, which gives CAs no extended key usage and no alternative names.
 fn write_extensions(
     all: &mut DERWriterSeq<'_>,
     options: &CertificateOptions,

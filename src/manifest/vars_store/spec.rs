@@ -159,6 +159,8 @@ fn fingerprint(wire: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
+/// Describes how a certificate differs from its declaration. A key usage that is not declared is not
+/// compared.
 fn differences(
     options: &CertificateOptions,
     certificate: &Certificate,

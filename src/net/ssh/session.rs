@@ -219,6 +219,8 @@ async fn connect_tcp(server: &SshServer, address: &str) -> Result<TcpStream, Ssh
     Err(last)
 }
 
+/// Logs in with the key, then with the password, as an answer to the server's questions if it allows no other
+/// way. Tries RSA keys with every hash that the server may accept.
 async fn log_in(
     handle: &mut Handle<SessionCallbacks>,
     server: &SshServer,

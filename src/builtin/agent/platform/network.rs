@@ -65,6 +65,8 @@ fn interfaces(directory: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Returns the commands that configure the interfaces of the guest. Networks find their interface by MAC
+/// address; a single network without one takes the only interface.
 fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) -> Result<NetworkPlan> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     let mut plan = NetworkPlan { commands: vec![words(&["link", "set", "lo", "up"])], ..Default::default() };

@@ -52,6 +52,8 @@ pub(super) fn parse(text: &str, source: &str) -> Result<Vec<ProcessSpec>> {
     Parser { tokens: tokens(text, source)?, next: 0, source }.file()
 }
 
+/// Splits a monit file into words and quoted strings, with their lines. `=`, `,` and comments are only
+/// separators.
 fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut line = 1;
@@ -103,6 +105,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    /// Reads the checks of a monit file. Statements without an effect on processes are skipped.
     fn file(mut self) -> Result<Vec<ProcessSpec>> {
         let mut processes: Vec<ProcessSpec> = Vec::new();
         // `None` before the first check, and inside a check that is ignored.
@@ -166,6 +169,7 @@ impl Parser<'_> {
         Ok(Some(ProcessSpec { name, pidfile, start: None, stop: None, depends: Vec::new() }))
     }
 
+    /// Reads the command of `start program` or `stop program`, and the user, group and timeout after it.
     fn program(&mut self) -> Result<Program> {
         let line = self.tokens[self.next].line;
         self.next += 1;

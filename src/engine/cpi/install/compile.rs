@@ -169,6 +169,8 @@ impl Build<'_, '_> {
         Ok(())
     }
 
+    /// Compiles a package into its slot. The directory of its source is removed at the end, unless the
+    /// operator keeps it to look into a failure.
     fn compile(&self, dependencies: &[PackageSlot]) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
         // The source has a parent directory of its own, because packaging scripts also use `..`.

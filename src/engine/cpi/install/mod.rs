@@ -125,6 +125,8 @@ pub fn install(
     }
 }
 
+/// Compiles the missing packages into the cache, several at a time, and stops all of them when one fails. The
+/// result keeps the cache and the packages locked.
 fn install_in_cache(
     jobs: &[CpiJob<'_>],
     compile_settings: &CompileSettings<'_>,

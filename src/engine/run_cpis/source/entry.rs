@@ -125,6 +125,8 @@ fn with_registry(properties: &Map<String, Value>, sources: &CpiSources<'_>) -> M
     context
 }
 
+/// Decides how the CPI of an entry runs: `exec_path`, else a job of a release with its type, else the
+/// built-in CPI of that name.
 fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {

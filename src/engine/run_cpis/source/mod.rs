@@ -114,6 +114,8 @@ impl<'a> CpiSources<'a> {
         self.run.paths.scratch.join("cpi")
     }
 
+    /// Prepares the CPI of `cloud_provider`: a built-in one, an executable, or jobs of releases, which are
+    /// compiled and rendered here.
     fn default_cpi(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
         let (provider, manifest) = (self.inputs.provider, self.inputs.manifest);
         match &provider.cpi {

@@ -242,6 +242,8 @@ impl BucketClient {
         })
     }
 
+    /// Converts an error of the bucket library. Finds the cause by words, because the library has no kinds
+    /// for a missing bucket, missing credentials or a wrong clock.
     fn storage_error(&self, doing: &str, document: &str, error: &object_store::Error) -> io::Error {
         use object_store::Error as E;
 
