@@ -33,7 +33,7 @@ impl CreateEnvArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.dry_run {
-            return plan::plan_report(self.deploy, session)
+            return plan::make_plan_report(self.deploy, session)
                 .and_then(|plan_report| plan::show(&plan_report, session));
         }
         let plan = self.plan.as_deref().map(|path| {

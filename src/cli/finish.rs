@@ -144,9 +144,9 @@ pub(super) fn panicked() -> ExitCode {
 }
 
 /// Prints the help that `monopile help` asks for.
-pub(super) fn page_help(error: &clap::Error) {
+pub(super) fn print_help_page(error: &clap::Error) {
     let text = error.render();
-    help::page(&if help::is_styled() { text.ansi().to_string() } else { text.to_string() });
+    help::show_page(&if help::is_styled() { text.ansi().to_string() } else { text.to_string() });
 }
 
 /// Prints help, the version, or the error for an invalid command line of this command.

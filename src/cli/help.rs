@@ -26,7 +26,7 @@ use base::exit_code;
 use layout::HEADINGS;
 pub(super) use layout::columns;
 pub use layout::{GLOBAL, sections};
-pub(super) use pager::{is_styled, page};
+pub(super) use pager::{is_styled, show_page};
 pub use topics::{TOPICS, Topic};
 
 /// The commands in the order and groups of `--help`.

@@ -23,7 +23,7 @@ pub(super) struct InspectLocalReleaseArgs {
 impl InspectLocalReleaseArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
-        let scratch = session.scratch()?;
+        let scratch = session.create_scratch()?;
         let stage = session.reporter.stage(format!("Reading '{}'", path.display()));
         let release = release::open(&Source::local(&path)?, None, scratch.path(), &stage)?;
         stage.finish();
@@ -37,7 +37,7 @@ impl InspectLocalReleaseArgs {
 pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandResult> {
     let tables = [summary(report), jobs(report), packages(report)];
     if let Some(document) = session.document() {
-        tables.into_iter().for_each(|table| document.table(table));
+        tables.into_iter().for_each(|table| document.add_table(table));
         return Ok(CommandResult::Document);
     }
     if session.globals.json() {

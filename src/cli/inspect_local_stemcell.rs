@@ -30,7 +30,7 @@ impl InspectLocalStemcellArgs {
             cache.identify(ArtifactKind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
         let report = StemcellReport::new(&source, &identity)?;
         if let Some(document) = session.document() {
-            document.table(bosh::Table {
+            document.add_table(bosh::Table {
                 content: "stemcell-metadata",
                 header: HEADER.to_vec(),
                 rows: vec![vec![

@@ -583,7 +583,7 @@ fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     match help::help_page(&words, Cli::command) {
         Some(Ok(page)) => {
-            help::page(&page);
+            help::show_page(&page);
             return ExitCode::SUCCESS;
         }
         Some(Err(error)) => {
@@ -610,7 +610,7 @@ fn run() -> ExitCode {
         CommandLine::Understood(cli, words, remarks) => (cli, words, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
         CommandLine::Refused(error) if is_help && !error.use_stderr() => {
-            finish::page_help(&error);
+            finish::print_help_page(&error);
             return ExitCode::SUCCESS;
         }
         CommandLine::Refused(error) => {

@@ -73,7 +73,7 @@ impl PlanArgs {
 }
 
 /// Makes the plan without changing anything.
-pub(super) fn plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
+pub(super) fn make_plan_report(deploy: DeployArgs, session: &Session) -> Result<PlanReport> {
     make_plan(deploy, session).map(|(plan_report, _)| plan_report)
 }
 

@@ -26,7 +26,7 @@ impl RedigestReleaseArgs {
         let home = paths::home();
         let path = paths::absolute(&paths::expand(&self.path, home.as_deref()))?;
         let destination = paths::absolute(&paths::expand(&self.destination, home.as_deref()))?;
-        let scratch = session.scratch()?;
+        let scratch = session.create_scratch()?;
         let stage = session.reporter.stage(format!("Converting '{}'", path.display()));
         let source = Source::local(&path)?;
         let release = rewrite::redigest_release(&source, algorithm, &destination, scratch.path(), &stage)?;

@@ -53,7 +53,7 @@ impl RepackStemcellArgs {
             empty_image: self.empty_image,
             formats: self.formats,
         };
-        let scratch = session.scratch()?;
+        let scratch = session.create_scratch()?;
         let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
         rewrite::repack_stemcell(&Source::local(&stemcell)?, &changes, &result, scratch.path(), &stage)?;
         stage.finish();

@@ -68,7 +68,7 @@ impl RunLog {
         fs::rename(&unnamed, &path).map_err(failed)?;
         prune(directory);
         let _ = self.file.set(LogFile { path, open: Mutex::new((file, 0)) });
-        self.line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));
+        self.add_line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl RunLog {
     }
 
     /// Adds a line with the time and the level.
-    fn line(&self, level: &str, text: &str) {
+    fn add_line(&self, level: &str, text: &str) {
         if self.file.get().is_some() {
             self.write(&format!("{} {level:>5} {text}", encoding::now()));
         }
@@ -144,32 +144,32 @@ impl Sink for LoggingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
         match event {
-            Event::StageStarted { id, name, .. } => self.log.line("INFO", &format!("[{id}] {name} ...")),
+            Event::StageStarted { id, name, .. } => self.log.add_line("INFO", &format!("[{id}] {name} ...")),
             Event::StageFinished { id, outcome, elapsed } => {
                 let outcome = match outcome {
                     Outcome::Skipped { reason } => &format!("skipped ({reason})"),
                     other => other.word(),
                 };
-                self.log.line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
+                self.log.add_line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
             Event::Planned { headline, steps } => {
                 let steps: String = steps.iter().map(|step| format!("\n  {}", step.what)).collect();
-                self.log.line("INFO", &format!("plan: {headline}{steps}"));
+                self.log.add_line("INFO", &format!("plan: {headline}{steps}"));
             }
             Event::StepStarted { number, count, what, reason, .. } => {
-                self.log.line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
+                self.log.add_line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
             }
             // `Planned` has the steps.
             Event::PlanShown { .. } => {}
-            Event::State { path } => self.log.line("INFO", &format!("state: {path}")),
-            Event::Note { text } => self.log.line("INFO", text),
-            Event::Warning { text } => self.log.line("WARN", text),
-            Event::RunFinished { success: true, summary, .. } => self.log.line("INFO", summary),
+            Event::State { path } => self.log.add_line("INFO", &format!("state: {path}")),
+            Event::Note { text } => self.log.add_line("INFO", text),
+            Event::Warning { text } => self.log.add_line("WARN", text),
+            Event::RunFinished { success: true, summary, .. } => self.log.add_line("INFO", summary),
             Event::RunFinished { errors, notes, hints, exit_code, .. } => {
                 let errors = errors.join("\n  cause: ");
                 let notes: String = notes.iter().map(|note| format!("\n  note: {note}")).collect();
                 let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
-                self.log.line("ERROR", &format!("{errors}{notes}{hints}\n  exit code: {exit_code}"));
+                self.log.add_line("ERROR", &format!("{errors}{notes}{hints}\n  exit code: {exit_code}"));
             }
             // Log lines of the CPI reach this log through `tracing`.
             Event::StageLog { .. } | Event::StageProgress { .. } => {}

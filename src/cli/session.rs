@@ -145,7 +145,7 @@ impl Session {
         if let Some(document) = &self.document {
             let path = paths::absolute(&paths::expand(manifest, paths::home().as_deref()));
             let path = path.unwrap_or_else(|_| manifest.to_owned());
-            document.line(format!("Deployment manifest: '{}'\n", path.display()));
+            document.add_line(format!("Deployment manifest: '{}'\n", path.display()));
         }
     }
 
@@ -345,7 +345,7 @@ impl Session {
     }
 
     /// Creates a scratch directory, for commands without a run context.
-    pub(super) fn scratch(&self) -> Result<Scratch> {
+    pub(super) fn create_scratch(&self) -> Result<Scratch> {
         Scratch::new(&self.cache_dir()?)
     }
 

@@ -88,7 +88,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
             true => find_states(session, request.place)?,
             false => env_files(request.place)?,
         };
-        let scratch = session.scratch()?;
+        let scratch = session.create_scratch()?;
         let asking = session.reporter.stage(format!("Asking {} environments", targets.len()));
         let asker = Asker {
             program: paths::executable()?,

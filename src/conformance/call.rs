@@ -53,7 +53,7 @@ pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
 }
 
 /// Calls `info`.
-pub fn info(cpi: &CpiUnderTest, control: &ExchangeControl<'_>) -> Result<FinishedCall> {
+pub fn call_info(cpi: &CpiUnderTest, control: &ExchangeControl<'_>) -> Result<FinishedCall> {
     let request = cpi.request(Method::Info.name(), &[], Versions::default());
     let exchange = cpi.exchange(request.to_string().as_bytes(), control)?;
     Ok(finish_call(cpi, &request, &exchange, Method::Info.name(), Versions::default()))

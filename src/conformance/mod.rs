@@ -1,8 +1,8 @@
 //! Tools for CPI authors: single calls, conformance runs, and transcripts.
 //!
-//! A [`CpiUnderTest`] calls an executable or a transcript ([`AnswerSource`]). [`info`] and [`call()`] make
-//! one call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers one
-//! request from a transcript.
+//! A [`CpiUnderTest`] calls an executable or a transcript ([`AnswerSource`]). [`call_info`] and [`call()`]
+//! make one call, [`check()`] runs all checks, a [`Recorder`] writes a transcript, and [`play_once`] answers
+//! one request from a transcript.
 //!
 //! The protocol is described by `cpi-api-rpc.md` and the method pages of the BOSH documentation.
 //! [`engine::cpi::Method`] lists the methods.
@@ -16,7 +16,7 @@ mod replay;
 mod reply;
 mod transcript;
 
-pub use call::{FinishedCall, call, info, plain_or_json};
+pub use call::{FinishedCall, call, call_info, plain_or_json};
 pub use check::check;
 pub use cpi_under_test::{AnswerSource, CpiUnderTest, Versions};
 pub use exchange::{Exchange, ExchangeControl, ProcessEnd};

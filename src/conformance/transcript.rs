@@ -177,12 +177,12 @@ impl Recorder {
         let settings = serde_json::to_value(settings)
             .map_err(|error| Error::failure("encoding the settings as JSON failed").with_source(error))?;
         let settings = redacted::value(&self.redactor, &settings);
-        self.line(&Header { transcript: FORMAT_VERSION, settings })
+        self.write_line(&Header { transcript: FORMAT_VERSION, settings })
     }
 
     /// Records one process. A failure is reported at the end, so that the caller still handles the answer.
     pub(super) fn record(&self, exchange: &Exchange) {
-        if let Err(error) = self.line(&Entry::of(&self.redactor, exchange)) {
+        if let Err(error) = self.write_line(&Entry::of(&self.redactor, exchange)) {
             self.problem.lock().get_or_insert(error);
         }
     }
@@ -192,7 +192,7 @@ impl Recorder {
         self.problem.lock().take()
     }
 
-    fn line(&self, line: &impl Serialize) -> Result<()> {
+    fn write_line(&self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).map_err(|error| {
             Error::failure("encoding a line of the transcript as JSON failed").with_source(error)
         })?;

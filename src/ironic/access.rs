@@ -108,7 +108,7 @@ impl AccessSettings {
                 Auth::Basic { user: required(&self.username, "username")?, password: password()? }
             }
             "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
-                url: http_url(&required(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
+                url: check_http_url(&required(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
                 user: required(&self.username, "username")?,
                 password: password()?,
                 user_domain: or_default(&self.user_domain_name),
@@ -142,7 +142,7 @@ impl AccessSettings {
             }
         };
         let endpoint = match &self.endpoint {
-            Some(endpoint) => Some(http_url(endpoint, "endpoint", "/v1")?),
+            Some(endpoint) => Some(check_http_url(endpoint, "endpoint", "/v1")?),
             None if matches!(auth, Auth::Keystone(_)) => None,
             None => {
                 return Err(Error::invalid("no Ironic endpoint: `endpoint` is missing")
@@ -166,7 +166,7 @@ impl AccessSettings {
 
 /// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` is the setting,
 /// for errors.
-pub(super) fn http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
+pub(super) fn check_http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
     // No message quotes the URL, because it may contain a password.
     let not_http = || Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://"));
     let url = url::Url::parse(text).map_err(|error| match error {

@@ -51,7 +51,7 @@ pub(super) fn request_token(
         Some(endpoint) => endpoint.to_owned(),
         None => {
             let endpoint = find_endpoint(&answer.json(request)?, keystone)?;
-            access::http_url(&endpoint, "endpoint", "/v1")
+            access::check_http_url(&endpoint, "endpoint", "/v1")
                 .map_err(|_| protocol("its catalogue has an endpoint of Ironic that is not a usable URL"))?
         }
     };

@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
-    pub fn power(&self, node: &str, power: Power, timeout: Duration) -> Result<JsonObject, IronicError> {
+    pub fn set_power(&self, node: &str, power: Power, timeout: Duration) -> Result<JsonObject, IronicError> {
         self.put_part(node, &["states", "power"], Some(&json!({"target": power.target()})))?;
         let state = power.state();
         self.wait(node, timeout, &format!("'{state}'"), |node| {

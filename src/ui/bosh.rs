@@ -52,7 +52,7 @@ impl Document {
     }
 
     /// Adds a table.
-    pub fn table(&self, mut table: Table) {
+    pub fn add_table(&self, mut table: Table) {
         table.rows.sort();
         self.content.lock().tables.push(table);
     }
@@ -63,7 +63,7 @@ impl Document {
     }
 
     /// Adds a line. The bosh CLI ends all lines except the last one with a line break.
-    pub fn line(&self, text: impl Into<String>) {
+    pub fn add_line(&self, text: impl Into<String>) {
         self.content.lock().lines.push(text.into());
     }
 
@@ -112,25 +112,25 @@ impl Document {
 impl Sink for Document {
     fn emit(&self, event: &Event) {
         match event {
-            Event::Warning { text } => self.line(format!("Warning: {text}\n")),
+            Event::Warning { text } => self.add_line(format!("Warning: {text}\n")),
             Event::RunFinished { success: true, summary, .. } => {
                 if !summary.is_empty() {
-                    self.line(format!("{summary}\n"));
+                    self.add_line(format!("{summary}\n"));
                 }
-                self.line("Succeeded");
+                self.add_line("Succeeded");
                 self.print();
             }
             Event::RunFinished { success: false, errors, notes, hints, exit_code, .. } => {
-                self.line(format_causes(errors));
-                notes.iter().for_each(|note| self.line(format!("Note: {note}")));
-                hints.iter().for_each(|hint| self.line(format!("Hint: {hint}")));
-                self.line(format!("Exit code {exit_code}"));
+                self.add_line(format_causes(errors));
+                notes.iter().for_each(|note| self.add_line(format!("Note: {note}")));
+                hints.iter().for_each(|hint| self.add_line(format!("Hint: {hint}")));
+                self.add_line(format!("Exit code {exit_code}"));
                 self.print();
             }
             _ if self.has_output => {}
-            Event::PlanShown { lines } => self.line(format!("{}\n", lines.join("\n"))),
-            Event::State { path } => self.line(format!("Deployment state: '{path}'\n")),
-            Event::Note { text } => self.line(format!("{text}\n")),
+            Event::PlanShown { lines } => self.add_line(format!("{}\n", lines.join("\n"))),
+            Event::State { path } => self.add_line(format!("Deployment state: '{path}'\n")),
+            Event::Note { text } => self.add_line(format!("{text}\n")),
             Event::StageStarted { id, parent, name, .. } => self.stage_started(*id, *parent, name),
             Event::StageFinished { id, outcome, elapsed } => self.stage_finished(*id, outcome, *elapsed),
             Event::StageProgress { .. }
@@ -323,8 +323,8 @@ mod tests {
     fn rows_are_sorted_and_an_empty_table_has_no_rows() {
         let document = document(true);
         let rows = vec![vec!["b/1".to_owned(), "x\ny".to_owned()], vec!["a/2".to_owned(), String::new()]];
-        document.table(Table { content: "jobs", header: vec!["Job", "Packages"], rows });
-        document.table(Table { content: "packages", header: vec!["Package"], rows: Vec::new() });
+        document.add_table(Table { content: "jobs", header: vec!["Job", "Packages"], rows });
+        document.add_table(Table { content: "packages", header: vec!["Package"], rows: Vec::new() });
         insta::assert_snapshot!(document.content.lock().encode(), @r#"
         {
             "Tables": [

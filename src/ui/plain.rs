@@ -61,7 +61,7 @@ impl Inner {
     }
 
     /// Prints the line of a stage, unless the command prints no stages and `--verbose` is not set.
-    fn stage_line(&self, depth: usize, text: &str) {
+    fn print_stage_line(&self, depth: usize, text: &str) {
         if self.options.prints_stages || self.options.verbose {
             self.output.print_out(&format!("{}{}{text}", self.time(), "  ".repeat(depth)));
         }
@@ -84,7 +84,7 @@ impl Inner {
                 let usual = usual.filter(|usual| *usual >= LONG_STAGE);
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
-                self.stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
+                self.print_stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
                 if !state.has_heartbeat_thread {
                     state.has_heartbeat_thread = true;
                     start_heartbeat_thread(self);
@@ -100,7 +100,7 @@ impl Inner {
                 if let Some(stage) = state.tree.get_mut(*id) {
                     if self.options.verbose {
                         stage.last_printed = Instant::now();
-                        self.stage_line(stage.depth, &format!("  | {line}"));
+                        self.print_stage_line(stage.depth, &format!("  | {line}"));
                     }
                     stage.log = Some(line);
                 }
@@ -115,7 +115,7 @@ impl Inner {
                         }
                         Outcome::Failed => format!("{} after {time}", paint(color, Color::Red, "failed")),
                     };
-                    self.stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
+                    self.print_stage_line(stage.depth, &format!("{}: {outcome}", stage.name));
                 }
             }
             // The stages show each step.

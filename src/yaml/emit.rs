@@ -24,7 +24,7 @@ pub fn emit(node: &Node) -> String {
         Emitter { out: String::new(), column: 0, indent: None, whitespace: true, indention: true };
     emitter.node(node, Context::Root);
     emitter.indent = None;
-    emitter.line();
+    emitter.start_line();
     emitter.out
 }
 
@@ -66,12 +66,12 @@ struct Emitter {
 impl Emitter {
     fn node(&mut self, node: &Node, context: Context) {
         match &node.data {
-            Data::Null => self.plain("null"),
-            Data::Bool(true) => self.plain("true"),
-            Data::Bool(false) => self.plain("false"),
-            Data::Int(int) => self.plain(&int.to_string()),
-            Data::UInt(int) => self.plain(&int.to_string()),
-            Data::Float(float) => self.plain(&scalar::format_float(*float)),
+            Data::Null => self.write_plain("null"),
+            Data::Bool(true) => self.write_plain("true"),
+            Data::Bool(false) => self.write_plain("false"),
+            Data::Int(int) => self.write_plain(&int.to_string()),
+            Data::UInt(int) => self.write_plain(&int.to_string()),
+            Data::Float(float) => self.write_plain(&scalar::format_float(*float)),
             Data::String(text) => self.string(text, context),
             Data::Seq(items) if items.is_empty() => self.brackets("[", "]"),
             Data::Map(map) if map.is_empty() => self.brackets("{", "}"),
@@ -88,7 +88,7 @@ impl Emitter {
             self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         }
         for item in items {
-            self.line();
+            self.start_line();
             self.indicator("-", true, true);
             self.node(item, Context::Item);
         }
@@ -99,14 +99,14 @@ impl Emitter {
         let outer = self.indent;
         self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
         for (key, value) in order::sorted(map) {
-            self.line();
+            self.start_line();
             if is_simple_key(key) {
                 self.node(key, Context::SimpleKey);
                 self.indicator(":", false, false);
             } else {
                 self.indicator("?", true, true);
                 self.node(key, Context::ComplexKey);
-                self.line();
+                self.start_line();
                 self.indicator(":", true, true);
             }
             self.node(value, Context::Value);
@@ -115,7 +115,7 @@ impl Emitter {
     }
 
     /// Starts a line at the indent, unless nothing has been written since the last start.
-    fn line(&mut self) {
+    fn start_line(&mut self) {
         let indent = self.indent.unwrap_or(0);
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.line_break();
@@ -173,15 +173,15 @@ impl Emitter {
         let folds = context != Context::SimpleKey;
         match style(text, context) {
             Style::Plain => self.plain_folded(text, folds),
-            Style::Single => self.single_quoted(text, folds),
-            Style::Double => self.double_quoted(text, folds),
-            Style::Literal => self.literal(text),
+            Style::Single => self.write_single_quoted(text, folds),
+            Style::Double => self.write_double_quoted(text, folds),
+            Style::Literal => self.write_literal(text),
         }
         self.indent = outer;
     }
 
     /// Writes a plain scalar that has no spaces or line breaks.
-    fn plain(&mut self, text: &str) {
+    fn write_plain(&mut self, text: &str) {
         self.plain_folded(text, false);
     }
 
@@ -193,7 +193,7 @@ impl Emitter {
             while let Some(character) = rest.next() {
                 if character == ' ' {
                     if !spaces && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
-                        self.line();
+                        self.start_line();
                     } else {
                         self.push(' ');
                     }
@@ -213,7 +213,7 @@ impl Emitter {
 
     /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after the
     /// best width.
-    fn single_quoted(&mut self, text: &str, folds: bool) {
+    fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.indicator("'", true, false);
         let mut spaces = false;
         let mut breaks = false;
@@ -223,7 +223,7 @@ impl Emitter {
             if character == ' ' {
                 let inner = !first && rest.peek().is_some();
                 if folds && !spaces && self.column > LINE_COLUMNS && inner && rest.peek() != Some(&' ') {
-                    self.line();
+                    self.start_line();
                 } else {
                     self.push(' ');
                 }
@@ -237,7 +237,7 @@ impl Emitter {
                 breaks = true;
             } else {
                 if breaks {
-                    self.line();
+                    self.start_line();
                 }
                 if character == '\'' {
                     self.push('\'');
@@ -254,7 +254,7 @@ impl Emitter {
 
     /// Writes a double-quoted scalar with escapes. `folds` allows line breaks at spaces; a backslash keeps a
     /// space after the break.
-    fn double_quoted(&mut self, text: &str, folds: bool) {
+    fn write_double_quoted(&mut self, text: &str, folds: bool) {
         self.indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
         let escape_all = text.starts_with('\u{feff}');
@@ -271,7 +271,7 @@ impl Emitter {
                 spaces = false;
             } else if character == ' ' {
                 if folds && !spaces && self.column > LINE_COLUMNS && !first && rest.peek().is_some() {
-                    self.line();
+                    self.start_line();
                     if rest.peek() == Some(&' ') {
                         self.push('\\');
                     }
@@ -314,7 +314,7 @@ impl Emitter {
     }
 
     /// Writes a block scalar, with the indicators that keep its leading spaces and its last line breaks.
-    fn literal(&mut self, text: &str) {
+    fn write_literal(&mut self, text: &str) {
         self.indicator("|", true, false);
         if text.starts_with(|first| first == ' ' || is_break(first)) {
             self.indicator("2", false, false);
@@ -334,7 +334,7 @@ impl Emitter {
             let end = line.chars().next_back().filter(|last| is_break(*last));
             let content = end.map_or(line, |end| line.strip_suffix(end).unwrap_or(line));
             if !content.is_empty() {
-                self.line();
+                self.start_line();
                 self.push_str(content);
                 self.indention = false;
             }

@@ -295,19 +295,19 @@ impl<'a> UnpackedTree<'a> {
                             printable(&entry.name)
                         )));
                     }
-                    self.directory(&path, &entry, is_selected, &mut modes)?;
+                    self.extract_directory(&path, &entry, is_selected, &mut modes)?;
                 }
                 EntryType::Regular | EntryType::Continuous => {
                     if path.as_os_str().is_empty() {
                         return Err(refused(path::NameError::Empty));
                     }
                     if is_selected {
-                        self.file(&path, &entry, entries.data())?;
+                        self.extract_file(&path, &entry, entries.data())?;
                     }
                 }
-                EntryType::Directory => self.directory(&path, &entry, is_selected, &mut modes)?,
-                EntryType::Symlink => self.symlink(&path, &entry, is_selected)?,
-                EntryType::Link => self.hard_link(&path, &entry, is_selected)?,
+                EntryType::Directory => self.extract_directory(&path, &entry, is_selected, &mut modes)?,
+                EntryType::Symlink => self.extract_symlink(&path, &entry, is_selected)?,
+                EntryType::Link => self.extract_hard_link(&path, &entry, is_selected)?,
                 EntryType::Char | EntryType::Block | EntryType::Fifo if self.options.skip_devices => {}
                 other => {
                     let kind = match other {
@@ -330,7 +330,7 @@ impl<'a> UnpackedTree<'a> {
         Ok(count)
     }
 
-    fn directory(
+    fn extract_directory(
         &mut self,
         path: &Path,
         entry: &Entry,
@@ -340,8 +340,8 @@ impl<'a> UnpackedTree<'a> {
         if !is_selected || path.as_os_str().is_empty() {
             return Ok(());
         }
-        self.parents(path, entry)?;
-        self.real_directory(path, entry)?;
+        self.create_parents(path, entry)?;
+        self.create_directory(path, entry)?;
         let mode = entry.mode & 0o777 | 0o700;
         if mode != 0o755 {
             self.hold_name(path)?;
@@ -350,8 +350,8 @@ impl<'a> UnpackedTree<'a> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, entry: &Entry, mut data: impl Read) -> Result<(), ArchiveError> {
-        self.parents(path, entry)?;
+    fn extract_file(&mut self, path: &Path, entry: &Entry, mut data: impl Read) -> Result<(), ArchiveError> {
+        self.create_parents(path, entry)?;
         let full = self.root.join(path);
         let write = |source| self.write_error(path, entry, source);
         // `create_new` never follows a link and never replaces a file.
@@ -378,7 +378,7 @@ impl<'a> UnpackedTree<'a> {
         Ok(())
     }
 
-    fn symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
+    fn extract_symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
         let refused = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
@@ -396,11 +396,16 @@ impl<'a> UnpackedTree<'a> {
         if !is_selected {
             return Ok(());
         }
-        self.parents(path, entry)?;
+        self.create_parents(path, entry)?;
         make_symlink(&target, &self.root.join(path)).map_err(|source| self.write_error(path, entry, source))
     }
 
-    fn hard_link(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {
+    fn extract_hard_link(
+        &mut self,
+        path: &Path,
+        entry: &Entry,
+        is_selected: bool,
+    ) -> Result<(), ArchiveError> {
         let target = entry.link.as_deref().unwrap_or_default();
         let refused = |reason: String| ArchiveError::Link {
             name: printable(&entry.name),
@@ -414,13 +419,13 @@ impl<'a> UnpackedTree<'a> {
         if !is_selected {
             return Ok(());
         }
-        self.parents(&from, entry)?;
+        self.create_parents(&from, entry)?;
         let full = self.root.join(&from);
         // The target must be a regular file: a hard link to a symbolic link could point outside.
         if !full.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Err(refused("the archive has no such file before this link".into()));
         }
-        self.parents(path, entry)?;
+        self.create_parents(path, entry)?;
         fs::hard_link(&full, self.root.join(path)).map_err(|source| self.write_error(path, entry, source))?;
         if let Some(digest) = self.digests.get(&from).cloned() {
             self.hold_name(path)?;
@@ -439,7 +444,7 @@ impl<'a> UnpackedTree<'a> {
     }
 
     /// Creates the directories above `path`. Fails if one of them exists and is a file or a link.
-    fn parents(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
+    fn create_parents(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
             return Ok(());
         };
@@ -450,13 +455,13 @@ impl<'a> UnpackedTree<'a> {
             parent.ancestors().take_while(|ancestor| !ancestor.as_os_str().is_empty()).collect();
         ancestors.reverse();
         for ancestor in ancestors {
-            self.real_directory(ancestor, entry)?;
+            self.create_directory(ancestor, entry)?;
         }
         Ok(())
     }
 
     /// Creates the directory `path` unless it exists. Fails if it exists and is a file or a link.
-    fn real_directory(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
+    fn create_directory(&mut self, path: &Path, entry: &Entry) -> Result<(), ArchiveError> {
         if self.checked_directories.contains(path) {
             return Ok(());
         }

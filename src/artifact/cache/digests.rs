@@ -85,7 +85,7 @@ impl Cache {
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
     pub(super) fn store(&self, entry: &DigestEntry) {
-        let written = self.directory(DIGESTS).and_then(|directory| {
+        let written = self.create_directory(DIGESTS).and_then(|directory| {
             write_json(&directory.join(entry_name(&entry.stamp.path)), entry, JsonLayout::Compact)
         });
         if let Err(error) = written {

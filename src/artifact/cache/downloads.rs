@@ -49,7 +49,7 @@ impl Cache {
 
     /// Returns the path for the unfinished download that `key_text` identifies.
     pub(crate) fn partial(&self, key_text: &str) -> Result<PathBuf> {
-        Ok(self.directory(PARTIAL)?.join(key(key_text.as_bytes())))
+        Ok(self.create_directory(PARTIAL)?.join(key(key_text.as_bytes())))
     }
 
     /// Moves the complete download `body` into the cache and returns its new path. `digest` must be verified
@@ -58,7 +58,7 @@ impl Cache {
         let digits = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
-        let path = self.directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
+        let path = self.create_directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
         let about_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.
         let digest = match DownloadRecord::read(&about_path) {

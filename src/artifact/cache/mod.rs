@@ -54,7 +54,7 @@ impl Cache {
     }
 
     /// Returns the path of a directory in the cache, which is created if necessary.
-    pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn create_directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join(name);
         create_private_directory(&path)
             .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))

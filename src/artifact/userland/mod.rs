@@ -87,7 +87,7 @@ pub fn open(
     }
     let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
-    let directory = cache.directory(USERLANDS)?;
+    let directory = cache.create_directory(USERLANDS)?;
     let (root, record_path) = (directory.join(key), directory.join(format!("{key}.json")));
     let _lock = lock(&directory.join(format!(".{key}.lock")), interrupted, stage)?;
     let record = match read_json::<UnpackedRecord>(&record_path).ok().flatten().filter(|_| root.is_dir()) {

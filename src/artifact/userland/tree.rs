@@ -28,8 +28,9 @@ pub(super) fn digest(cache: &Cache, root: &Path) -> Result<String> {
     let stamp = hash(root, &|_, metadata| {
         Ok(format!("{} {}.{}", metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
     })?;
-    let path =
-        cache.directory(DIGESTS)?.join(format!("tree-{}.json", key(root.as_os_str().as_encoded_bytes())));
+    let path = cache
+        .create_directory(DIGESTS)?
+        .join(format!("tree-{}.json", key(root.as_os_str().as_encoded_bytes())));
     if let Some(cached) = read_json::<TreeDigest>(&path).ok().flatten()
         && cached.stamp == stamp
     {

@@ -1,7 +1,7 @@
 //! Builds a tree of mounts, and makes it the root of this process.
 //!
 //! The files of the tree may be hostile: until the tree is the root, a link in it would lead to the machine's
-//! own files. So [`directory`] and [`file`] follow no link.
+//! own files. So [`create_directory`] and [`create_file`] follow no link.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io;
@@ -26,7 +26,7 @@ pub fn make_private() -> Result<(), String> {
 
 /// Returns the path of the directory `path` below `root`, and creates it if it is missing. Fails if a
 /// component is a link. A new directory gets `mode`.
-pub fn directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<PathBuf, String> {
+pub fn create_directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<PathBuf, String> {
     let mut walked = root.to_owned();
     let mut is_new = false;
     for part in path.components() {
@@ -53,13 +53,13 @@ pub fn directory(root: &Path, path: &Path, mode: Option<u32>) -> Result<PathBuf,
     Ok(walked)
 }
 
-/// Returns the path of the file `path` below `root`, over which a file can be mounted. Creates it, empty, if it
-/// is missing. Fails if it is not a plain file, or if a component of the path is a link.
-pub fn file(root: &Path, path: &Path) -> Result<PathBuf, String> {
+/// Returns the path of the file `path` below `root`, over which a file can be mounted. Creates an empty file
+/// if it is missing. Fails if it is not a plain file, or if a component of the path is a link.
+pub fn create_file(root: &Path, path: &Path) -> Result<PathBuf, String> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(format!("'{}' is not the path of a file", path.display()));
     };
-    let path = directory(root, parent, None)?.join(name);
+    let path = create_directory(root, parent, None)?.join(name);
     match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -96,22 +96,22 @@ pub fn mount_new(
 
 /// Mounts `/dev` with a few harmless nodes.
 pub fn mount_dev(root: &Path) -> Result<PathBuf, String> {
-    let dev = directory(root, Path::new("dev"), None)?;
+    let dev = create_directory(root, Path::new("dev"), None)?;
     mount_new("tmpfs", &dev, MountFlags::NOSUID, Some(c"mode=0755"))?;
     for node in DEVICE_NODES {
         let host = Path::new("/dev").join(node);
         if host.exists() {
-            bind(&host, &file(&dev, Path::new(node))?)?;
+            bind(&host, &create_file(&dev, Path::new(node))?)?;
         }
     }
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    let pts = directory(&dev, Path::new("pts"), None)?;
+    let pts = create_directory(&dev, Path::new("pts"), None)?;
     // Group 5 is tty. The user namespace of an ordinary user lacks it.
     let with_group = c"newinstance,ptmxmode=0666,mode=0620,gid=5";
     if mount("devpts", &pts, "devpts", flags, Some(with_group)).is_err() {
         mount_new("devpts", &pts, flags, Some(c"newinstance,ptmxmode=0666,mode=0620"))?;
     }
-    let shm = directory(&dev, Path::new("shm"), None)?;
+    let shm = create_directory(&dev, Path::new("shm"), None)?;
     mount_new("tmpfs", &shm, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=1777"))?;
     let links = [
         ("ptmx", "pts/ptmx"),
@@ -129,7 +129,7 @@ pub fn mount_dev(root: &Path) -> Result<PathBuf, String> {
 /// Mounts `/proc` of the new pid namespace. The kernel forbids that in containers that hide parts of `/proc`:
 /// then it mounts the machine's, and returns a note that says so.
 pub fn mount_proc(root: &Path) -> Result<Option<String>, String> {
-    let proc = directory(root, Path::new("proc"), None)?;
+    let proc = create_directory(root, Path::new("proc"), None)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let Err(errno) = mount("proc", &proc, "proc", flags, None) else { return Ok(None) };
     bind_all(Path::new("/proc"), &proc)?;
@@ -235,10 +235,10 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         symlink(outside.path(), tree.path().join("var")).unwrap();
         symlink(outside.path().join("x"), tree.path().join("file")).unwrap();
-        assert!(directory(tree.path(), Path::new("var/vcap"), None).is_err());
-        assert!(directory(tree.path(), Path::new("a/../../b"), None).is_err());
-        assert!(file(tree.path(), Path::new("file")).is_err());
+        assert!(create_directory(tree.path(), Path::new("var/vcap"), None).is_err());
+        assert!(create_directory(tree.path(), Path::new("a/../../b"), None).is_err());
+        assert!(create_file(tree.path(), Path::new("file")).is_err());
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
-        assert!(directory(tree.path(), Path::new("home/x"), Some(0o700)).is_ok());
+        assert!(create_directory(tree.path(), Path::new("home/x"), Some(0o700)).is_ok());
     }
 }

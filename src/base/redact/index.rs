@@ -77,7 +77,7 @@ impl Index {
     }
 
     /// Calls `on_match` with each string in `text` and its position.
-    pub(super) fn each(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedString)) {
+    pub(super) fn visit_matches(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedString)) {
         if self.count == 0 {
             return;
         }
@@ -199,7 +199,7 @@ mod tests {
                 && strings.iter().any(|form| form.starts_with(&text));
             prop_assert_eq!(actual, expected);
             let mut actual = Vec::new();
-            index.each(text.as_bytes(), |at, entry| actual.push((at, entry.form.to_vec())));
+            index.visit_matches(text.as_bytes(), |at, entry| actual.push((at, entry.form.to_vec())));
             let mut expected = Vec::new();
             for at in 0..text.len() {
                 let begin = strings.iter().filter(|form| text[at..].starts_with(form.as_str()));

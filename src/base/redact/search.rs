@@ -148,7 +148,7 @@ impl Forms {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
-        self.exact.each(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
+        self.exact.visit_matches(&view.bytes, |at, IndexedString { form, is_precaution, .. }| {
             let range = at..at + form.len();
             if form.len() >= MIN_INSIDE_BYTES
                 || !form.iter().all(u8::is_ascii_alphabetic)
@@ -161,9 +161,12 @@ impl Forms {
 
     fn search_compact(&self, plain: &DecodedView<'_>, matches: &mut Vec<Match>) {
         let mut ranges = Vec::new();
-        self.compact.each(&compact(&plain.bytes), |at, IndexedString { form, is_precaution, around }| {
-            ranges.push((at, at + form.len() - 1, *is_precaution, *around));
-        });
+        self.compact.visit_matches(
+            &compact(&plain.bytes),
+            |at, IndexedString { form, is_precaution, around }| {
+                ranges.push((at, at + form.len() - 1, *is_precaution, *around));
+            },
+        );
         if ranges.is_empty() {
             return;
         }

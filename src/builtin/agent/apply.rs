@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use walkdir::WalkDir;
 
-use super::blobs::scratch;
+use super::blobs::create_scratch;
 use super::dirs::{self, Dirs};
 use super::spec::{Spec, Template};
 use super::{Agent, archive, packages};
@@ -74,7 +74,7 @@ impl Agent {
             .blobs
             .open(&archive.blobstore_id, archive.sha1.as_deref().unwrap_or_default())
             .context(|| "Getting job source from blobstore".to_owned())?;
-        let all = scratch(&self.dirs.data_jobs())?;
+        let all = create_scratch(&self.dirs.data_jobs())?;
         let unpacked = all.path().join("jobs");
         archive::unpack(file, "the rendered templates archive", &unpacked)?;
         for job in missing {

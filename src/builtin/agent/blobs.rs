@@ -29,7 +29,7 @@ impl Blobs {
     }
 
     /// Creates a temporary file for a blob that is being received or created.
-    pub(super) fn incoming(&self) -> Result<NamedTempFile> {
+    pub(super) fn create_incoming(&self) -> Result<NamedTempFile> {
         tempfile::Builder::new()
             .prefix(".incoming-")
             .tempfile_in(&self.dir)
@@ -95,7 +95,7 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
 }
 
 /// Creates a temporary directory in `dir` for unpacking, so that the content can later be renamed into place.
-pub(super) fn scratch(dir: &Path) -> Result<tempfile::TempDir> {
+pub(super) fn create_scratch(dir: &Path) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(".unpack-")
         .permissions(Permissions::from_mode(0o700))
@@ -123,7 +123,7 @@ mod tests {
     fn blob_opens_only_with_its_digest() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path().to_path_buf());
-        let mut file = blobs.incoming().unwrap();
+        let mut file = blobs.create_incoming().unwrap();
         file.write_all(b"data").unwrap();
         let (id, digest) = blobs.store(file).unwrap();
         let mut text = String::new();
@@ -142,7 +142,7 @@ mod tests {
     fn incomplete_blobs_are_removed_at_start() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path().to_path_buf());
-        let kept = blobs.incoming().unwrap().keep().unwrap().1;
+        let kept = blobs.create_incoming().unwrap().keep().unwrap().1;
         std::fs::write(dir.path().join("whole"), "x").unwrap();
         blobs.clean_up();
         assert!(!kept.exists());

@@ -76,7 +76,7 @@ impl Agent {
         if source.join("packaging").is_file() {
             self.run_packaging(package, &source, task).context(|| "Running packaging script".to_owned())?;
         }
-        let tarball = self.blobs.incoming()?;
+        let tarball = self.blobs.create_incoming()?;
         archive::pack(install.path(), tarball.as_file())
             .context(|| "Compressing compiled package".to_owned())?;
         task.check()?;

@@ -226,7 +226,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
                 if let Some(hint) = hint {
                     agent.disks.add(&cid, &hint)?;
                 }
-                agent.disks.mount(&agent.fresh_settings()?, &cid).map(|()| json!({}))
+                agent.disks.mount(&agent.reread_settings()?, &cid).map(|()| json!({}))
             }))
         }
         "unmount_disk" => {

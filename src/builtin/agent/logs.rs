@@ -42,7 +42,7 @@ impl Agent {
                 }
             }
         }
-        let tarball = self.blobs.incoming()?;
+        let tarball = self.blobs.create_incoming()?;
         archive::pack_files(&files, tarball.as_file())?;
         let (id, digest) = self.blobs.store(tarball).context(|| "Create file on blobstore".to_owned())?;
         Ok(json!({"blobstore_id": id, "sha1": digest}))

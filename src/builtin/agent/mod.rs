@@ -76,7 +76,7 @@ impl Agent {
     }
 
     /// Reads the settings again. The CPI may have added a disk.
-    fn fresh_settings(&self) -> Result<AgentSettings> {
+    fn reread_settings(&self) -> Result<AgentSettings> {
         self.source.load_current().context(|| "Refreshing the settings".to_owned())
     }
 }

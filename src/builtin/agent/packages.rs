@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::{Condvar, Mutex};
 
 use super::archive;
-use super::blobs::{Blobs, scratch};
+use super::blobs::{Blobs, create_scratch};
 use super::digest;
 use super::dirs::{self, Dirs};
 use super::spec::Package;
@@ -37,7 +37,7 @@ pub(super) fn install(dirs: &Dirs, blobs: &Blobs, package: &Package) -> Result<P
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
     // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
-    let temporary = scratch(&parent)?;
+    let temporary = create_scratch(&parent)?;
     let fresh = temporary.path().join("package");
     archive::unpack(file, &format!("package '{}'", package.name), &fresh)
         .context(|| "Decompressing package files".to_owned())?;
@@ -69,7 +69,7 @@ pub(super) fn link_all(dirs: &Dirs, packages: &BTreeMap<String, Package>) -> Res
     dirs::make_dir(&parent, 0o755)?;
     dirs.give_to_vcap(&parent);
     // As for a package, the rename makes it appear as a whole.
-    let temporary = scratch(&parent)?;
+    let temporary = create_scratch(&parent)?;
     let fresh = temporary.path().join("links");
     dirs::make_dir(&fresh, 0o750)?;
     dirs.give_to_vcap(&fresh);

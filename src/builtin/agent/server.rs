@@ -170,7 +170,7 @@ async fn put(agent: &Agent, id: &str, request: Request) -> Response {
 
 async fn receive(agent: &Agent, id: &str, mut body: Body) -> Result<()> {
     let failed = |e| Error::io("Updating blob", e);
-    let file = agent.blobs.incoming()?;
+    let file = agent.blobs.create_incoming()?;
     let writer = tokio::fs::File::from_std(file.reopen().map_err(failed)?);
     let mut writer = BufWriter::with_capacity(CHUNK_BYTES, writer);
     let mut length: u64 = 0;

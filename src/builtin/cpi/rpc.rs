@@ -65,7 +65,7 @@ pub(crate) struct Log<'a> {
 
 impl Log<'_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
-    pub(crate) fn line(&mut self, line: impl std::fmt::Display) {
+    pub(crate) fn write_line(&mut self, line: impl std::fmt::Display) {
         let line = format!("{line}\n");
         // A caller that closed standard error still gets its answer.
         let _ = self.stderr.write_all(line.as_bytes());
@@ -87,7 +87,7 @@ pub(crate) fn exchange(
     let answer = match outcome {
         Ok(result) => json!({"result": result, "error": null, "log": log.text}),
         Err(failure) => {
-            log.line(format_args!("{}: {failure}", failure.kind.name()));
+            log.write_line(format_args!("{}: {failure}", failure.kind.name()));
             let mut error = json!({
                 "type": failure.kind.name(),
                 "message": failure.message,

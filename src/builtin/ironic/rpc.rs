@@ -44,7 +44,7 @@ pub(super) struct CallConfig {
 impl IronicCall<'_, '_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
-        self.log.line(line);
+        self.log.write_line(line);
     }
 }
 

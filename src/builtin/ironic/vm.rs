@@ -122,7 +122,7 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, request: VmRequest) -> CpiResult<
     let initiators =
         node.initiators(&call.ironic)?.map_err(|missing| failed(format!("{name} has {missing}")))?;
     if !node.is_off() {
-        call.ironic.power(&node_uuid, Power::Off, call.power_timeout)?;
+        call.ironic.set_power(&node_uuid, Power::Off, call.power_timeout)?;
     }
 
     // This cannot fail, because `create` took the CID from a volume.
@@ -252,7 +252,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     })?;
     let node = Node { uuid, object: settled };
     if !node.is_off() {
-        call.ironic.power(&node.uuid, Power::Off, call.power_timeout)?;
+        call.ironic.set_power(&node.uuid, Power::Off, call.power_timeout)?;
     }
     for target in node.targets(&call.ironic)? {
         call.storage.unexport(&target.volume)?;
@@ -283,13 +283,13 @@ pub(super) fn has(call: &IronicCall, cid: &str) -> CpiResult<Value> {
 pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     let node = require(call, cid)?;
     if node.detached_targets().is_empty() && !node.is_off() {
-        call.ironic.power(&node.uuid, Power::Reboot, call.power_timeout)?;
+        call.ironic.set_power(&node.uuid, Power::Reboot, call.power_timeout)?;
     } else {
         if !node.is_off() {
-            call.ironic.power(&node.uuid, Power::Off, call.power_timeout)?;
+            call.ironic.set_power(&node.uuid, Power::Off, call.power_timeout)?;
         }
         let deleted = node.delete_detached_targets(&call.ironic)?;
-        call.ironic.power(&node.uuid, Power::On, call.power_timeout)?;
+        call.ironic.set_power(&node.uuid, Power::On, call.power_timeout)?;
         call.log(format_args!("{deleted} targets of detached disks deleted"));
     }
     call.log(format_args!("VM '{cid}' rebooted"));

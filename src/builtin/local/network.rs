@@ -35,7 +35,7 @@ pub(super) fn enter(namespace: &Path) -> Result<(), String> {
 }
 
 /// Runs `check` inside a namespace.
-pub(super) fn inside<T: Send>(
+pub(super) fn run_inside<T: Send>(
     namespace: Option<&Path>,
     check: impl FnOnce() -> CpiResult<T> + Send,
 ) -> CpiResult<T> {
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn error_for_a_missing_namespace_names_it() {
-        let error = inside(Some(Path::new("/nowhere")), || Ok(())).unwrap_err();
+        let error = run_inside(Some(Path::new("/nowhere")), || Ok(())).unwrap_err();
         assert!(error.message.contains("'/nowhere'"), "{error}");
-        assert_eq!(inside(None, || Ok(7)).unwrap(), 7);
+        assert_eq!(run_inside(None, || Ok(7)).unwrap(), 7);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct LocalCall<'a, 'l> {
 impl LocalCall<'_, '_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
-        self.log.line(line);
+        self.log.write_line(line);
     }
 }
 
@@ -38,7 +38,7 @@ impl CloudCall for LocalCall<'_, '_> {
     }
 
     fn log_line(&mut self, line: std::fmt::Arguments<'_>) {
-        self.log.line(line);
+        self.log.write_line(line);
     }
 }
 

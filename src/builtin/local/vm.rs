@@ -52,7 +52,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
     let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
         let namespace = network::namespace(&request.cloud_properties)?;
         let listener = call.config.agent.listener()?;
-        let networks = network::inside(namespace.as_deref(), || {
+        let networks = network::run_inside(namespace.as_deref(), || {
             let networks = assign_addresses(request.networks.clone())?;
             listen::check_is_free(&listener)?;
             Ok(networks)

@@ -29,7 +29,7 @@ pub(super) struct QemuCall<'a, 'l> {
 impl QemuCall<'_, '_> {
     /// Writes a line to standard error and to the answer's log. It must not contain secrets.
     pub(super) fn log(&mut self, line: impl std::fmt::Display) {
-        self.log.line(line);
+        self.log.write_line(line);
     }
 
     /// Returns QEMU's programs.
@@ -44,7 +44,7 @@ impl CloudCall for QemuCall<'_, '_> {
     }
 
     fn log_line(&mut self, line: std::fmt::Arguments<'_>) {
-        self.log.line(line);
+        self.log.write_line(line);
     }
 }
 

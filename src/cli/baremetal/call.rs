@@ -169,7 +169,7 @@ impl<'c> Call<'c> {
             instance => format!(", which runs the instance {instance}"),
         };
         self.confirm(&format!("Power off node {name}{instance}?"), "the node stays as it is")?;
-        ironic.power(&uuid, Power::Off, POWER_TIMEOUT)?;
+        ironic.set_power(&uuid, Power::Off, POWER_TIMEOUT)?;
         self.session.reporter.note(format!(
             "Node {name} is powered off; `monopile baremetal node power on {name}` powers it on"
         ));
@@ -178,7 +178,7 @@ impl<'c> Call<'c> {
 
     /// Does `action` for every object, also after a failure. `action` returns a sentence about its result.
     /// `name` and `failed` describe a failure: "volume target", "was not deleted". Returns the first failure.
-    pub(super) fn each(
+    pub(super) fn run_for_each(
         &self,
         name: &str,
         ids: &[String],

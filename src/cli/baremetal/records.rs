@@ -114,7 +114,7 @@ fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
             .with_hint(format!("name at least one field, for instance {example}")));
     }
     let (name, collection) = (call.resource().name, call.resource().collection);
-    call.each(name, &call.texts("id"), "was not changed", &|id| {
+    call.run_for_each(name, &call.texts("id"), "was not changed", &|id| {
         call.power_off_node(id)?;
         call.ironic()?.update(collection, id, patch)?;
         Ok(format!("Changed {name} {id}"))
@@ -130,7 +130,7 @@ pub(super) fn delete(call: &Call) -> Result<CommandResult> {
         let question = format!("Delete {nodes} with their ports, connectors and targets from Ironic?");
         call.confirm(&question, "nothing was deleted")?;
     }
-    call.each(name, &ids, "was not deleted", &|id| {
+    call.run_for_each(name, &ids, "was not deleted", &|id| {
         call.power_off_node(id)?;
         call.ironic()?.delete(collection, id)?;
         Ok(format!("Deleted {name} {id}"))

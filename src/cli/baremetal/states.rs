@@ -32,7 +32,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
         body["rescue_password"] = Value::String(rescue_password(call)?);
     }
     let wait: Option<Duration> = call.get("wait");
-    call.each("node", &nodes, "did not change its state", &|node| {
+    call.run_for_each("node", &nodes, "did not change its state", &|node| {
         let ironic = call.ironic()?;
         ironic.put_part(node, &["states", "provision"], Some(&body))?;
         let Some(wait) = wait else { return Ok(format!("Requested '{target}' of node {node}")) };
@@ -60,8 +60,8 @@ fn rescue_password(call: &Call) -> Result<String> {
 
 fn change_power(call: &Call, power: Power) -> Result<CommandResult> {
     let timeout = call.get("power-timeout").unwrap_or(POWER_TIMEOUT);
-    call.each("node", &call.texts("id"), "did not change its power state", &|node| {
-        call.ironic()?.power(node, power, timeout)?;
+    call.run_for_each("node", &call.texts("id"), "did not change its power state", &|node| {
+        call.ironic()?.set_power(node, power, timeout)?;
         Ok(format!("Node {node} is at '{}'", power.state()))
     })
 }
@@ -84,7 +84,7 @@ pub(super) fn reboot(call: &Call) -> Result<CommandResult> {
 /// Puts nodes into maintenance.
 pub(super) fn set_maintenance(call: &Call) -> Result<CommandResult> {
     let body = json!({"reason": call.text("reason")});
-    call.each("node", &call.texts("id"), "was not changed", &|node| {
+    call.run_for_each("node", &call.texts("id"), "was not changed", &|node| {
         call.ironic()?.put_part(node, &["maintenance"], Some(&body))?;
         Ok(format!("Node {node} is in maintenance"))
     })
@@ -92,7 +92,7 @@ pub(super) fn set_maintenance(call: &Call) -> Result<CommandResult> {
 
 /// Ends the maintenance of nodes.
 pub(super) fn unset_maintenance(call: &Call) -> Result<CommandResult> {
-    call.each("node", &call.texts("id"), "was not changed", &|node| {
+    call.run_for_each("node", &call.texts("id"), "was not changed", &|node| {
         call.ironic()?.delete_part(node, &["maintenance"])?;
         Ok(format!("Node {node} is out of maintenance"))
     })
@@ -104,7 +104,7 @@ const BOOT_DEVICE: &[&str] = &["management", "boot_device"];
 pub(super) fn set_boot_device(call: &Call) -> Result<CommandResult> {
     let device = call.text("device").unwrap_or_default();
     let body = json!({"boot_device": device, "persistent": call.has("persistent")});
-    call.each("node", &call.texts("id"), "was not changed", &|node| {
+    call.run_for_each("node", &call.texts("id"), "was not changed", &|node| {
         call.ironic()?.put_part(node, BOOT_DEVICE, Some(&body))?;
         Ok(format!("Node {node} boots from '{device}'"))
     })
@@ -130,7 +130,7 @@ pub(super) fn list_traits(call: &Call) -> Result<CommandResult> {
 /// Adds traits to a node.
 pub(super) fn add_traits(call: &Call) -> Result<CommandResult> {
     let node = call.id();
-    call.each("trait", &call.texts("trait"), "was not added", &|name| {
+    call.run_for_each("trait", &call.texts("trait"), "was not added", &|name| {
         call.ironic()?.put_part(&node, &["traits", name], None)?;
         Ok(format!("Added trait {name} to node {node}"))
     })
@@ -139,7 +139,7 @@ pub(super) fn add_traits(call: &Call) -> Result<CommandResult> {
 /// Removes traits from a node.
 pub(super) fn remove_traits(call: &Call) -> Result<CommandResult> {
     let node = call.id();
-    call.each("trait", &call.texts("trait"), "was not removed", &|name| {
+    call.run_for_each("trait", &call.texts("trait"), "was not removed", &|name| {
         call.ironic()?.delete_part(&node, &["traits", name])?;
         Ok(format!("Removed trait {name} from node {node}"))
     })

@@ -74,7 +74,8 @@ impl CallArgs {
         let versions = match method == Method::Info.name() {
             true => Versions::default(),
             false => {
-                let info = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::info)?;
+                let info =
+                    prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
                 let answered = info.info.as_ref().map(|info| info.api_version);
                 if answered.is_none() {
                     let why = info.error.or_else(|| info.problems.first().cloned()).unwrap_or_default();

@@ -33,7 +33,7 @@ impl InfoArgs {
     /// Calls `info` and prints the answer, with the API version that a run would use.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
-        let called = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::info)?;
+        let called = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
         let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
         if session.globals.json() {
             let info = called.info.as_ref().map(|info| {

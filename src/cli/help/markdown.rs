@@ -140,7 +140,7 @@ impl<'a> Page<'a> {
                 let indent = if level <= HeadingLevel::H2 { 0 } else { BODY / 2 };
                 let heading = std::mem::take(&mut self.inline);
                 for line in wrap(&heading, self.columns.saturating_sub(indent)) {
-                    self.line(indent, &line.text);
+                    self.add_line(indent, &line.text);
                 }
             }
             TagEnd::CodeBlock => self.end_code(),
@@ -153,7 +153,7 @@ impl<'a> Page<'a> {
             TagEnd::Table => {
                 let indent = self.indent();
                 let rows = self.table.take().map(|table| table.lines(self.columns.saturating_sub(indent)));
-                rows.iter().flatten().for_each(|line| self.line(indent, line));
+                rows.iter().flatten().for_each(|line| self.add_line(indent, line));
             }
             TagEnd::TableHead => {
                 self.bold -= 1;
@@ -213,7 +213,7 @@ impl<'a> Page<'a> {
             true => ui::wrap(&code.text, self.columns.saturating_sub(indent)),
             false => code.text,
         };
-        text.lines().for_each(|line| self.line(indent, line));
+        text.lines().for_each(|line| self.add_line(indent, line));
     }
 
     /// Adds to the text of the paragraph, heading, item or cell.
@@ -238,7 +238,7 @@ impl<'a> Page<'a> {
         let indent = self.indent();
         let text = std::mem::take(&mut self.inline);
         for line in wrap(&text, self.columns.saturating_sub(indent)) {
-            self.line(indent, &line.text);
+            self.add_line(indent, &line.text);
         }
     }
 
@@ -247,7 +247,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds a line. The first one of an item begins with its mark.
-    fn line(&mut self, indent: usize, line: &str) {
+    fn add_line(&mut self, indent: usize, line: &str) {
         let mark = self.mark.take().unwrap_or_default();
         let start = format!("{:1$}{mark}", "", indent - mark.len());
         self.text.push_str(format!("{start}{line}").trim_end());

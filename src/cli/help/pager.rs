@@ -17,15 +17,15 @@ pub(in crate::cli) fn is_styled() -> bool {
 }
 
 /// Prints a text. A missing pager is no error, and a closed standard output neither.
-pub(in crate::cli) fn page(text: &str) {
-    let is_paged = std::io::stdout().is_terminal() && !is_dumb() && through_pager(text);
+pub(in crate::cli) fn show_page(text: &str) {
+    let is_paged = std::io::stdout().is_terminal() && !is_dumb() && show_in_pager(text);
     if !is_paged {
         let _ = std::io::stdout().write_all(text.as_bytes());
     }
 }
 
 /// Shows a text in the pager until the operator ends it. Returns false if the pager cannot be started.
-fn through_pager(text: &str) -> bool {
+fn show_in_pager(text: &str) -> bool {
     let named = PAGER.value().and_then(|value| shell_words::split(value.to_str()?).ok());
     let words =
         named.filter(|words| !words.is_empty()).unwrap_or_else(|| DEFAULT.map(str::to_owned).to_vec());

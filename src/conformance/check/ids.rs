@@ -16,7 +16,7 @@ use engine::cpi::{CpiErrorKind, Method};
 const NEVER_WAS: &str = "monopile-never-was";
 
 /// Checks methods after `delete_vm`.
-pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&CreatedResource>) {
+pub(super) fn check_deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&CreatedResource>) {
     if run.ledger.has(vm) {
         return;
     }
@@ -47,7 +47,11 @@ pub(super) fn deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&
 }
 
 /// Checks methods after `delete_disk`, while the VM exists.
-pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&CreatedResource>, disk: Option<&CreatedResource>) {
+pub(super) fn check_deleted_disk(
+    run: &mut Run<'_>,
+    vm: Option<&CreatedResource>,
+    disk: Option<&CreatedResource>,
+) {
     let Some(disk) = disk else { return };
     let cid = || json!(disk.cid);
     run.check("delete_disk again", |check| expect_deletion_of_missing(check, disk));
@@ -73,7 +77,7 @@ pub(super) fn deleted_disk(run: &mut Run<'_>, vm: Option<&CreatedResource>, disk
 }
 
 /// Checks methods after `delete_stemcell`.
-pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
+pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
     if run.ledger.has(stemcell) {
         return;
     }
@@ -85,7 +89,7 @@ pub(super) fn deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResource) {
 }
 
 /// Checks methods with CIDs that no CPI creates.
-pub(super) fn never_existing(run: &mut Run<'_>) {
+pub(super) fn check_never_existing(run: &mut Run<'_>) {
     for kind in [LedgerKind::Vm, LedgerKind::Disk] {
         let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
         if let Some(has) = kind.existence_method() {
@@ -107,7 +111,7 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
         AnswerBody::Refused(refusal)
             if resource.kind.not_found().is_some_and(|kind| has_error_type(&refusal, kind)) =>
         {
-            check.note(format!("answered {} and not false", refusal.error_type));
+            check.add_note(format!("answered {} and not false", refusal.error_type));
             Ok(())
         }
         AnswerBody::Refused(refusal) => check.stop_for_refusal(method, refusal),
@@ -132,7 +136,7 @@ fn expect_success_or_not_found(
     check.expect_unpromised();
     match check.call(method, arguments)? {
         AnswerBody::Result(_) => {
-            check.note("answered success");
+            check.add_note("answered success");
             Ok(())
         }
         response => expect_type(check, method, response, expected),

@@ -61,7 +61,7 @@ impl LeftoverLog {
         let file = UnlockOnDrop::from(file.map_err(failed)?);
         file.lock().map_err(failed)?;
         let mut leftover_log = LeftoverLog { file, path };
-        leftover_log.line(&Line::Begun { cpi: cpi.to_owned() })?;
+        leftover_log.write_line(&Line::Begun { cpi: cpi.to_owned() })?;
         for resource in &earlier.resources {
             leftover_log.record_resource(resource)?;
         }
@@ -73,22 +73,22 @@ impl LeftoverLog {
 
     /// Records a creating call before it is made.
     pub(super) fn record_call(&mut self, method: &str, request_id: &str) -> Result<()> {
-        self.line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
+        self.write_line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
     }
 
     /// Records the end of a call, after its resources.
     pub(super) fn record_answer(&mut self, request_id: &str) -> Result<()> {
-        self.line(&Line::Answered { request_id: request_id.to_owned() })
+        self.write_line(&Line::Answered { request_id: request_id.to_owned() })
     }
 
     /// Records a created resource.
     pub(super) fn record_resource(&mut self, resource: &CreatedResource) -> Result<()> {
-        self.line(&Line::Made(resource.clone()))
+        self.write_line(&Line::Made(resource.clone()))
     }
 
     /// Records that a resource is gone.
     pub(super) fn record_deletion(&mut self, resource: &CreatedResource) -> Result<()> {
-        self.line(&Line::Gone(resource.clone()))
+        self.write_line(&Line::Gone(resource.clone()))
     }
 
     /// Ends the leftover log. It stays for the next run if resources are left.
@@ -100,7 +100,7 @@ impl LeftoverLog {
         }
     }
 
-    fn line(&mut self, line: &Line) -> Result<()> {
+    fn write_line(&mut self, line: &Line) -> Result<()> {
         let failed = |error| Error::io(format!("writing '{}'", self.path.display()), error);
         let mut text = serde_json::to_vec(line).map_err(|error| failed(error.into()))?;
         text.push(b'\n');

@@ -49,10 +49,10 @@ pub(super) fn check(run: &mut Run<'_>) {
     run.versions = Versions { api: Some(api_version), stemcell: Some(real) };
     if let Some(stemcell) = &stemcell {
         run.check("delete_stemcell", |check| check.delete(stemcell));
-        ids::deleted_stemcell(run, stemcell);
+        ids::check_deleted_stemcell(run, stemcell);
     }
     run.group = "rpc".to_owned();
-    ids::never_existing(run);
+    ids::check_never_existing(run);
 }
 
 fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResource> {
@@ -105,14 +105,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.reboot(vm.as_ref());
         self.detach(vm_and_disk.as_ref());
         let disk = self.resize(disk);
-        self.parallel_calls(vm.as_ref());
+        self.check_parallel_calls(vm.as_ref());
         let deleted_disk = self.create_and_delete_disk();
         let present = vm.as_ref().filter(|_| self.lost_in.is_none());
-        ids::deleted_disk(self.run, present, deleted_disk.as_ref());
+        ids::check_deleted_disk(self.run, present, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
-            ids::deleted_vm(self.run, vm, disk.as_ref());
+            ids::check_deleted_vm(self.run, vm, disk.as_ref());
         }
         self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |check, disk| check.delete(disk));
     }
@@ -133,7 +133,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.run.check_needing(name, resource, lost.as_deref().unwrap_or(skip_reason), |check, resource| {
             let outcome = body(check, resource);
             let Some(vm) = vm.filter(|_| check.was_refused) else { return outcome };
-            match (check.exists(vm), outcome) {
+            match (check.ask_presence(vm), outcome) {
                 (Ok(Some(false)), outcome) => {
                     is_lost = true;
                     check.is_promised = true;
@@ -216,7 +216,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 {
                     return fail(format!("refused for a wrong reason: {}", refusal.text()));
                 }
-                AnswerBody::Refused(refusal) => check.note(format!("refused: {}", refusal.text())),
+                AnswerBody::Refused(refusal) => check.add_note(format!("refused: {}", refusal.text())),
                 AnswerBody::Unusable => return fail("no answer"),
             }
             Ok(())
@@ -252,7 +252,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
         self.check_vm("reboot_vm", vm, vm, NO_VM, |check, vm| {
             check.call_or_stop(Method::RebootVm, &[json!(vm.cid)])?;
-            match check.exists(vm)? {
+            match check.ask_presence(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
                 _ => Ok(()),
             }
@@ -286,7 +286,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     fail(format!("refused for a wrong reason: {}", refusal.text()))
                 }
                 AnswerBody::Refused(refusal) => {
-                    check.note(format!("refused: {}", refusal.text()));
+                    check.add_note(format!("refused: {}", refusal.text()));
                     Ok(())
                 }
                 AnswerBody::Unusable => fail("no answer"),
@@ -326,7 +326,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Makes several calls to the CPI at once, as the director does.
-    fn parallel_calls(&mut self, vm: Option<&CreatedResource>) {
+    fn check_parallel_calls(&mut self, vm: Option<&CreatedResource>) {
         let lost = self.lost();
         let run = &mut *self.run;
         let count = run.settings.parallel_calls.max(2);
@@ -335,7 +335,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.expect_unpromised();
             let present = vm.filter(|_| lost.is_none());
             let arguments = disk_arguments(check, present.map(|vm| vm.cid.as_str()));
-            for response in check.calls(Method::CreateDisk, &vec![arguments; count])? {
+            for response in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
                 expect_success(check, Method::CreateDisk, response)?;
             }
             let cids: std::collections::BTreeSet<&str> =
@@ -368,7 +368,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         run.check_needing(&format!("{count} delete_disk at once"), some, none, |check, disks| {
             check.expect_present(Method::DeleteDisk)?;
             check.expect_unpromised();
-            let response = check.calls(Method::DeleteDisk, &each(disks))?;
+            let response = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;
             for (response, disk) in response.into_iter().zip(disks) {
                 expect_success(check, Method::DeleteDisk, response)?;
                 check.remove_if_gone(disk)?;
@@ -407,7 +407,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }
             check.delete(vm)?;
-            match vm_and_disk.map(|(_, disk)| check.exists(disk)).transpose()?.flatten() {
+            match vm_and_disk.map(|(_, disk)| check.ask_presence(disk)).transpose()?.flatten() {
                 Some(false) => fail("delete_vm deleted the disk as well"),
                 _ => Ok(()),
             }
@@ -441,7 +441,7 @@ fn expect_all_exist(
     arguments: &[Vec<Value>],
 ) -> CheckOutcome {
     check.expect_present(method)?;
-    for response in check.calls(method, arguments)? {
+    for response in check.call_in_parallel(method, arguments)? {
         match response {
             AnswerBody::Result(Value::Bool(true)) => {}
             AnswerBody::Result(other) => return fail(format!("`{method}` answered {other} and not true")),

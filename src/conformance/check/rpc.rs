@@ -10,10 +10,10 @@ use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
 /// Runs the checks of the protocol.
 pub(super) fn check(run: &mut Run<'_>) {
-    info(run);
+    check_info(run);
     run.versions = Versions { api: Some(run.api_version()), stemcell: None };
     run.delete_earlier();
-    unknown_method(run);
+    check_unknown_method(run);
     for (name, input) in [
         ("empty standard input", &b""[..]),
         ("garbage on standard input", b"garbage\n"),
@@ -24,7 +24,7 @@ pub(super) fn check(run: &mut Run<'_>) {
     ] {
         run.check(name, |check| expect_error(check, input));
     }
-    context(run);
+    check_context(run);
     run.check("arguments missing", |check| {
         let request = check.request("has_disk", &[]);
         expect_error(check, &request)
@@ -45,7 +45,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         }
         // This machine may be outside the cloud.
         AnswerBody::Refused(refusal) => {
-            check.note(format!("refused: {}", refusal.text()));
+            check.add_note(format!("refused: {}", refusal.text()));
             Ok(())
         }
         AnswerBody::Unusable => fail("no answer"),
@@ -53,15 +53,17 @@ pub(super) fn check(run: &mut Run<'_>) {
 }
 
 /// Calls `info` twice and expects the same answer.
-fn info(run: &mut Run<'_>) {
+fn check_info(run: &mut Run<'_>) {
     let mut first: Option<Info> = None;
     run.check("info", |check| {
         match check.call(Method::Info, &[])? {
             AnswerBody::Result(result) => {
                 let Answer::Info(info) = check.parse_answer(Method::Info, &result)? else { return Ok(()) };
-                check.note(format!("api_version {}", info.api_version));
+                check.add_note(format!("api_version {}", info.api_version));
                 if result.get("stemcell_formats").is_none() {
-                    check.problem("`info` lacks `stemcell_formats`, by which a director chooses among CPIs");
+                    check.add_problem(
+                        "`info` lacks `stemcell_formats`, by which a director chooses among CPIs",
+                    );
                 }
                 first = Some(info);
             }
@@ -82,7 +84,7 @@ fn info(run: &mut Run<'_>) {
 }
 
 /// Calls an unknown method, as a newer director may.
-fn unknown_method(run: &mut Run<'_>) {
+fn check_unknown_method(run: &mut Run<'_>) {
     run.check("unknown method", |check| {
         let request = check.request("monopile_no_such_method", &[]);
         match check.send(&request, None)? {
@@ -98,7 +100,7 @@ fn unknown_method(run: &mut Run<'_>) {
 }
 
 /// Sends requests without context, which the CPI may answer or reject.
-fn context(run: &mut Run<'_>) {
+fn check_context(run: &mut Run<'_>) {
     for (name, method, arguments) in [
         ("info without context", "info", json!([])),
         ("has_disk without context", "has_disk", json!(["monopile-never-was"])),

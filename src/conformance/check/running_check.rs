@@ -79,7 +79,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Adds a remark, shown if the check passes.
-    pub(super) fn note(&mut self, note: impl Into<String>) {
+    pub(super) fn add_note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
@@ -89,7 +89,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Adds a problem. The check continues and fails at its end.
-    pub(super) fn problem(&mut self, problem: impl Into<String>) {
+    pub(super) fn add_problem(&mut self, problem: impl Into<String>) {
         let problem = problem.into();
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
@@ -97,7 +97,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Adds a deviation from an expectation that the contract does not promise.
-    fn deviates(&mut self, problem: String) {
+    fn add_deviation(&mut self, problem: String) {
         if !self.unmet_expectations.contains(&problem) {
             self.unmet_expectations.push(problem);
         }
@@ -117,7 +117,7 @@ impl RunningCheck<'_, '_> {
             let response = self.send(&request, Some(method))?;
             match response {
                 AnswerBody::Refused(refusal) if refusal.ok_to_retry && retry < MAX_RETRIES => {
-                    self.note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
+                    self.add_note(format!("`{method}` was retried (`ok_to_retry`): {}", refusal.text()));
                     self.wait(pause);
                     pause *= 2;
                 }
@@ -147,7 +147,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Makes several calls at once.
-    pub(super) fn calls(
+    pub(super) fn call_in_parallel(
         &mut self,
         method: Method,
         arguments: &[Vec<Value>],
@@ -178,7 +178,7 @@ impl RunningCheck<'_, '_> {
         self.last_call = Some(last_call(&exchange));
         if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
             self.run.unresponsive = true;
-            self.problem("`info` did not end, so the CPI was not checked further");
+            self.add_problem("`info` did not end, so the CPI was not checked further");
         }
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
@@ -193,12 +193,14 @@ impl RunningCheck<'_, '_> {
             };
             // A missing answer is a violation only if the contract promises an answer.
             match self.is_promised || reply.content != AnswerBody::Unusable {
-                true => self.problem(problem),
-                false => self.deviates(problem),
+                true => self.add_problem(problem),
+                false => self.add_deviation(problem),
             }
         }
         for problem in reply.unmet_expectations {
-            self.deviates(method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")));
+            self.add_deviation(
+                method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")),
+            );
         }
         if let AnswerBody::Refused(refusal) = &reply.content {
             self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
@@ -221,7 +223,11 @@ impl RunningCheck<'_, '_> {
         let id = request_id(&request);
         if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
             if reply.result_beside_error.is_some() {
-                self.problem(format!("`{method}` failed and left {} '{}' behind", kind.name(), resource.cid));
+                self.add_problem(format!(
+                    "`{method}` failed and left {} '{}' behind",
+                    kind.name(),
+                    resource.cid
+                ));
             }
             self.created.push(resource);
         } else if reply.content == AnswerBody::Unusable || (method != Method::UpdateDisk && result.is_some())
@@ -253,7 +259,7 @@ impl RunningCheck<'_, '_> {
         match CheckedAnswer::parse(method, terms, result) {
             Ok(CheckedAnswer { answer, remark }) => {
                 if let Some(remark) = remark {
-                    self.problem(remark);
+                    self.add_problem(remark);
                 }
                 Ok(answer)
             }
@@ -296,7 +302,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
-    pub(super) fn exists(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
+    pub(super) fn ask_presence(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
         let Some(method) = resource.kind.existence_method() else { return Ok(None) };
         match self.call_or_stop(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(exists)) => Ok(Some(exists)),
@@ -314,7 +320,7 @@ impl RunningCheck<'_, '_> {
 
     /// Removes a resource from the ledger, unless the CPI reports that it still exists.
     pub(super) fn remove_if_gone(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        if self.exists(resource)? == Some(true) {
+        if self.ask_presence(resource)? == Some(true) {
             return fail(format!("'{}' still exists", resource.cid));
         }
         self.run.ledger.record_deletion(resource);

@@ -9,7 +9,7 @@ use super::answer::{Answer, CheckedAnswer, Info};
 use super::answer_envelope::parse_answer;
 use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
-use super::process::{Executable, OutputFiles, ProcessOutcome, scratch_files};
+use super::process::{Executable, OutputFiles, ProcessOutcome, create_scratch_files};
 use super::request_envelope::RequestEnvelope;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
@@ -82,7 +82,7 @@ impl Cpi {
     pub fn connect(settings: CpiSettings, observer: &mut CallObserver<'_>) -> Result<Self, CpiError> {
         let mut cpi = Cpi::without_info(settings);
         let request = CpiRequest::new(Method::Info, Vec::new(), None);
-        let files = scratch_files(&cpi.settings.scratch, &request.request_id)?;
+        let files = create_scratch_files(&cpi.settings.scratch, &request.request_id)?;
         match cpi.exchange(&request, files, observer) {
             Ok(Answer::Info(info)) => cpi.info = info,
             Ok(_) => {}
@@ -121,7 +121,7 @@ impl Cpi {
 
     /// Makes a call that changes nothing, or whose effect need not be recorded.
     pub fn ask(&self, request: &CpiRequest, observer: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
-        let files = scratch_files(&self.settings.scratch, &request.request_id)?;
+        let files = create_scratch_files(&self.settings.scratch, &request.request_id)?;
         self.call(request, files, observer)
     }
 

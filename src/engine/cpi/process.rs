@@ -214,7 +214,10 @@ impl AnswerFileRename {
 }
 
 /// Creates files in `directory` for a call that needs no journal because it changes nothing.
-pub(super) fn scratch_files(directory: &Path, request_id: &RequestId) -> Result<OutputFiles, CpiError> {
+pub(super) fn create_scratch_files(
+    directory: &Path,
+    request_id: &RequestId,
+) -> Result<OutputFiles, CpiError> {
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =
         File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {

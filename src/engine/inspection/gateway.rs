@@ -61,9 +61,9 @@ impl SshConfig<'_> {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {name} {value}");
         };
-        option("HostName", word("address of the VM", self.address)?);
+        option("HostName", check_word("address of the VM", self.address)?);
         option("HostKeyAlias", VM);
-        option("User", word("name of the user", self.user)?);
+        option("User", check_word("name of the user", self.user)?);
         option("IdentityFile", &path(self.key)?);
         option("IdentitiesOnly", "yes");
         option("PasswordAuthentication", "no");
@@ -104,9 +104,9 @@ impl Gateway {
         let mut option = |name: &str, value: &str| {
             let _ = writeln!(text, "  {name} {value}");
         };
-        option("HostName", word("host of the gateway", &self.host)?);
+        option("HostName", check_word("host of the gateway", &self.host)?);
         if let Some(user) = &self.user {
-            option("User", word("user of the gateway", user)?);
+            option("User", check_word("user of the gateway", user)?);
         }
         if let Some(key) = &self.private_key {
             option("IdentityFile", &path(key)?);
@@ -125,7 +125,7 @@ impl Gateway {
 }
 
 /// Checks that a value is one word without characters that are special to ssh.
-fn word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
+fn check_word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
     let harmless = |character: char| {
         !character.is_whitespace() && !character.is_control() && !"\"'\\%$#;|&`()<>,".contains(character)
     };

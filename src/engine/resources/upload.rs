@@ -90,7 +90,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
         true if missing.len() < target_count => RequiredCpis::None,
         true => RequiredCpis::One,
     };
-    let accepting = accepting_cpis(&executor, run, missing, &stemcell, need)?;
+    let accepting = find_accepting_cpis(&executor, run, missing, &stemcell, need)?;
     if accepting.is_empty() {
         return already();
     }
@@ -203,7 +203,7 @@ enum RequiredCpis {
 }
 
 /// Asks each CPI for `info` and returns those that accept the stemcell.
-fn accepting_cpis(
+fn find_accepting_cpis(
     executor: &Executor<'_>,
     run: &RunContext,
     asked: Vec<CpiName>,

@@ -114,7 +114,7 @@ impl SshSession {
     }
 
     /// Waits for the end of the session and returns its cause.
-    pub async fn ended(&mut self) -> SshError {
+    pub async fn wait_for_end(&mut self) -> SshError {
         let problem = match (&mut self.handle).await {
             Ok(()) => "the server closed it".to_owned(),
             Err(error) => ssh_problem(&error),

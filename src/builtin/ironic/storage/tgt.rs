@@ -111,7 +111,7 @@ impl Tgt {
     }
 
     /// Runs tgtadm and returns its output. `what` is a gerund for errors.
-    fn tgtadm(&self, what: &str, arguments: &[&str]) -> CpiResult<String> {
+    fn run_tgtadm(&self, what: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new("tgtadm");
         if let Some(socket) = &self.settings.ipc_socket {
             command.env("TGT_IPC_SOCKET", socket);
@@ -129,7 +129,7 @@ impl Tgt {
 
     /// Returns the numbers and names of all targets of tgtd.
     fn targets(&self) -> CpiResult<Vec<(u32, String)>> {
-        let text = self.tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
+        let text = self.run_tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
         Ok(parse_targets(&text))
     }
 
@@ -140,12 +140,12 @@ impl Tgt {
         for (number, _) in self.targets()?.into_iter().filter(|(_, target_name)| *target_name == name) {
             let number = number.to_string();
             // `--force` also ends the sessions of initiators.
-            self.tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
+            self.run_tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
         }
         let user = volume.short();
-        let accounts = self.tgtadm(&what, &["--mode", "account", "--op", "show"])?;
+        let accounts = self.run_tgtadm(&what, &["--mode", "account", "--op", "show"])?;
         if accounts.lines().any(|line| line.trim() == user) {
-            self.tgtadm(&what, &["--mode", "account", "--op", "delete", "--user", &user])?;
+            self.run_tgtadm(&what, &["--mode", "account", "--op", "delete", "--user", &user])?;
         }
         Ok(())
     }
@@ -156,16 +156,19 @@ impl Tgt {
         let (name, path) = (self.iqn(volume), self.path(volume));
         let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
         let target = |operation: &[&str]| {
-            self.tgtadm(&what, &[&["--mode", "target", "--tid", &number], operation].concat())
+            self.run_tgtadm(&what, &[&["--mode", "target", "--tid", &number], operation].concat())
         };
         let path_text = path.to_string_lossy();
         let backing = ["--tid", &number, "--lun", &LUN.to_string(), "-b", &path_text];
         target(&["--op", "new", "-T", &name])?;
-        self.tgtadm(&what, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
+        self.run_tgtadm(&what, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
         let account =
             ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
-        self.tgtadm(&what, &account)?;
-        self.tgtadm(&what, &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user])?;
+        self.run_tgtadm(&what, &account)?;
+        self.run_tgtadm(
+            &what,
+            &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user],
+        )?;
         // Access is granted last, when the login is already required.
         for initiator in initiators {
             target(&["--op", "bind", "-Q", initiator])?;

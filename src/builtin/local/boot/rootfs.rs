@@ -59,20 +59,20 @@ pub(super) fn enter(vm_dir: &Path, executable: &Path) -> Result<Vec<String>, Str
         .map_err(|error| format!("setting the mode of '{}' failed: {error}", tree.own.display()))?;
     bind(&tree.own, &tree.root)?;
     for (path, mode) in OWN {
-        tree.directory(path, Some(mode))?;
+        tree.create_directory(path, Some(mode))?;
     }
 
     let mut read_only = Vec::new();
     for name in HOST {
-        read_only.extend(tree.host_entry(name, &mut notes)?);
+        read_only.extend(tree.add_host_entry(name, &mut notes)?);
     }
     tree.mount_run(&mut read_only)?;
     tree.mount_dev(&vm_dir.join("devices"))?;
     notes.extend(mounts::mount_proc(&tree.root)?);
-    let sys = tree.directory("sys", None)?;
+    let sys = tree.create_directory("sys", None)?;
     bind_all(Path::new("/sys"), &sys)?;
     read_only.push(sys);
-    let agent = tree.file(AGENT.trim_start_matches('/'))?;
+    let agent = tree.create_file(AGENT.trim_start_matches('/'))?;
     bind(executable, &agent)?;
     read_only.push(agent);
     notes.extend(mounts::make_read_only(&read_only, MountFlags::empty())?);
@@ -91,17 +91,17 @@ struct Rootfs {
 
 impl Rootfs {
     /// Returns the path of a directory in the tree, and creates it if it is missing.
-    fn directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
-        mounts::directory(&self.root, Path::new(path), mode)
+    fn create_directory(&self, path: &str, mode: Option<u32>) -> Result<PathBuf, String> {
+        mounts::create_directory(&self.root, Path::new(path), mode)
     }
 
     /// Returns the path of an empty file in the tree, for mounting a file over it.
-    fn file(&self, path: &str) -> Result<PathBuf, String> {
-        mounts::file(&self.root, Path::new(path))
+    fn create_file(&self, path: &str) -> Result<PathBuf, String> {
+        mounts::create_file(&self.root, Path::new(path))
     }
 
     /// Adds one entry of the host's `/`. Returns the path that must be made read-only, if any.
-    fn host_entry(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<PathBuf>, String> {
+    fn add_host_entry(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<PathBuf>, String> {
         let host = Path::new("/").join(name);
         let Ok(metadata) = fs::symlink_metadata(&host) else { return Ok(None) };
         let own = self.own.join(name);
@@ -122,7 +122,7 @@ impl Rootfs {
             return Ok(None);
         }
         let image_has_files = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_some());
-        let target = self.directory(name, Some(0o755))?;
+        let target = self.create_directory(name, Some(0o755))?;
         if name != "etc" && !image_has_files {
             bind_all(&host, &target)?;
             return Ok(Some(target));
@@ -206,21 +206,21 @@ impl Rootfs {
 
     /// Mounts `/run`. If `/etc/resolv.conf` is a link into the host's `/run`, mounts its directory there.
     fn mount_run(&self, read_only: &mut Vec<PathBuf>) -> Result<(), String> {
-        let run = self.directory("run", None)?;
+        let run = self.create_directory("run", None)?;
         mount_new("tmpfs", &run, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
-        self.directory("run/lock", Some(0o1777))?;
+        self.create_directory("run/lock", Some(0o1777))?;
         let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") else { return Ok(()) };
         let Some(inside) = resolver.strip_prefix("/run").ok().and_then(Path::to_str) else { return Ok(()) };
         let mounted = match inside.rsplit_once('/') {
             // The directory is mounted, because the file may be replaced. It also has the sockets of the
             // resolver.
             Some((parent, _)) => {
-                let target = self.directory(&format!("run/{parent}"), Some(0o755))?;
+                let target = self.create_directory(&format!("run/{parent}"), Some(0o755))?;
                 bind_all(&Path::new("/run").join(parent), &target)?;
                 target
             }
             None => {
-                let target = self.file(&format!("run/{inside}"))?;
+                let target = self.create_file(&format!("run/{inside}"))?;
                 bind(&resolver, &target)?;
                 target
             }
@@ -232,7 +232,7 @@ impl Rootfs {
     fn mount_dev(&self, devices: &Path) -> Result<(), String> {
         mounts::mount_dev(&self.root)?;
         // The directory itself is mounted, because attaching renames disks into it from outside.
-        bind(devices, &self.directory("dev/monopile", None)?)
+        bind(devices, &self.create_directory("dev/monopile", None)?)
     }
 }
 

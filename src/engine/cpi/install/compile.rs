@@ -198,7 +198,7 @@ impl Build<'_, '_> {
             stop_condition: self.stop_condition,
             stage: self.stage,
         };
-        let outcome = run.packaging().map_err(|error| match error.kind() {
+        let outcome = run.run().map_err(|error| match error.kind() {
             base::ErrorKind::Interrupted(_) => error,
             _ => error.context(format!(
                 "package '{}' of the CPI's release '{}' cannot be compiled",

@@ -24,7 +24,7 @@ pub(super) type FileRecords = BTreeMap<String, String>;
 /// Returns the stamp of a directory tree.
 pub(super) fn stamp(root: &Path) -> Result<String> {
     let mut hash = Sha256::new();
-    each_file(root, &mut |path, metadata| {
+    visit_files(root, &mut |path, metadata| {
         let name = relative(root, path).as_os_str().as_encoded_bytes();
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name);
@@ -40,7 +40,7 @@ pub(super) fn stamp(root: &Path) -> Result<String> {
 /// Reads a directory tree. Links are not followed.
 pub(super) fn records(root: &Path) -> Result<FileRecords> {
     let mut records = FileRecords::new();
-    each_file(root, &mut |path, metadata| {
+    visit_files(root, &mut |path, metadata| {
         let kind = metadata.file_type();
         let content = if kind.is_symlink() {
             let target = std::fs::read_link(path).map_err(|error| failed(path, error))?;
@@ -68,7 +68,7 @@ pub(super) fn first_difference<'r>(one: &'r FileRecords, other: &'r FileRecords)
 }
 
 /// Calls `visit` with the path and the metadata of everything below a directory, in a fixed order.
-fn each_file(root: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
+fn visit_files(root: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
     for entry in WalkDir::new(root).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| failed(root, error.into()))?;
         let metadata = entry.metadata().map_err(|error| failed(entry.path(), error.into()))?;

@@ -41,7 +41,7 @@ pub(super) struct ScriptRun<'a> {
 
 impl ScriptRun<'_> {
     /// Runs `packaging` with `bash -x` in the source, like the bosh CLI, in a process group of its own.
-    pub(super) fn packaging(&self) -> Result<()> {
+    pub(super) fn run(&self) -> Result<()> {
         let log_path = &self.slot.log;
         let failed = |error| Error::io(format!("writing '{}'", log_path.display()), error);
         let log = File::options()

@@ -31,10 +31,10 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
     let scratch = layout.scratch.join("root");
     mount_new("tmpfs", &scratch, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
     // Mounts of a read-only mount are read-only as well.
-    let source = mounts::directory(&scratch, Path::new("userland"), None)?;
+    let source = mounts::create_directory(&scratch, Path::new("userland"), None)?;
     bind_all(&layout.root, &source)?;
     make_read_only(std::slice::from_ref(&source))?;
-    let root = mounts::directory(&scratch, Path::new("root"), Some(0o755))?;
+    let root = mounts::create_directory(&scratch, Path::new("root"), Some(0o755))?;
     bind(&root, &root)?;
 
     let targets: Vec<PathBuf> = layout.mounts.iter().map(|mount| relative(&mount.target)).collect();
@@ -43,7 +43,7 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
     mounts::mount_dev(&root)?;
     let note = mounts::mount_proc(&root)?;
     for name in ["run", "sys"] {
-        let directory = mounts::directory(&root, Path::new(name), None)?;
+        let directory = mounts::create_directory(&root, Path::new(name), None)?;
         mount_new("tmpfs", &directory, MountFlags::NOSUID | MountFlags::NODEV, Some(c"mode=0755"))?;
     }
     let mut read_only = Vec::new();
@@ -71,11 +71,11 @@ fn mount_file(root: &Path, mount: &MountPoint, target: &Path) -> Result<PathBuf,
     let metadata = fs::metadata(&mount.source)
         .map_err(|error| format!("reading '{}' failed: {error}", mount.source.display()))?;
     if metadata.is_dir() {
-        let point = mounts::directory(root, target, Some(0o755))?;
+        let point = mounts::create_directory(root, target, Some(0o755))?;
         bind_all(&mount.source, &point)?;
         return Ok(point);
     }
-    let point = mounts::file(root, target)?;
+    let point = mounts::create_file(root, target)?;
     bind(&mount.source, &point)?;
     Ok(point)
 }
@@ -139,7 +139,7 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         // A link or file in the place of a directory is left out.
         let inner = inner.filter(|_| metadata.as_ref().is_some_and(fs::Metadata::is_dir));
         let mode = inner.as_ref().and(metadata).map_or(0o755, |metadata| metadata.permissions().mode());
-        let created = mounts::directory(directory, &name, Some(0o755))?;
+        let created = mounts::create_directory(directory, &name, Some(0o755))?;
         fill(&created, inner.as_deref(), &points)?;
         fs::set_permissions(&created, Permissions::from_mode(mode & 0o1777 | 0o500))
             .map_err(|error| failed(&created, error))?;

@@ -245,7 +245,7 @@ impl Worker {
         refusals.forwarding = None;
         *opened = true;
         self.send_event(TunnelEvent::Open);
-        Ok(session.ended().await)
+        Ok(session.wait_for_end().await)
     }
 
     fn send_event(&self, event: TunnelEvent) {

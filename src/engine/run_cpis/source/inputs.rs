@@ -52,7 +52,7 @@ impl OwnedCpiInputs {
     ) -> Result<Self> {
         let provider = loaded.provider()?;
         let config = loaded.cpis()?;
-        let releases = releases(run, inputs, loaded, (&provider, config.as_ref()), stage)?;
+        let releases = open_releases(run, inputs, loaded, (&provider, config.as_ref()), stage)?;
         Ok(OwnedCpiInputs {
             provider,
             config,
@@ -78,7 +78,7 @@ impl OwnedCpiInputs {
 
 /// Opens the releases of the default CPI, and as many others as are needed to find every type of the config.
 /// Those with "cpi" in their names come first.
-fn releases(
+fn open_releases(
     run: &RunContext,
     inputs: &Inputs,
     loaded: &LoadedManifest,

@@ -126,7 +126,7 @@ pub(super) fn install(
     render_jobs(parts, &found_jobs, properties, &jobs_dir, &installing)?;
 
     let userland = userland.as_deref();
-    let installed = packages(sources, named_jobs, &found_jobs, userland, root, &installing)?;
+    let installed = install_job_packages(sources, named_jobs, &found_jobs, userland, root, &installing)?;
     installing.finish();
     let mut executable = match userland {
         None => Executable {
@@ -189,7 +189,7 @@ fn render_jobs(
 }
 
 /// Installs the packages of these jobs, once per set of jobs and userland.
-fn packages(
+fn install_job_packages(
     sources: &CpiSources<'_>,
     named_jobs: &[JobName],
     found_jobs: &[FoundJob<'_>],

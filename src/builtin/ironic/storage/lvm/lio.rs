@@ -122,7 +122,7 @@ impl Lio {
         let target = self.target(volume);
         let what = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
-        let (state, errors) = self.targetcli(&what, &commands, None)?;
+        let (state, errors) = self.run_and_save(&what, &commands, None)?;
         let left = state.target(&target).is_some()
             || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
         if left { Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}"))) } else { Ok(()) }
@@ -156,7 +156,7 @@ impl Lio {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
         }
-        let (state, errors) = self.targetcli(&what, &commands, Some(login))?;
+        let (state, errors) = self.run_and_save(&what, &commands, Some(login))?;
         if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
             return Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}")));
         }
@@ -212,13 +212,13 @@ impl Lio {
     /// After a failed command, the following ones still run, so the caller must check the configuration. A
     /// save that fails or is not confirmed is repeated once, because another program may be saving at the
     /// same time.
-    fn targetcli(
+    fn run_and_save(
         &self,
         what: &str,
         commands: &[String],
         login: Option<&Login>,
     ) -> CpiResult<(SavedConfig, String)> {
-        let first = self.shell(what, commands)?;
+        let first = self.run_commands(what, commands)?;
         let mut errors = errors_in(&first, login);
         let problem = match saved(&first) {
             Ok(state) => return Ok((state, joined(&errors))),
@@ -227,7 +227,7 @@ impl Lio {
         errors.push(problem);
         sleep(self.save_pause);
         // If targetcli ran to its end, only the save is missing.
-        let again = self.shell(what, if first.status.success() { &[] } else { commands })?;
+        let again = self.run_commands(what, if first.status.success() { &[] } else { commands })?;
         errors.extend(errors_in(&again, login));
         match saved(&again) {
             Ok(state) => Ok((state, joined(&errors))),
@@ -239,7 +239,7 @@ impl Lio {
     }
 
     /// Runs targetcli with these commands and a save after them. Returns its output with any exit status.
-    fn shell(&self, what: &str, commands: &[String]) -> CpiResult<Output> {
+    fn run_commands(&self, what: &str, commands: &[String]) -> CpiResult<Output> {
         let io = |error| CpiFailure::io(what, error);
         // Only the owner can read the directory, because the script contains the login.
         let scratch = tempfile::tempdir().map_err(io)?;
