@@ -1,8 +1,8 @@
 //! `monopile render`: prints the rendered files of a job.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use super::choices::RendererArgs;
 use super::finish::CommandResult;
 use super::{ConfigArgs, ManifestArgs, paths, session::Session};
+use base::files::durable::create_private_directory;
 use base::redact::Redactor;
 use base::{Error, Result};
 use engine::deploy::{self, JobFile};
@@ -100,7 +101,7 @@ fn write(out: &Path, file: &JobFile) -> Result<()> {
     let failed =
         |error| Error::io(format!("writing '{}'", path.display()), error).with_owner_hint(&path, "--out DIR");
     if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(failed)?;
     }
     // Otherwise, an existing file would keep its mode, and a link would be followed.
     match fs::remove_file(&path) {

@@ -4,9 +4,8 @@
 //! Lines are redacted when they are written. The whole file is redacted again at the end of the run, because
 //! a secret may become known after a line that holds it.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +15,9 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use base::files::directory::newest_first;
-use base::files::durable::{Replacement, create_private, sweep_temporaries, temporary_path};
+use base::files::durable::{
+    Replacement, create_private, create_private_directory, sweep_temporaries, temporary_path,
+};
 use base::{Error, Result, encoding};
 use base::{
     events::{Event, Outcome, Sink},
@@ -56,7 +57,7 @@ impl RunLog {
             Error::io(format!("creating a log in '{}'", directory.display()), error)
                 .with_owner_hint(directory, "XDG_STATE_HOME=DIR")
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(failed)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
         let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);

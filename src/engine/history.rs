@@ -6,9 +6,8 @@
 //! The records of each state are in a directory of their own, so that a machine with many environments reads
 //! only those of one.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,7 @@ use crate::state::Storage;
 use base::events::AnnouncedStep;
 use base::files::UnlockOnDrop;
 use base::files::directory::newest_first;
-use base::files::durable::{Replacement, sweep_temporaries};
+use base::files::durable::{Replacement, create_private_directory, sweep_temporaries};
 use base::{Error, Result, encoding};
 
 /// The number of records kept for one state.
@@ -144,7 +143,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let now = OffsetDateTime::now_utc();
     let state = &canonical_path(state)?;
     let directory = &directory_of(directory, state);
-    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    create_private_directory(directory).map_err(failed)?;
     let record = RecordFile {
         command: command.to_owned(),
         state: state.clone(),

@@ -17,10 +17,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::cid::{Cid, ObjectKind};
 use super::failure::{CpiFailure, CpiResult};
-use super::files::private_dir;
 use base::files;
 use base::files::ID_FILE;
-use base::files::durable::sync_parent;
+use base::files::durable::{create_private_directory, sync_parent};
 
 /// Prepares a staged directory for its removal: ends the processes of a VM in it, and saves the disks in it.
 pub(crate) type Vacate = fn(&Cloud, &Path) -> CpiResult<()>;
@@ -65,7 +64,7 @@ impl Cloud {
     /// Opens the cloud, and creates it if it does not exist.
     pub(crate) fn make(root: &Path, vacate: Vacate) -> CpiResult<Cloud> {
         loop {
-            private_dir(root).map_err(|error| {
+            create_private_directory(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
             if let Some(cloud) = Cloud::open(root, vacate)? {
@@ -152,7 +151,7 @@ impl Cloud {
         let path = self.staging().join(cid.as_str());
         let make = || -> io::Result<ObjectLock> {
             loop {
-                private_dir(&self.staging())?;
+                create_private_directory(&self.staging())?;
                 DirBuilder::new().mode(0o700).create(&path)?;
                 // Another call may have removed the directory before it was locked.
                 if let Some(held) = hold(&path, false)? {
@@ -167,7 +166,7 @@ impl Cloud {
     pub(crate) fn publish(&self, cid: &Cid, staged: ObjectLock) -> CpiResult<ObjectLock> {
         let path = self.path(cid);
         let publish = || -> io::Result<()> {
-            private_dir(&self.root.join(cid.kind().directory()))?;
+            create_private_directory(&self.root.join(cid.kind().directory()))?;
             renameat_with(CWD, &staged.path, CWD, &path, RenameFlags::NOREPLACE)?;
             sync_parent(&path)
         };
@@ -181,7 +180,7 @@ impl Cloud {
     pub(crate) fn delete(&self, cid: &Cid, held: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
-            private_dir(&self.staging())?;
+            create_private_directory(&self.staging())?;
             renameat_with(CWD, &held.path, CWD, &path, RenameFlags::NOREPLACE)?;
             sync_parent(&held.path)
         };

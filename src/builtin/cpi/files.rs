@@ -1,8 +1,5 @@
 //! Durable files: JSON documents replaced atomically.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -12,11 +9,6 @@ use super::failure::{CpiFailure, CpiResult};
 use base::Error;
 use base::files::durable::sweep_temporaries;
 use base::files::{self, JsonLayout};
-
-/// Creates a directory and its missing parents with mode 0700.
-pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
 
 /// Replaces the document at `path` atomically and durably.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> CpiResult<()> {

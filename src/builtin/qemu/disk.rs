@@ -21,10 +21,9 @@ use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{Cloud, names};
 use crate::cpi::cloud_rpc::DiskAndVm;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::private_dir;
 use crate::cpi::records;
 use base::JsonObject;
-use base::files::durable::sync_parent;
+use base::files::durable::{create_private_directory, sync_parent};
 
 /// The image, in the directory of a disk or snapshot.
 pub(super) const IMAGE: &str = "disk.qcow2";
@@ -166,7 +165,7 @@ fn device_path(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 fn record_device(vm: &Path, disk: &Cid) -> io::Result<()> {
-    private_dir(&vm.join(DEVICES))?;
+    create_private_directory(&vm.join(DEVICES))?;
     let path = device_path(vm, disk);
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?.sync_all()?;
     sync_parent(&path)

@@ -4,15 +4,16 @@
 //! each creating call, `made` and `gone` for each resource. A call with `asked` and without `answered` may
 //! have created an unknown resource.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::ledger::CreatedResource;
 use base::files::UnlockOnDrop;
+use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ impl LeftoverLog {
     /// Begins a leftover log in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
         let failed = |error| Error::io(format!("writing notes below '{}'", directory.display()), error);
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(failed)?;
         let mut earlier = Leftovers::default();
         let mut read = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {

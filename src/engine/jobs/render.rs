@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -14,6 +14,7 @@ use crate::templates::{self, ContextSource};
 use artifact::archive::{Input, Packer};
 use artifact::release::Job;
 use artifact::{Algorithm, Release};
+use base::files::durable::create_private_directory;
 use base::{Error, Result};
 use erb::{Context, RenderError, Renderer, has_code};
 use manifest::Deployment;
@@ -269,7 +270,7 @@ fn read(path: &Path) -> Result<String> {
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |error| Error::io(format!("writing '{}'", path.display()), error);
     if let Some(directory) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        create_private_directory(directory).map_err(failed)?;
     }
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;

@@ -296,7 +296,7 @@ pub(crate) fn open_stemcell(
 fn open_release(run: &RunContext, obtained: &ObtainedArtifact, stage: &Stage) -> Result<Release> {
     let unpacking = stage.reporter().stage(format!("Unpacking release '{}'", obtained.identity.name));
     let directory = run.paths.scratch.join("releases").join(&obtained.identity.name);
-    obtain::create_directory(&directory)?;
+    obtain::create_private_directory(&directory)?;
     let release = release::open(&obtained.source, obtained.expected.as_ref(), &directory, &unpacking)?;
     unpacking.finish();
     Ok(release)

@@ -61,7 +61,7 @@ fn unpack(
 ) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
     let directory = run.paths.scratch.join("stemcell");
-    create_directory(&directory)?;
+    create_private_directory(&directory)?;
     let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
     unpacking.finish();
     Ok(stemcell)
@@ -279,7 +279,7 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
 }
 
 /// Creates a directory that only this user can access, and its parents.
-pub(crate) fn create_directory(path: &Path) -> Result<()> {
+pub(crate) fn create_private_directory(path: &Path) -> Result<()> {
     base::files::durable::create_private_directory(path)
         .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))
 }

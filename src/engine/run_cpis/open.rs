@@ -119,7 +119,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
 pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let unpacking = stage.reporter().stage(format!("Unpacking stemcell '{}'", path.display()));
     let directory = run.paths.scratch.join("stemcell");
-    obtain::create_directory(&directory)?;
+    obtain::create_private_directory(&directory)?;
     let stemcell = artifact::stemcell::open(&Source::local(path)?, None, &directory, &unpacking)?;
     unpacking.finish();
     Ok(stemcell)

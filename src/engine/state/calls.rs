@@ -5,16 +5,17 @@
 //! Just before the new process becomes the CPI, it renames the file to `….answer`. So a call without an
 //! answer file was certainly never made, even if the run was killed while it started the process.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::call_rules::{self, Evidence, FileState};
 use super::storage::JOURNAL;
 use crate::protocol::RequestId;
 use base::files::durable::{
-    create_private, give_directory_to_owner_of, give_file_to_owner_of, sync_directory,
+    create_private, create_private_directory, give_directory_to_owner_of, give_file_to_owner_of,
+    sync_directory,
 };
 
 /// The kind of document that announces a call.
@@ -102,7 +103,7 @@ impl CallFiles {
     ///
     /// If the directory is beside `state`, it gets the owner of `state`.
     pub(super) fn announce(&self, state: Option<&Path>) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).recursive(true).create(&self.directory)?;
+        create_private_directory(&self.directory)?;
         if let Some(state) = state {
             give_directory_to_owner_of(&self.directory, state)?;
         }

@@ -17,9 +17,8 @@ use serde::Deserialize;
 
 use super::{Export, Initiators, Iscsi, Login, VolumeDriver, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
-use base::files::durable;
+use base::files::durable::{self, create_private_directory};
 
 /// The section `tgt` of the CPI's configuration.
 #[derive(Deserialize)]
@@ -77,7 +76,7 @@ impl Tgt {
     fn lock(&self) -> CpiResult<File> {
         let directory = &self.settings.directory;
         let lock = || -> io::Result<File> {
-            private_dir(&directory.join("exports"))?;
+            create_private_directory(&directory.join("exports"))?;
             let file =
                 File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
             file.lock()?;

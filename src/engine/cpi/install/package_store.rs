@@ -76,13 +76,13 @@ pub(super) struct PackageLock {
 impl CpiPackageStore {
     /// Opens the store in the user's cache.
     pub(super) fn cache(root: &Path) -> Result<Self> {
-        make_directory(root)?;
+        create_private_directory(root)?;
         Ok(CpiPackageStore { root: root.to_owned(), is_cache: true })
     }
 
     /// Opens the store in the directory given with `--package-dir`.
     pub(super) fn directory(root: &Path) -> Result<Self> {
-        make_directory(&root.join(".monopile"))?;
+        create_private_directory(&root.join(".monopile"))?;
         Ok(CpiPackageStore { root: root.to_owned(), is_cache: false })
     }
 
@@ -223,12 +223,12 @@ impl PackageSlot {
     /// Prepares the place of the package: removes earlier content, and links the dependencies.
     pub(super) fn begin(&self, dependencies: &[PackageSlot]) -> Result<()> {
         if let Some(entry) = self.marker.parent() {
-            make_directory(entry)?;
+            create_private_directory(entry)?;
         }
         self.mark(None)?;
         if self.is_cache {
             remove_tree(&self.packages)?;
-            make_directory(&self.packages)?;
+            create_private_directory(&self.packages)?;
             for dependency in dependencies {
                 let link = self.packages.join(&dependency.name);
                 symlink(&dependency.target, &link)
@@ -308,7 +308,7 @@ impl PackageLock {
 }
 
 /// Creates a private directory, and its parents.
-pub(super) fn make_directory(path: &Path) -> Result<()> {
+pub(super) fn create_private_directory(path: &Path) -> Result<()> {
     files::durable::create_private_directory(path)
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }

@@ -146,7 +146,7 @@ impl ScriptRun<'_> {
         );
         // Not below the directory that the script sees.
         let scratch = parent.with_file_name("userland");
-        package_store::make_directory(&scratch)?;
+        package_store::create_private_directory(&scratch)?;
         let layout = Layout::for_script(userland, &scratch, compile_target.clone(), mounts)?;
         let mut command = Command::new(&userland.executable);
         command

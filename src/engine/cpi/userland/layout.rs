@@ -54,7 +54,7 @@ impl Layout {
         directory: PathBuf,
         mounts: Vec<MountPoint>,
     ) -> Result<Self> {
-        let home = private(scratch, "home")?;
+        let home = create_private_directory_in(scratch, "home")?;
         let own = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
         Layout::new(userland, scratch, false, directory, own)
     }
@@ -73,7 +73,10 @@ impl Layout {
         let home = env_vars.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
         let home = home.filter(|home| home.is_absolute() && home.parent().is_some());
         let mut mounts = vec![
-            MountPoint::writable(private(scratch, "home")?, home.unwrap_or_else(|| HOME.into())),
+            MountPoint::writable(
+                create_private_directory_in(scratch, "home")?,
+                home.unwrap_or_else(|| HOME.into()),
+            ),
             MountPoint::read_only(jobs, JOBS),
             MountPoint::read_only(images, images),
         ];
@@ -94,8 +97,8 @@ impl Layout {
         directory: PathBuf,
         mounts: impl IntoIterator<Item = MountPoint>,
     ) -> Result<Self> {
-        private(scratch, "root")?;
-        let tmp = private(scratch, "tmp")?;
+        create_private_directory_in(scratch, "root")?;
+        let tmp = create_private_directory_in(scratch, "tmp")?;
         let users = files::users(&userland.content.root, scratch)?;
         let shared = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
         // The last mount at a path counts, and parents come before what is below them.
@@ -136,7 +139,7 @@ impl Layout {
 }
 
 /// Creates a private directory below `parent`.
-fn private(parent: &Path, name: &str) -> Result<PathBuf> {
+fn create_private_directory_in(parent: &Path, name: &str) -> Result<PathBuf> {
     let path = parent.join(name);
     create_private_directory(&path)
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))?;

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
-use crate::prepare::obtain::create_directory;
+use crate::prepare::obtain::create_private_directory;
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::run_cpis;
@@ -494,7 +494,7 @@ fn check_and_repair(
 /// into twice.
 fn with_own_scratch(run: &RunContext, name: &str) -> Result<RunContext> {
     let scratch = run.paths.scratch.join(name);
-    create_directory(&scratch)?;
+    create_private_directory(&scratch)?;
     let paths = Paths { scratch, ..run.paths.clone() };
     Ok(RunContext { paths, ..run.clone() })
 }

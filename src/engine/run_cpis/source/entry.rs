@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::{
-    CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, jobs, private_directory,
+    CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, create_private_directory, jobs,
 };
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
@@ -59,7 +59,7 @@ impl<'a> ResolvedEntry<'a> {
                 Ok(sources.plain(program.clone(), Vec::new(), with_registry(properties, sources), root))
             }
             EntryKind::Builtin => {
-                private_directory(root)?;
+                create_private_directory(root)?;
                 // The entry's properties are only in the context of requests, where they take precedence.
                 let config = builtin_config(sources.run, kind, provider, &Map::new());
                 let mut context = with_registry(properties, sources);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{CpiInputs, CpiSources, LocatedCpi, private_directory, with_directories};
+use super::{CpiInputs, CpiSources, LocatedCpi, create_private_directory, with_directories};
 use crate::cpi::Executable;
 use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
@@ -158,10 +158,10 @@ fn executable_in(
     root: &Path,
 ) -> Result<Executable> {
     let scratch = root.join("userland");
-    private_directory(&scratch)?;
+    create_private_directory(&scratch)?;
     // Stemcells are unpacked there, maybe after the CPI was installed.
     let images = run.paths.scratch.join("stemcell");
-    private_directory(&images)?;
+    create_private_directory(&images)?;
     let mut env_vars = with_directories(run, Path::new(PACKAGES), Path::new(JOBS));
     // A directory for temporary files on this machine.
     env_vars.retain(|(name, _)| name != "TMPDIR");
@@ -178,7 +178,7 @@ fn render_jobs(
     jobs_dir: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    private_directory(jobs_dir)?;
+    create_private_directory(jobs_dir)?;
     let rendering = stage.reporter().stage("Rendering the CPI's templates");
     for FoundJob { job, .. } in found_jobs {
         render_job(inputs, job, properties, jobs_dir)
@@ -292,7 +292,7 @@ fn render_job(
     properties: &Map<String, Value>,
     jobs_dir: &Path,
 ) -> Result<()> {
-    private_directory(&jobs_dir.join(&job.name))?;
+    create_private_directory(&jobs_dir.join(&job.name))?;
     let context = templates::context(&context(inputs.deployment, job, properties))?;
     for file in render::render_templates(inputs.renderer, job, &context, jobs_dir)? {
         if file.executable {

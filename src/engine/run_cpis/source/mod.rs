@@ -12,7 +12,7 @@ mod userland;
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -206,11 +206,8 @@ fn check_program(program: &Path, position: &str) -> Result<()> {
 }
 
 /// Creates a directory that only this user can read, because it will hold credentials.
-fn private_directory(path: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+fn create_private_directory(path: &Path) -> Result<()> {
+    base::files::durable::create_private_directory(path)
         .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 

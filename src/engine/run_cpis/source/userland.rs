@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CpiSources, private_directory};
+use super::{CpiSources, create_private_directory};
 use crate::cpi::userland::Userland;
 use crate::run_context::interrupt_check;
 use artifact::{ArtifactUrl, Cache, Digest, Fetcher};
@@ -49,7 +49,7 @@ impl CpiSources<'_> {
         let new =
             Arc::new(self.obtain_userland(&userland_ref, stage).context(|| cannot_be_used(&userland_ref))?);
         let scratch = self.run.paths.scratch.join("userland-check");
-        private_directory(&scratch)?;
+        create_private_directory(&scratch)?;
         new.check(&scratch)?;
         opened.push((userland_ref, Arc::clone(&new)));
         Ok(Some(new))

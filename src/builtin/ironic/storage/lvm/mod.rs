@@ -19,8 +19,8 @@ use self::lio::Lio;
 use self::volumes::Volumes;
 use super::{Export, Initiators, Login, VolumeDriver, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::files::private_dir;
 use crate::ironic::volume::VolumeName;
+use base::files::durable::create_private_directory;
 
 /// The settings of `lvm+targetcli`.
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ impl Lvm {
     fn lock(&self) -> CpiResult<File> {
         let path = Path::new(LOCKS).join(format!("{}.lock", self.volumes.group()));
         let lock = || -> io::Result<File> {
-            private_dir(Path::new(LOCKS))?;
+            create_private_directory(Path::new(LOCKS))?;
             let file = File::options().create(true).truncate(false).write(true).open(&path)?;
             file.lock()?;
             Ok(file)
