@@ -26,7 +26,7 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallO
         }
         // Only calls without a journal are ended.
         CpiError::NoAnswer { .. } | CpiError::Killed { .. } => CallOutcome::Unknown,
-        CpiError::Abandoned { .. } => CallOutcome::AtWork,
+        CpiError::Abandoned { .. } => CallOutcome::Running,
         CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {
             CallOutcome::NeverStarted
         }

@@ -97,7 +97,7 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                 ));
             };
             let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
-            if matches!(call.progress().map_err(failed)?, CallProgress::Pending) {
+            if matches!(call.progress().map_err(failed)?, CallProgress::Running) {
                 return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))

@@ -21,9 +21,9 @@ pub enum OpenCallStatus {
 pub(crate) fn status(state: &State, intent: &Intent<Effect>, call: &OpenCall) -> Result<OpenCallStatus> {
     let failed = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
     let outcome = match call.progress().map_err(failed)? {
-        CallProgress::Pending => return Ok(OpenCallStatus::Running),
+        CallProgress::Running => return Ok(OpenCallStatus::Running),
         CallProgress::NeverStarted => CallOutcome::NeverStarted,
-        CallProgress::Elsewhere => CallOutcome::Unknown,
+        CallProgress::OnOtherMachine => CallOutcome::Unknown,
         CallProgress::Ended(bytes) => match read(intent, &bytes) {
             Ok(answer) if intent.effect.changes(&answer).is_ok() => CallOutcome::Answered,
             Ok(_) => CallOutcome::Unknown,

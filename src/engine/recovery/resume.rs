@@ -51,7 +51,7 @@ fn settle(
 ) -> Result<()> {
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let waited = wait_for_call(run, store, intent, &open_call, &stage)?;
-    let lost = matches!(waited, WaitResult::Lost);
+    let is_on_other_machine = matches!(waited, WaitResult::OnOtherMachine);
     let examined = examine(run, store, intent, &open_call, waited, &stage);
     let outcome = match &examined {
         OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
@@ -77,7 +77,15 @@ fn settle(
             (ConcludingStep::Settle, _) => open_call.settle()?,
             (ConcludingStep::StayOpen, _) => {
                 let error = examined.into_error(intent);
-                return Err(stays_open_error(run, inputs, store, intent, &open_call, error, lost));
+                return Err(stays_open_error(
+                    run,
+                    inputs,
+                    store,
+                    intent,
+                    &open_call,
+                    error,
+                    is_on_other_machine,
+                ));
             }
         }
     }
@@ -136,7 +144,7 @@ fn examine(
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
             read(intent, &bytes).map_err(|error| error.with_end(None, call_log.tail()))
         }
-        WaitResult::Lost => {
+        WaitResult::OnOtherMachine => {
             let caller = intent
                 .holder
                 .as_ref()
@@ -163,11 +171,11 @@ fn stays_open_error(
     intent: &Intent<Effect>,
     open_call: &OpenCall,
     cause: CpiError,
-    lost: bool,
+    is_on_other_machine: bool,
 ) -> Error {
     open_call.redact(&run.redactor);
     let mut error = Error::from(cause);
-    if lost {
+    if is_on_other_machine {
         let host = intent.holder.as_ref().map_or("that machine", |holder| holder.host.as_str());
         error = error.with_hint(format!(
             "if {host} is only cut off, wait until it is back: it then delivers the answer, and the same \
@@ -192,8 +200,8 @@ enum WaitResult {
     NeverStarted,
     /// The bytes that the CPI process wrote.
     Answer(Vec<u8>),
-    /// Another machine made it, and its answer is not in the journal.
-    Lost,
+    /// Another machine was to make the call, and its answer is not in the journal.
+    OnOtherMachine,
 }
 
 /// Waits until the call's process has ended.
@@ -214,8 +222,8 @@ fn wait_for_call(
         || match open_call.progress().map_err(failed)? {
             CallProgress::NeverStarted => Ok(Some(WaitResult::NeverStarted)),
             CallProgress::Ended(bytes) => Ok(Some(WaitResult::Answer(bytes))),
-            CallProgress::Elsewhere => Ok(Some(WaitResult::Lost)),
-            CallProgress::Pending => Ok(None),
+            CallProgress::OnOtherMachine => Ok(Some(WaitResult::OnOtherMachine)),
+            CallProgress::Running => Ok(None),
         },
         || {
             cpi::truncate_oversized_answer(&open_call.answer_path());

@@ -48,7 +48,7 @@ pub(super) enum ProcessProgress {
     /// The process was never started.
     NeverStarted,
     /// The process still runs.
-    Pending,
+    Running,
     /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),
 }
@@ -147,12 +147,12 @@ impl CallFiles {
         let file = open_if_there(&self.answer_path())?;
         let answer = file_state(file.as_ref())?;
         Ok(match call_rules::progress(Evidence::Files { prepared, answer }) {
-            call_rules::EvidentProgress::Pending => ProcessProgress::Pending,
+            call_rules::EvidentProgress::Running => ProcessProgress::Running,
             call_rules::EvidentProgress::Ended => {
                 ProcessProgress::Ended(file.as_ref().map(written).transpose()?.unwrap_or_default())
             }
             // Files show no call of another machine.
-            call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::Elsewhere => {
+            call_rules::EvidentProgress::NeverStarted | call_rules::EvidentProgress::OnOtherMachine => {
                 ProcessProgress::NeverStarted
             }
         })
@@ -207,7 +207,7 @@ impl WatchedCall {
             return Ok(self.files.file(ANNOUNCED).exists().then_some(ProcessProgress::NeverStarted));
         };
         if is_held(file)? {
-            return Ok(Some(ProcessProgress::Pending));
+            return Ok(Some(ProcessProgress::Running));
         }
         let bytes = self.answer_so_far()?;
         if !bytes.is_empty() || self.files.answer_path().exists() {

@@ -87,11 +87,11 @@ pub enum CallProgress {
     /// The process was never started.
     NeverStarted,
     /// The process is about to start, or runs.
-    Pending,
+    Running,
     /// The process has ended. Holds its output, which may be incomplete.
     Ended(Vec<u8>),
     /// Another machine was to make the call, and its progress is unknown here.
-    Elsewhere,
+    OnOtherMachine,
 }
 
 impl Journal {
@@ -246,17 +246,17 @@ impl OpenCall {
     /// Returns the progress of the process, as far as this machine or the journal shows it.
     pub fn progress(&self) -> io::Result<CallProgress> {
         if self.storage.answers_outside_journal() && !self.files.is_known() {
-            return self.progress_elsewhere();
+            return self.progress_on_other_machine();
         }
         Ok(match self.files.progress()? {
             ProcessProgress::NeverStarted => CallProgress::NeverStarted,
-            ProcessProgress::Pending => CallProgress::Pending,
+            ProcessProgress::Running => CallProgress::Running,
             ProcessProgress::Ended(bytes) => CallProgress::Ended(bytes),
         })
     }
 
     /// Reads from the journal what another machine recorded about the call.
-    fn progress_elsewhere(&self) -> io::Result<CallProgress> {
+    fn progress_on_other_machine(&self) -> io::Result<CallProgress> {
         let answer = self.storage.read(&self.document(ANSWER_KIND))?;
         let published = match &answer {
             Some(_) => Some(Published::Answer),
@@ -264,11 +264,11 @@ impl OpenCall {
         };
         Ok(match call_rules::progress(Evidence::Journal(published)) {
             call_rules::EvidentProgress::NeverStarted => CallProgress::NeverStarted,
-            call_rules::EvidentProgress::Pending => CallProgress::Pending,
+            call_rules::EvidentProgress::Running => CallProgress::Running,
             call_rules::EvidentProgress::Ended => {
                 CallProgress::Ended(answer.map_or_else(Vec::new, |document| document.bytes))
             }
-            call_rules::EvidentProgress::Elsewhere => CallProgress::Elsewhere,
+            call_rules::EvidentProgress::OnOtherMachine => CallProgress::OnOtherMachine,
         })
     }
 
@@ -351,7 +351,7 @@ mod tests {
         assert!(matches!(call.progress().unwrap(), CallProgress::NeverStarted), "announced only");
         let file = call.create_answer_file().unwrap();
         assert!(
-            matches!(call.progress().unwrap(), CallProgress::Pending),
+            matches!(call.progress().unwrap(), CallProgress::Running),
             "another process is about to start it"
         );
         drop(file);
@@ -362,7 +362,7 @@ mod tests {
         fs::rename(call.prepared_path(), call.answer_path()).unwrap();
         let running = File::open(call.answer_path()).unwrap();
         running.lock().unwrap();
-        assert!(matches!(call.progress().unwrap(), CallProgress::Pending));
+        assert!(matches!(call.progress().unwrap(), CallProgress::Running));
         fs::write(call.answer_path(), "half").unwrap();
         assert_eq!(call.answer_so_far().unwrap(), b"half");
         drop(running);

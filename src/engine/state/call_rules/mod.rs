@@ -72,23 +72,23 @@ pub(crate) enum EvidentProgress {
     /// The process was never started.
     NeverStarted,
     /// The process is about to start, or runs.
-    Pending,
+    Running,
     /// The process has ended.
     Ended,
     /// Another machine was to make the call, and its progress is unknown here.
-    Elsewhere,
+    OnOtherMachine,
 }
 
 /// Returns the progress of a call according to the evidence.
 pub(crate) fn progress(evidence: Evidence) -> EvidentProgress {
     match evidence {
-        Evidence::Files { prepared: FileState::Held, .. } => EvidentProgress::Pending,
+        Evidence::Files { prepared: FileState::Held, .. } => EvidentProgress::Running,
         Evidence::Files { answer: FileState::Missing, .. } => EvidentProgress::NeverStarted,
-        Evidence::Files { answer: FileState::Held, .. } => EvidentProgress::Pending,
+        Evidence::Files { answer: FileState::Held, .. } => EvidentProgress::Running,
         Evidence::Files { answer: FileState::Free, .. } => EvidentProgress::Ended,
         Evidence::Journal(Some(Published::Answer)) => EvidentProgress::Ended,
         Evidence::Journal(Some(Published::NeverStarted)) => EvidentProgress::NeverStarted,
-        Evidence::Journal(None) => EvidentProgress::Elsewhere,
+        Evidence::Journal(None) => EvidentProgress::OnOtherMachine,
     }
 }
 
@@ -106,8 +106,8 @@ pub(crate) enum CallOutcome {
     },
     /// There is no usable answer, or it is on another machine.
     Unknown,
-    /// The run stopped waiting, and the process continues.
-    AtWork,
+    /// The process still runs, and the run has stopped waiting for it.
+    Running,
 }
 
 /// A step that concludes a call.
@@ -140,7 +140,7 @@ pub(crate) fn concluding_steps(
         CallOutcome::Unknown if creates && !forget => &[StayOpen],
         // Other effects are about recorded resources, and the plan of the run decides about them again.
         CallOutcome::Unknown => &[Settle],
-        CallOutcome::AtWork => &[StayOpen],
+        CallOutcome::Running => &[StayOpen],
     }
 }
 

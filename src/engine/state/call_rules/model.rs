@@ -127,9 +127,9 @@ impl Model {
     fn recovered_outcome(&self, state: &ModelState, run: usize, number: usize) -> Option<CallOutcome> {
         let call = &state.calls[number];
         match self.progress(call, run) {
-            EvidentProgress::Pending => None,
+            EvidentProgress::Running => None,
             EvidentProgress::NeverStarted => Some(CallOutcome::NeverStarted),
-            EvidentProgress::Elsewhere => Some(CallOutcome::Unknown),
+            EvidentProgress::OnOtherMachine => Some(CallOutcome::Unknown),
             EvidentProgress::Ended => Some(match outcome_of(call) {
                 CallOutcome::Answered if state.runs[run].view.after(call.kind, number).is_none() => {
                     CallOutcome::Unknown
@@ -301,11 +301,11 @@ impl Model {
                     CpiProcess::None if call.file != AnswerFile::Answer => CallOutcome::Unknown,
                     CpiProcess::None => outcome_of(call),
                     CpiProcess::Forked => return,
-                    CpiProcess::Running => CallOutcome::AtWork,
+                    CpiProcess::Running => CallOutcome::Running,
                 };
                 next.runs[run].phase = Phase::Concluding(number, outcome, 0);
                 let action = match outcome {
-                    CallOutcome::AtWork => ModelAction::StopWaiting { run },
+                    CallOutcome::Running => ModelAction::StopWaiting { run },
                     _ => ModelAction::Examine { run, call: number.into(), outcome },
                 };
                 transitions.push((action, next));
@@ -471,7 +471,7 @@ impl Model {
                 transitions.push((ModelAction::KeeperEnds { run }, next));
             }
             for call in (0..CALLS).filter(|&call| unpublished.has(call)) {
-                if self.progress(&state.calls[call], run) == EvidentProgress::Pending {
+                if self.progress(&state.calls[call], run) == EvidentProgress::Running {
                     continue;
                 }
                 let mut next = *state;

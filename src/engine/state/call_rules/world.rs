@@ -271,7 +271,7 @@ impl Packed {
                     CallOutcome::Failed { made_nothing: false } => 2,
                     CallOutcome::Failed { made_nothing: true } => 3,
                     CallOutcome::Unknown => 4,
-                    CallOutcome::AtWork => 5,
+                    CallOutcome::Running => 5,
                 };
                 (8, call, outcome, step)
             }

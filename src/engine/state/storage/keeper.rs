@@ -107,11 +107,11 @@ impl Keeper {
         let _ = self.child.wait();
     }
 
-    /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call is pending.
+    /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call runs.
     pub(super) fn hand_over(mut self, calls: &Path) {
         drop(self.run_pipe);
-        let pending = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Pending));
-        if calls::announced(calls).iter().any(pending) {
+        let is_running = |call: &CallFiles| matches!(call.progress(), Ok(ProcessProgress::Running));
+        if calls::announced(calls).iter().any(is_running) {
             return;
         }
         let started = Instant::now();
@@ -164,7 +164,7 @@ fn publish(client: &BucketClient, encryption: &Encryption, watched: &WatchedCall
         || match watched.progress().map_err(failed)? {
             Some(ProcessProgress::NeverStarted) => Ok(Some((calls::NEVER_MADE, Vec::new()))),
             Some(ProcessProgress::Ended(bytes)) => Ok(Some((calls::ANSWER_KIND, bytes))),
-            Some(ProcessProgress::Pending) => Ok(None),
+            Some(ProcessProgress::Running) => Ok(None),
             None => Err(failed(io::Error::other("its files were removed before the outcome was known"))),
         },
         || {
