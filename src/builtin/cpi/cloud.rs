@@ -21,8 +21,8 @@ use base::files;
 use base::files::ID_FILE;
 use base::files::durable::{create_private_directory, sync_parent};
 
-/// Prepares a staged directory for its removal: ends the processes of a VM in it, and saves the disks in it.
-pub(crate) type Vacate = fn(&Cloud, &Path) -> CpiResult<()>;
+/// Prepares a staged directory for its removal: stops a VM in it, and saves the disks in it.
+pub(crate) type PrepareRemoval = fn(&Cloud, &Path) -> CpiResult<()>;
 
 /// A file in the root with facts about this machine. It alone does not keep a cloud.
 pub(crate) const MACHINE_FACTS: &str = "accelerator.json";
@@ -31,7 +31,7 @@ pub(crate) const MACHINE_FACTS: &str = "accelerator.json";
 pub(crate) struct Cloud {
     root: PathBuf,
     lock: File,
-    vacate: Vacate,
+    prepare_removal: PrepareRemoval,
 }
 
 /// A directory that this process has locked exclusively.
@@ -42,7 +42,7 @@ pub(crate) struct ObjectLock {
 
 impl Cloud {
     /// Opens the cloud in `root`, an absolute path. Returns `None` if the directory does not exist.
-    pub(crate) fn open(root: &Path, vacate: Vacate) -> CpiResult<Option<Cloud>> {
+    pub(crate) fn open(root: &Path, prepare_removal: PrepareRemoval) -> CpiResult<Option<Cloud>> {
         let open = || -> io::Result<Option<Cloud>> {
             loop {
                 let lock = match File::open(root) {
@@ -53,7 +53,7 @@ impl Cloud {
                 lock.lock_shared()?;
                 // Another call may have removed the directory before it was locked.
                 if is_same(&lock, root)? {
-                    return Ok(Some(Cloud { root: root.to_owned(), lock, vacate }));
+                    return Ok(Some(Cloud { root: root.to_owned(), lock, prepare_removal }));
                 }
             }
         };
@@ -62,12 +62,12 @@ impl Cloud {
     }
 
     /// Opens the cloud, and creates it if it does not exist.
-    pub(crate) fn make(root: &Path, vacate: Vacate) -> CpiResult<Cloud> {
+    pub(crate) fn make(root: &Path, prepare_removal: PrepareRemoval) -> CpiResult<Cloud> {
         loop {
             create_private_directory(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
             })?;
-            if let Some(cloud) = Cloud::open(root, vacate)? {
+            if let Some(cloud) = Cloud::open(root, prepare_removal)? {
                 cloud.identify().map_err(|error| {
                     CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
                 })?;
@@ -216,7 +216,7 @@ impl Cloud {
 
     /// Removes one directory of `staging/`.
     fn remove_from_staging(&self, path: &Path) -> CpiResult<()> {
-        (self.vacate)(self, path)?;
+        (self.prepare_removal)(self, path)?;
         let failed = |error| CpiFailure::io(format_args!("removing '{}'", path.display()), error);
         files::remove_tree(path).map_err(failed)?;
         sync_parent(path).map_err(failed)

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::cloud::{Cloud, Vacate};
+use super::cloud::{Cloud, PrepareRemoval};
 use super::failure::CpiResult;
 
 /// A call of such a CPI.
 pub(crate) trait CloudCall {
     /// Returns the root of the cloud, and the function that prepares its directories for removal.
-    fn cloud(&self) -> (&Path, Vacate);
+    fn cloud(&self) -> (&Path, PrepareRemoval);
 
     /// Writes a line to the log. It must not contain secrets.
     fn log_line(&mut self, line: std::fmt::Arguments<'_>);
@@ -23,8 +23,8 @@ pub(crate) fn create_in_cloud<C: CloudCall>(
     call: &mut C,
     create: impl FnOnce(&mut C, &Cloud) -> CpiResult<Value>,
 ) -> CpiResult<Value> {
-    let (root, vacate) = call.cloud();
-    let cloud = Cloud::make(root, vacate)?;
+    let (root, prepare_removal) = call.cloud();
+    let cloud = Cloud::make(root, prepare_removal)?;
     remove_leftovers(call, &cloud)?;
     let created = create(call, &cloud);
     if created.is_err() {
@@ -35,8 +35,8 @@ pub(crate) fn create_in_cloud<C: CloudCall>(
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
 pub(crate) fn open_cloud(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
-    let (root, vacate) = call.cloud();
-    let cloud = Cloud::open(root, vacate)?;
+    let (root, prepare_removal) = call.cloud();
+    let cloud = Cloud::open(root, prepare_removal)?;
     if let Some(cloud) = &cloud {
         remove_leftovers(call, cloud)?;
     }

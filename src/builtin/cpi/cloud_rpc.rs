@@ -192,8 +192,8 @@ fn cloud_of(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
 
 fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
-    let (root, vacate) = call.cloud();
-    let Some(cloud) = Cloud::open(root, vacate)? else { return Ok(json!(false)) };
+    let (root, prepare_removal) = call.cloud();
+    let Some(cloud) = Cloud::open(root, prepare_removal)? else { return Ok(json!(false)) };
     Ok(json!(match kind {
         ObjectKind::Disk => cloud.has(&cid)? && C::has_data(&cloud, &cid)?,
         _ => cloud.has(&cid)?,

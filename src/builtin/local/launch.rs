@@ -76,7 +76,7 @@ pub(super) fn boot(executable: &Path, vm_dir: &Path, network: Option<&Path>) -> 
         }
         (init, _, outcome) => {
             drop(stdin);
-            end(&mut child, init.as_ref());
+            kill_boot(&mut child, init.as_ref());
             let why = match outcome {
                 Err(why) => why,
                 Ok(()) => match last_line(&log_path, log_start) {
@@ -143,7 +143,7 @@ fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Resul
 }
 
 /// Ends both stages of a boot that failed.
-fn end(child: &mut Child, init: Option<&ProcessIdentity>) {
+fn kill_boot(child: &mut Child, init: Option<&ProcessIdentity>) {
     // Errors mean that the process has already ended.
     if let Some(init) = init {
         let _ = init.stop(Duration::from_millis(500));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::config::Config;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::cid::Cid;
-use crate::cpi::cloud::{Cloud, Vacate};
+use crate::cpi::cloud::{Cloud, PrepareRemoval};
 use crate::cpi::cloud_call::CloudCall;
 use crate::cpi::cloud_rpc::{CloudMethods, DiskAndVm, answer};
 use crate::cpi::failure::{CpiFailure, CpiResult};
@@ -33,8 +33,8 @@ impl LocalCall<'_, '_> {
 }
 
 impl CloudCall for LocalCall<'_, '_> {
-    fn cloud(&self) -> (&Path, Vacate) {
-        (&self.config.root, vm::vacate)
+    fn cloud(&self) -> (&Path, PrepareRemoval) {
+        (&self.config.root, vm::prepare_removal)
     }
 
     fn log_line(&mut self, line: std::fmt::Arguments<'_>) {

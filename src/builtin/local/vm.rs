@@ -100,12 +100,12 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
 pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(held) = cloud.hold(cid)? else {
-        let what = if halt_lost(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
+        let what = if stop_unrecorded(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {what}"));
         return Ok(());
     };
-    halt(&held)?;
-    halt_lost(cloud, cid)?;
+    stop(&held)?;
+    stop_unrecorded(cloud, cid)?;
     return_disks(cloud, &held.path)?;
     // An unreadable record must not prevent the deletion.
     let in_registry = settings_are_in_registry(&held).unwrap_or(false);
@@ -120,7 +120,7 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 /// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let held = cloud.require(cid)?;
-    halt(&held)?;
+    stop(&held)?;
     // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
         let path = held.path.join(volatile);
@@ -176,8 +176,9 @@ pub(super) fn mounts(held: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     }
 }
 
-/// Stops init, and thereby all processes of the VM.
-pub(super) fn stop(process: &ProcessIdentity) -> CpiResult<()> {
+/// Stops init with SIGTERM, and with SIGKILL after [`STOP_GRACE`]. The kernel ends all processes of the VM
+/// with it.
+fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
     process
         .stop(STOP_GRACE)
         .map_err(|error| CpiFailure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
@@ -193,10 +194,10 @@ pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
     Ok(())
 }
 
-/// Ends the processes of the VM in a staged directory, and moves the data of its disks back.
-pub(super) fn vacate(cloud: &Cloud, path: &Path) -> CpiResult<()> {
+/// Stops the VM in a staged directory and moves the data of its disks back, before the directory is removed.
+pub(super) fn prepare_removal(cloud: &Cloud, path: &Path) -> CpiResult<()> {
     if let Some(process) = read_json::<ProcessIdentity>(&path.join(PROCESS))? {
-        stop(&process)?;
+        stop_init(&process)?;
     }
     launch::wait_until_empty(path)?;
     return_disks(cloud, path)?;
@@ -209,16 +210,17 @@ pub(super) fn vacate(cloud: &Cloud, path: &Path) -> CpiResult<()> {
     }
 }
 
-fn halt(held: &ObjectLock) -> CpiResult<()> {
+/// Stops the VM by the init on record, if there is one.
+fn stop(held: &ObjectLock) -> CpiResult<()> {
     match read_json::<ProcessIdentity>(&held.path.join(PROCESS))? {
-        Some(process) => stop(&process),
+        Some(process) => stop_init(&process),
         None => Ok(()),
     }
 }
 
-/// Ends the processes of a VM whose directory, or the record of its init in it, was removed by hand. The
+/// Stops a VM whose directory, or the record of its init in it, was removed by hand. The
 /// command line of init still names the directory. Returns true if such processes existed.
-fn halt_lost(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
+fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     let directories = [cloud.path(cid), cloud.staged_path(cid)];
     let names_it = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == 0).skip(1);
@@ -233,7 +235,7 @@ fn halt_lost(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };
         if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
-            stop(&process)?;
+            stop_init(&process)?;
             any = true;
         }
     }
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn disks_of_half_made_vms_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud"), vacate).unwrap();
+        let cloud = Cloud::make(&dir.path().join("cloud"), prepare_removal).unwrap();
         let disk = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staged).unwrap());
@@ -358,7 +360,7 @@ mod tests {
     #[test]
     fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud"), vacate).unwrap();
+        let cloud = Cloud::make(&dir.path().join("cloud"), prepare_removal).unwrap();
         let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = left.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();

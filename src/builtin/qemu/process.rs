@@ -74,7 +74,7 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         Ok(mut child) => {
             let ready = wait_until_ready(&mut child, directory, &path, beginning);
             if ready.is_err() {
-                end(&mut child);
+                kill_child(&mut child);
             }
             ready
         }
@@ -87,7 +87,8 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
     outcome
 }
 
-fn end(child: &mut Child) {
+/// Kills a QEMU that this call started and that did not become ready.
+fn kill_child(child: &mut Child) {
     // Errors mean that the process has already ended.
     let _ = child.kill();
     let _ = child.wait();
@@ -138,11 +139,11 @@ pub(super) fn is_running(directory: &Path) -> CpiResult<bool> {
     }
 }
 
-/// Asks the guest to shut down, and waits for at most `limit`. Then ends QEMU, as [`stop`].
+/// Asks the guest to shut down, and waits for at most `limit`. Then stops QEMU, as [`stop`].
 pub(super) fn shut_down(directory: &Path, limit: Duration) -> CpiResult<()> {
     if is_running(directory)? {
         let deadline = Instant::now() + limit;
-        // A QEMU that does not answer is ended below.
+        // A QEMU that does not answer is stopped below.
         if let Ok(mut qmp) = Qmp::try_connect(directory)
             && qmp.run("system_powerdown", &json!({})).is_ok()
         {
@@ -154,21 +155,22 @@ pub(super) fn shut_down(directory: &Path, limit: Duration) -> CpiResult<()> {
     stop(directory)
 }
 
-/// Ends the processes of the VM in this directory, and waits for their end.
+/// Stops the QEMU on record and the one that is not, and waits until no process of the VM runs.
 pub(super) fn stop(directory: &Path) -> CpiResult<()> {
     if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
-        end_process(&process)?;
+        stop_qemu(&process)?;
     }
     wait_until_empty(directory)
 }
 
-fn end_process(process: &ProcessIdentity) -> CpiResult<()> {
+/// Stops QEMU with SIGTERM, and with SIGKILL after [`STOP_GRACE`].
+fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
     process
         .stop(STOP_GRACE)
         .map_err(|error| CpiFailure::io(format_args!("ending the VM's QEMU (pid {})", process.pid), error))
 }
 
-/// Waits until no process holds the log of this VM. Ends a QEMU that is not on record, because the call that
+/// Waits until no process holds the log of this VM. Stops a QEMU that is not on record, because the call that
 /// started it was killed.
 fn wait_until_empty(directory: &Path) -> CpiResult<()> {
     let path = directory.join(LOG);
@@ -185,7 +187,7 @@ fn wait_until_empty(directory: &Path) -> CpiResult<()> {
             Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
             Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                 if let Some(cid) = directory.file_name().and_then(|name| name.to_str()) {
-                    stop_lost(cid)?;
+                    stop_unrecorded(cid)?;
                 }
                 thread::sleep(POLL_PAUSE);
             }
@@ -202,8 +204,8 @@ fn wait_until_empty(directory: &Path) -> CpiResult<()> {
     }
 }
 
-/// Ends each QEMU whose command line names this VM. Returns true if there was one.
-pub(super) fn stop_lost(cid: &str) -> CpiResult<bool> {
+/// Stops each QEMU whose command line names this VM. Returns true if there was one.
+pub(super) fn stop_unrecorded(cid: &str) -> CpiResult<bool> {
     if ObjectKind::Vm.parse(cid).is_none() {
         return Ok(false);
     }
@@ -216,15 +218,15 @@ pub(super) fn stop_lost(cid: &str) -> CpiResult<bool> {
         let mut words = line.split(|byte| *byte == 0);
         let is_qemu = words.next().is_some_and(|program| program.windows(5).any(|part| part == b"qemu-"));
         if is_qemu && words.skip_while(|word| *word != b"-name").nth(1) == Some(cid.as_bytes()) {
-            end_process(&process)?;
+            stop_qemu(&process)?;
             any = true;
         }
     }
     Ok(any)
 }
 
-/// Ends the processes of the VM in a staged directory, before it is removed.
-pub(super) fn vacate(_: &Cloud, directory: &Path) -> CpiResult<()> {
+/// Stops the VM in a staged directory, before the directory is removed.
+pub(super) fn prepare_removal(_: &Cloud, directory: &Path) -> CpiResult<()> {
     stop(directory)
 }
 

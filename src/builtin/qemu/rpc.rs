@@ -9,7 +9,7 @@ use super::config::Config;
 use super::programs::Programs;
 use super::{disk, process, snapshot, stemcell, vm};
 use crate::cpi::cid::Cid;
-use crate::cpi::cloud::{Cloud, Vacate};
+use crate::cpi::cloud::{Cloud, PrepareRemoval};
 use crate::cpi::cloud_call::CloudCall;
 use crate::cpi::cloud_rpc::{CloudMethods, DiskAndVm, answer};
 use crate::cpi::failure::CpiResult;
@@ -39,8 +39,8 @@ impl QemuCall<'_, '_> {
 }
 
 impl CloudCall for QemuCall<'_, '_> {
-    fn cloud(&self) -> (&Path, Vacate) {
-        (&self.config.root, process::vacate)
+    fn cloud(&self) -> (&Path, PrepareRemoval) {
+        (&self.config.root, process::prepare_removal)
     }
 
     fn log_line(&mut self, line: std::fmt::Arguments<'_>) {

@@ -115,13 +115,13 @@ fn with_disks(mut settings: JsonObject, properties: &VmProperties) -> JsonObject
 /// `delete_vm`: ends the VM and removes its directory. Its persistent disks are detached by that.
 pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(held) = cloud.hold(cid)? else {
-        let lost = process::stop_lost(cid.as_str())?;
+        let lost = process::stop_unrecorded(cid.as_str())?;
         let what = if lost { "its process is ended" } else { "nothing to delete" };
         call.log(format_args!("VM '{cid}' does not exist: {what}"));
         return Ok(());
     };
     process::stop(&held.path)?;
-    process::stop_lost(cid.as_str())?;
+    process::stop_unrecorded(cid.as_str())?;
     cloud.delete(cid, held)?;
     call.log(format_args!("VM '{cid}' deleted"));
     Ok(())
