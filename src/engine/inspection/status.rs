@@ -271,18 +271,27 @@ pub struct StatusCollector<'a> {
     from: &'a StatusSources<'a>,
     /// The CPIs, if one was asked before.
     cpis: Option<Cpis<'a>>,
-    /// The last answers of the CPIs, and the circumstances in which they were asked.
-    asked: Option<CpiAnswers>,
+    /// The last answers of the CPIs.
+    last_answers: Option<CpiAnswers>,
 }
 
+/// The answers of the CPIs, which are valid as long as the situation is the same.
 struct CpiAnswers {
-    /// The VM on record, with true if its agent answered.
-    when: (Option<VmHandle>, bool),
+    situation: Situation,
     findings: Vec<(Resource, PresenceStatus)>,
     cpis: Vec<CpiStatus>,
     problem: Option<CpiProblem>,
     /// True if the VM is on this machine, and its processes have ended.
-    stopped: bool,
+    is_off: bool,
+}
+
+/// The situation in which CPIs are asked.
+#[derive(PartialEq)]
+struct Situation {
+    /// The VM on record.
+    vm: Option<VmHandle>,
+    /// True if its agent answered.
+    agent_answered: bool,
 }
 
 impl<'a> StatusSources<'a> {
@@ -327,7 +336,7 @@ impl<'a> StatusSources<'a> {
 
     /// Returns a collector that has not asked anything yet.
     pub fn collector(&self) -> StatusCollector<'_> {
-        StatusCollector { from: self, cpis: None, asked: None }
+        StatusCollector { from: self, cpis: None, last_answers: None }
     }
 }
 
@@ -349,7 +358,7 @@ impl StatusCollector<'_> {
             VmStatus {
                 instance: vm.instance.clone(),
                 exists: self.presence_of(&handle.clone().into()),
-                stopped: self.asked.as_ref().is_some_and(|asked| asked.stopped),
+                stopped: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
                 handle,
             }
         });
@@ -396,7 +405,7 @@ impl StatusCollector<'_> {
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
             has_failed_deploy,
-            cpi_problem: self.asked.as_ref().and_then(|asked| asked.problem.clone()),
+            cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             in_progress,
             last_change,
             time: base::encoding::now(),
@@ -406,7 +415,7 @@ impl StatusCollector<'_> {
             jobs: super::jobs(&agent_state),
             processes: processes(&agent_state),
             vitals,
-            cpis: self.asked.as_ref().map(|asked| asked.cpis.clone()).unwrap_or_default(),
+            cpis: self.last_answers.as_ref().map(|answers| answers.cpis.clone()).unwrap_or_default(),
             networks: self.networks(&agent_state, &state),
             disks,
             untracked_disks,
@@ -476,10 +485,10 @@ impl StatusCollector<'_> {
     }
 
     /// Asks the CPIs about the VM and the disks on record. While status is followed, earlier answers stay
-    /// valid until the VM is another one, or its agent begins or stops to answer.
-    fn ask_cpis(&mut self, state: &State, answered: bool, reporter: &Reporter) -> Result<()> {
-        let when = (state.vm_handle(), answered);
-        if self.asked.as_ref().is_some_and(|asked| asked.when == when) {
+    /// valid in the same [`Situation`].
+    fn ask_cpis(&mut self, state: &State, agent_answered: bool, reporter: &Reporter) -> Result<()> {
+        let situation = Situation { vm: state.vm_handle(), agent_answered };
+        if self.last_answers.as_ref().is_some_and(|answers| answers.situation == situation) {
             return Ok(());
         }
         let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
@@ -494,9 +503,9 @@ impl StatusCollector<'_> {
             }
         };
         let cpis = self.cpis.insert(cpis);
-        let (mut findings, mut asked): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
-        let stopped = match renamed.vm_handle() {
-            Some(vm) if !answered => cpis.is_off(&vm)?,
+        let (mut findings, mut asked_cpis): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
+        let is_off = match renamed.vm_handle() {
+            Some(vm) if !agent_answered => cpis.is_off(&vm)?,
             _ => false,
         };
         let mut problem = None;
@@ -505,10 +514,10 @@ impl StatusCollector<'_> {
                 continue;
             }
             let presence = cpis.connect(resource.cpi(), &asking).and_then(|cpi| {
-                if asked.iter().all(|asked_cpi| asked_cpi.name.as_deref() != cpi.name()) {
+                if asked_cpis.iter().all(|asked| asked.name.as_deref() != cpi.name()) {
                     let (version, release) = cpi.versions();
                     let (name, api_version) = (cpi.name().map(str::to_owned), cpi.api_version());
-                    asked.push(CpiStatus { name, version, release, api_version });
+                    asked_cpis.push(CpiStatus { name, version, release, api_version });
                 }
                 cpi.ask_presence(&asking, &resource)
             });
@@ -532,13 +541,13 @@ impl StatusCollector<'_> {
         if problem.is_none() {
             asking.finish();
         }
-        self.asked = Some(CpiAnswers { when, findings, cpis: asked, problem, stopped });
+        self.last_answers = Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, is_off });
         Ok(())
     }
 
     /// Returns the CPI's answer about a resource.
     fn presence_of(&self, resource: &Resource) -> PresenceStatus {
-        let findings = self.asked.iter().flat_map(|asked| &asked.findings);
+        let findings = self.last_answers.iter().flat_map(|answers| &answers.findings);
         let mut matching = findings.filter(|(recorded, _)| recorded == resource);
         matching.next().map_or(PresenceStatus::NotAsked, |(_, presence_status)| *presence_status)
     }
