@@ -10,7 +10,7 @@ use crate::support::{Run, World};
 /// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing was
 /// called or written.
 #[track_caller]
-fn both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
+fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
     let plan = hello.world.finish(hello.command("plan", more));
     assert_eq!(plan.stdout, "", "no plan is shown");
     let create = hello.create(more);
@@ -41,7 +41,7 @@ fn expect_refusal(hello: &Hello, run: Run, code: i32, said: &[&str]) {
     for text in said {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
     }
-    assert!(hello.requests().is_empty(), "the CPI was called");
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
     untouched(hello);
 }
 
@@ -102,7 +102,7 @@ fn rejects_invalid_manifests() {
         hello
             .world
             .write("hello/manifest.yml", hello.world.read("hello/manifest.yml").replace("127.0.10.", subnet));
-        both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, said);
     }
 }
 
@@ -112,7 +112,7 @@ fn several_problems_are_reported_at_once() {
     let manifest =
         hello.world.read("hello/manifest.yml").replace("resource_pool: vms", "resource_pool: nope");
     hello.world.write("hello/manifest.yml", manifest);
-    both_refuse(&hello, &[], 3, &["2 problems", "disk_pools[0]", "instance_groups[0]"]);
+    assert_both_refuse(&hello, &[], 3, &["2 problems", "disk_pools[0]", "instance_groups[0]"]);
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn rejects_missing_files() {
     let hello = Hello::new();
     let run = hello.world.run(["create-env", "nowhere.yml", "--state", "state.json"]);
     expect_refusal(&hello, run, 3, &["nowhere.yml", "does not exist"]);
-    both_refuse(&hello, &["-o", "nope.yml"], 3, &["nope.yml"]);
-    both_refuse(&hello, &["-l", "nope.yml"], 3, &["nope.yml"]);
+    assert_both_refuse(&hello, &["-o", "nope.yml"], 3, &["nope.yml"]);
+    assert_both_refuse(&hello, &["-l", "nope.yml"], 3, &["nope.yml"]);
     expect_refusal(&hello, hello.delete(&[]), 3, &["there is no state", "--state"]);
     let run = hello.world.run(["create-env", "hello/manifest.yml", "--state", "no/such/dir/state.json"]);
     expect_refusal(&hello, run, 3, &["no/such/dir", "does not exist"]);
@@ -152,7 +152,7 @@ fn rejects_damaged_state_files() {
             assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
         }
         assert_eq!(hello.world.read("state.json"), text, "the state was changed");
-        assert!(hello.requests().is_empty());
+        assert!(hello.take_requests().is_empty());
     }
 }
 
@@ -187,10 +187,10 @@ fn rejects_damaged_stemcells() {
         if said.contains(&"vsphere-ova") {
             // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
-            assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+            assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
             expect_refusal(&hello, run, 3, said);
         } else {
-            both_refuse(&hello, &[], 3, said);
+            assert_both_refuse(&hello, &[], 3, said);
         }
     }
 }
@@ -239,7 +239,7 @@ fn rejects_damaged_releases() {
         hello.world.write("stemcell.tgz", &stemcell);
         let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
         hello.ops("tarballs.yml", &ops);
-        both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, said);
     }
     // A local file whose content contradicts the manifest is also rejected, whether it is in the cache or
     // not.
@@ -249,7 +249,7 @@ fn rejects_damaged_releases() {
     hello.world.write("stemcell.tgz", &stemcell);
     hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &zeros, "../stemcell.tgz", &sha1(&stemcell)));
     for _ in 0..2 {
-        both_refuse(&hello, &[], 3, &["release 'hello'", &zeros]);
+        assert_both_refuse(&hello, &[], 3, &["release 'hello'", &zeros]);
     }
 }
 
@@ -257,19 +257,19 @@ fn rejects_damaged_releases() {
 fn template_errors_stop_the_run_before_any_effect() {
     let hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "a\n<%= p('prot') %>\n");
-    both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
+    assert_both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     // An unknown address is not blamed for an unrelated error. Before the VM exists, a failure that it may
     // have caused is not an error.
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
     hello.ops("networks.yml", DYNAMIC);
-    both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
+    assert_both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     let template = "<%= raise \"what is #{spec.address}?\" %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("what is ") && !run.stderr.contains("192.0.2"), "{}", run.stderr);
-    assert!(!hello.requests().is_empty(), "the VM tells its address");
+    assert!(!hello.take_requests().is_empty(), "the VM tells its address");
     hello.delete(&["--skip-drain"]).success();
 }
 
@@ -287,7 +287,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.ops("networks.yml", ops);
-        both_refuse(&hello, &["--templates", mode], 3, &said);
+        assert_both_refuse(&hello, &["--templates", mode], 3, &said);
         let run = hello.create(&["--templates", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
     }
@@ -321,7 +321,7 @@ fn unrunnable_cpis_are_reported() {
         if mode == 0o755 {
             expect_refusal(&hello, hello.create(&[]), 1, said);
         } else {
-            both_refuse(&hello, &[], 3, said);
+            assert_both_refuse(&hello, &[], 3, said);
         }
     }
 }
@@ -346,7 +346,7 @@ fn missing_cpis_are_reported() {
             "cpi.yml",
             &format!("{ops}- {{type: replace, path: /cloud_provider/{key}?, value: {value}}}\n"),
         );
-        both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, said);
     }
 }
 
@@ -390,7 +390,7 @@ fn rejects_unusable_mbus_certificates() {
     ] {
         let hello = Hello::new();
         hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, trusted });
-        both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, said);
     }
     // A certificate that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
@@ -399,7 +399,7 @@ fn rejects_unusable_mbus_certificates() {
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.ops("none.yml", "- {type: remove, path: /variables}\n");
     let said = ["expired on ", "put another certificate into `resource_pools[].env.bosh.mbus.cert`"];
-    both_refuse(&hello, &["-l", "vars.yml"], 3, &said);
+    assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &said);
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     let state = hello.world.read("state.json");
-    assert!(!hello.requests().is_empty());
+    assert!(!hello.take_requests().is_empty());
     // The address differs from the recorded one, as without the ops files of the deploy.
     hello.world.write(
         "moved.yml",
@@ -431,7 +431,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);
     }
     assert_eq!(hello.world.read("state.json"), state);
-    assert!(hello.requests().is_empty(), "the CPI was called");
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
     assert_eq!(hello.ask().1, 1, "the VM is still there");
     // The command in the hint solves the problem.
     hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_ssl"]).success();

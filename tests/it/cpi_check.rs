@@ -211,7 +211,7 @@ fn finds((bug, checks, reason): Planted) {
         assert_eq!(check_named(&report, checks[0])["deviation"], *deviation, "{bug}: {}", checks[0]);
     }
     if bug == "attach-destroys" {
-        vm_is_lost_by(checks[0], &report);
+        assert_vm_is_lost_by(checks[0], &report);
     }
     run.exits_with(1);
 
@@ -234,7 +234,7 @@ fn check_named<'a>(report: &'a Value, wanted: &str) -> &'a Value {
 }
 
 /// Checks that only the call that lost the VM fails, and that checks that need the VM are skipped.
-fn vm_is_lost_by(call: &str, report: &Value) {
+fn assert_vm_is_lost_by(call: &str, report: &Value) {
     assert_eq!(failures(report), [call]);
     let skipped = with_result(report, "skip");
     for name in ["get_disks", "reboot_vm", "detach_disk", "5 has_vm at once", "delete_disk"] {
@@ -251,7 +251,7 @@ fn text_report_tells_violations_from_unspecified_behaviour() {
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.
-fn held(author: &BuggyCpi) -> Child {
+fn start_and_hold(author: &BuggyCpi) -> Child {
     let mut command = author.command("check", &["--stemcell", "stemcell.tgz", "--contract", "v2", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the call is held", || author.world.exists("held"));
@@ -267,7 +267,7 @@ fn send(child: &Child, signal: Signal) {
 fn signal_ends_the_run_and_cleans_up() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let author = BuggyCpi::with("held");
-        let child = held(&author);
+        let child = start_and_hold(&author);
         send(&child, signal);
         author.world.write("go", "");
         let output = child.end_with_output();
@@ -283,7 +283,7 @@ fn signal_ends_the_run_and_cleans_up() {
 #[test]
 fn second_signal_ends_cleanup_and_lists_leftovers() {
     let author = BuggyCpi::with("held");
-    let child = held(&author);
+    let child = start_and_hold(&author);
     send(&child, Signal::INT);
     std::thread::sleep(std::time::Duration::from_millis(300));
     send(&child, Signal::INT);
@@ -301,7 +301,7 @@ fn second_signal_ends_cleanup_and_lists_leftovers() {
 #[test]
 fn leftovers_of_a_killed_run_are_deleted_by_the_next() {
     let author = BuggyCpi::with("held");
-    let mut child = held(&author);
+    let mut child = start_and_hold(&author);
     child.kill().unwrap();
     child.end();
     author.world.write("go", "");

@@ -20,7 +20,7 @@ fn files(hello: &Hello) -> Vec<String> {
 
 /// Checks that a deploy fails before it has an effect, and that the message has this text.
 #[track_caller]
-fn stops(hello: &Hello, text: &str) {
+fn assert_stops(hello: &Hello, text: &str) {
     let before = (files(hello), hello.state());
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
@@ -33,7 +33,7 @@ fn stops(hello: &Hello, text: &str) {
         let new: Vec<_> = after.0.iter().filter(|name| !before.0.contains(name)).collect();
         assert!(new.iter().all(|name| *name == "state.json.lock"), "{command} wrote {new:?}");
     }
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
 }
 
 #[test]
@@ -56,15 +56,15 @@ fn missing_vars_store_stops_the_run() {
     assert!(status.stdout.contains("Jobs\tnone deployed\n"), "{}", status.stdout);
     assert!(status.stdout.contains("Deployed\tno: the last deploy did not finish\n"), "{}", status.stdout);
     assert!(status.stderr.contains("the last deploy failed: `monopile plan"), "{}", status.stderr);
-    hello.requests();
+    hello.take_requests();
     let store = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &[]);
-    stops(&hello, &store);
+    assert_stops(&hello, &store);
     hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.requests();
-    stops(&hello, &store);
+    hello.take_requests();
+    assert_stops(&hello, &store);
     // A command that only reads generates nothing either.
     for command in ["status", "logs", "stop-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
@@ -109,9 +109,9 @@ fn vars_store_of_another_environment_stops_the_run() {
     let path = |name: &str| hello.world.path(name).canonicalize().unwrap().display().to_string();
     let (right, wrong) = (format!("`--vars-store {}`", path("creds.yml")), path("other.yml"));
     hello.replace_flag("--vars-store", &["--vars-store", "other.yml"]);
-    hello.requests();
-    stops(&hello, &right);
-    stops(&hello, &format!("'{wrong}' is probably not of this environment"));
+    hello.take_requests();
+    assert_stops(&hello, &right);
+    assert_stops(&hello, &format!("'{wrong}' is probably not of this environment"));
     // No command takes the healthy VM for a broken one, or offers to replace it.
     for words in [&["status"][..], &["logs"], &["stop-env"], &["cloud-check", "--report"]] {
         let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(3);
@@ -121,13 +121,13 @@ fn vars_store_of_another_environment_stops_the_run() {
         let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(3);
         assert!(run.stderr.contains(&right), "{words:?}: {}", run.stderr);
     }
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
 
     // The same file with other values: another file has no better ones.
     let deployed = hello.world.read("creds.yml");
     hello.world.write("creds.yml", hello.world.read("other.yml"));
     hello.replace_flag("--vars-store", &["--vars-store", "creds.yml"]);
-    stops(&hello, "put the deployed values back into the vars store");
+    assert_stops(&hello, "put the deployed values back into the vars store");
     hello.world.write("creds.yml", deployed);
     hello.create(&[]).success();
 
@@ -161,7 +161,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     let right = format!("`--vars-store {}`", hello.world.path("creds.yml").canonicalize().unwrap().display());
     hello.replace_flag("--vars-store", &["--vars-store", "edited.yml"]);
     let differs = "(401); mbus_bootstrap_password differs from the deployed value";
-    hello.requests();
+    hello.take_requests();
     let runs = [
         hello.world.finish(hello.command("status", &[])).exits_with(5),
         hello.world.finish(hello.command("logs", &[])).exits_with(5),
@@ -182,7 +182,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     assert_eq!(problems[0]["kind"], "refused_credentials");
     assert_eq!(problems[0]["repairs"], json!([]));
     let changes = ["create_vm", "delete_vm", "reboot_vm"];
-    assert!(!Hello::methods(&hello.requests()).iter().any(|method| changes.contains(method)));
+    assert!(!Hello::methods(&hello.take_requests()).iter().any(|method| changes.contains(method)));
 
     // A state without a record of credentials: the agent alone shows that they are others.
     let whole = hello.state();
@@ -191,7 +191,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     hello.world.write("state.json", state.to_string());
     let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
     assert!(run.stderr.contains("use the vars store of the last deploy"), "{}", run.stderr);
-    assert!(!Hello::methods(&hello.requests()).contains(&"delete_vm"));
+    assert!(!Hello::methods(&hello.take_requests()).contains(&"delete_vm"));
     hello.world.write("state.json", whole.to_string());
 
     // One credential may be changed on purpose; the plan says what that costs.
@@ -218,8 +218,8 @@ fn missing_vars_store_of_bosh_stops_the_run() {
     state.as_object_mut().unwrap().remove("monopile");
     hello.world.write("state.json", state.to_string());
     hello.replace_flag("--vars-store", &[]);
-    hello.requests();
-    stops(&hello, "--vars-store");
+    hello.take_requests();
+    assert_stops(&hello, "--vars-store");
     hello.create(&["--vars-store", "creds.yml"]).success();
     assert_eq!(hello.ask().1, 2, "the disk is the same");
     hello.delete(&["--vars-store", "creds.yml"]).success();
@@ -231,13 +231,13 @@ fn credentials_of_a_program_must_be_given_again() {
     let mut hello = Hello::new();
     hello.replace_flag("--vars-store", &["--vars-exec", "cat creds.yml"]);
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     let known = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
         assert!(known["digests"][name].is_string(), "{known}");
     }
     hello.replace_flag("--vars-exec", &[]);
-    stops(&hello, "pass them as for the last deploy");
+    assert_stops(&hello, "pass them as for the last deploy");
     hello.delete(&["--vars-exec", "cat creds.yml"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -248,10 +248,10 @@ fn plan_lists_the_credentials_that_change() {
     // The source of the values is a plain file of variables.
     hello.replace_flag("--vars-store", &["-l", "creds.yml"]);
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     assert!(hello.state()["monopile"]["credentials"]["vars_store"].is_null());
     hello.replace_flag("-l", &[]);
-    stops(&hello, "pass them as for the last deploy");
+    assert_stops(&hello, "pass them as for the last deploy");
 
     let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     values.as_object_mut().unwrap().remove("mbus_bootstrap_password");

@@ -152,7 +152,7 @@ impl FailureLife {
         }
     }
 
-    fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
+    fn run_stage(&mut self, stage: usize, disturbance: &Disturbance) {
         self.context = format!("{:?}, {}, {disturbance:?}", self.info, STAGES[stage]);
         self.begin(stage);
         let Some((point, failure)) = disturbance else {
@@ -161,7 +161,7 @@ impl FailureLife {
             return self.expect(&run, 0);
         };
         self.hello.script(failure.script(self.info, point));
-        self.hello.requests();
+        self.hello.take_requests();
         // A call of a hanging CPI is left running. Any other call ends before this timeout.
         let timeout_flags: &[&str] = if *failure == Failure::Hang { &["--cpi-timeout", "4s"] } else { &[] };
         let run = self.run(stage, timeout_flags);
@@ -182,7 +182,7 @@ impl FailureLife {
             self.hello.script(Script::with_info(self.info));
         }
         if failed {
-            self.again(stage, point, *failure);
+            self.run_again(stage, point, *failure);
         } else if *failure != Failure::RetryOnce && self.hello.world.exists("state.json") {
             // A superseded resource could not be deleted, so the next run deletes it.
             let run = self.run(if stage == 2 { 0 } else { stage }, &[]);
@@ -232,7 +232,7 @@ impl FailureLife {
     }
 
     /// Runs the command again, with the steps that the run asks of the operator.
-    fn again(&mut self, stage: usize, point: &CallPoint, failure: Failure) {
+    fn run_again(&mut self, stage: usize, point: &CallPoint, failure: Failure) {
         let mut run = self.run(stage, &[]);
         if point.creates() && failure.leaves_no_answer() {
             self.expect(&run, 1);
@@ -282,7 +282,7 @@ impl FailureLife {
 
     fn live(&mut self, disturbances: &[Disturbance; 4], mut check: impl FnMut(usize, &FailureLife)) {
         for (stage, disturbance) in disturbances.iter().enumerate() {
-            self.stage(stage, disturbance);
+            self.run_stage(stage, disturbance);
             if self.hello.world.exists("state.json") {
                 self.delete_unknown();
                 self.hello.forget_suspects();
@@ -300,7 +300,8 @@ impl FailureLife {
             self.run(3, &[]).success();
         }
         for left in self.hello.leftovers() {
-            // A later run removes these scratch directories, as soon as no process holds their locks or claims.
+            // A later run removes these scratch directories, as soon as no process holds their locks or
+            // claims.
             if !left.contains("/tmp/monopile-") {
                 self.leaks.push(format!("{}: {left} is left", self.context));
             }
@@ -316,14 +317,14 @@ fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     let mut states = [Value::Null, Value::Null, Value::Null];
     let mut points: [Vec<CallPoint>; 4] = Default::default();
     let mut life = FailureLife::new(info);
-    life.hello.requests();
+    life.hello.take_requests();
     life.live(&[None, None, None, None], |stage, life| {
         if stage < 3 {
             states[stage] = life.hello.normalised_state();
         }
         let methods: Vec<String> = life
             .hello
-            .requests()
+            .take_requests()
             .iter()
             .map(|request| request["method"].as_str().unwrap().to_owned())
             .collect();

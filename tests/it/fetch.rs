@@ -70,7 +70,7 @@ impl Fetching {
 
     /// Runs a command that must fetch all artifacts.
     #[track_caller]
-    fn fetches(&self, command: Command) -> Run {
+    fn run_and_fetch_all(&self, command: Command) -> Run {
         let run = self.world.finish(command).exits_with(3);
         assert!(
             run.stderr.contains("has no job 'absent'") || run.stdout.contains("has no job 'absent'"),
@@ -93,7 +93,7 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     });
     let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
     fetching.manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
-    let run = fetching.fetches(fetching.command(&["--json"]));
+    let run = fetching.run_and_fetch_all(fetching.command(&["--json"]));
     let started: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
     let id =
@@ -102,11 +102,11 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     assert!(id("Downloading the stemcell").is_some(), "{started:?}");
     assert_eq!(server.requests().len(), 2);
 
-    let again = fetching.fetches(fetching.command(&[]));
+    let again = fetching.run_and_fetch_all(fetching.command(&[]));
     assert!(!again.stdout.contains("Downloading"), "{}", again.stdout);
     assert_eq!(server.requests().len(), 2);
     // The operator chose the directory of the cache.
-    fetching.fetches(fetching.command(&["--cache-dir", "elsewhere"]));
+    fetching.run_and_fetch_all(fetching.command(&["--cache-dir", "elsewhere"]));
     assert_eq!(server.requests().len(), 4);
     assert!(fetching.world.exists("elsewhere/downloads"));
 }
@@ -178,7 +178,7 @@ fn killed_download_is_resumed() {
     until("half of it has come", || got() == half as u64);
     child.kill().unwrap();
     child.end();
-    fetching.fetches(fetching.command(&[]));
+    fetching.run_and_fetch_all(fetching.command(&[]));
     let ranges = wedge.lock().unwrap().clone();
     assert_eq!(ranges, ["", &format!("bytes={half}-")]);
     assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 0);
@@ -237,7 +237,7 @@ fn two_processes_download_a_file_once() {
     std::thread::scope(|scope| {
         for state in ["a.json", "b.json", "c.json"] {
             let fetching = &fetching;
-            scope.spawn(move || fetching.fetches(fetching.command(&["--state", state])));
+            scope.spawn(move || fetching.run_and_fetch_all(fetching.command(&["--state", state])));
         }
     });
     assert_eq!(server.requests().len(), 1);
@@ -254,7 +254,7 @@ fn https_trusts_only_system_authorities() {
     let mut command = fetching.command(&[]);
     // Requests to this machine's own addresses never use such a proxy.
     command.env("SSL_CERT_FILE", &bundle).env("HTTPS_PROXY", format!("http://localhost:{}", proxy.port()));
-    fetching.fetches(command);
+    fetching.run_and_fetch_all(command);
     assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
     assert_eq!(server.requests().len(), 1);
     // A certificate is not accepted later either, so there is no retry.
@@ -307,7 +307,7 @@ fn proxy_variables_are_honoured() {
     {
         let mut command = fetching.command(&["--cache-dir", &format!("cache-{index}")]);
         command.env(name, value);
-        fetching.fetches(command);
+        fetching.run_and_fetch_all(command);
     }
     assert_eq!(http.targets(), [format!("GET {url}")]);
     // The look for an agent goes through the SOCKS proxy as well.
@@ -320,7 +320,7 @@ fn proxy_variables_are_honoured() {
     command
         .env("HTTP_PROXY", format!("http://proxy.test:{}", http.port()))
         .env("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{}", socks.port()));
-    fetching.fetches(command);
+    fetching.run_and_fetch_all(command);
     assert_eq!(downloads().last(), Some(&format!("proxy.test:{}", http.port())));
     assert_eq!(http.targets().len(), 2);
     let mut command = fetching.command(&[]);
@@ -395,7 +395,7 @@ fn downloads_go_through_a_jumpbox() {
     let proxy = |key: &str| sshd.proxy(&fetching.world, key);
     let mut command = fetching.command(&[]);
     command.env("BOSH_ALL_PROXY", proxy("client_key"));
-    fetching.fetches(command);
+    fetching.run_and_fetch_all(command);
     assert_eq!(server.requests().len(), 2);
     let log = fetching.world.read("sshd.log");
     assert_eq!(
@@ -480,7 +480,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
 }
 
 /// Runs a command under a shell that then reports the bytes read by it and its children.
-fn bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
+fn count_bytes_read(hello: &Hello, command: &Command) -> (Run, u64) {
     let mut shell = prepare("bash");
     hello.world.enter(&mut shell);
     // The kernel adds the counters of a child to those of its parent after the parent has waited for it.
@@ -518,24 +518,24 @@ fn stemcell_is_read_once_and_not_if_unchanged() {
     hello.ops("stemcell.yml", &ops(&sha1(b"another")));
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains(&format!("expected {}, found {digest}", sha1(b"another"))), "{}", run.stderr);
-    assert_eq!(hello.requests().len(), 0, "no CPI was called");
+    assert_eq!(hello.take_requests().len(), 0, "no CPI was called");
     hello.world.write("stemcell.yml", ops(&digest));
     let create = hello.command("create-env", &[]);
-    let (run, read) = bytes_read(&hello, &create);
+    let (run, read) = count_bytes_read(&hello, &create);
     let stages = ["Unpacking the stemcell ...", "Reading the stemcell ..."];
     assert_eq!(stages.map(|stage| run.stderr.contains(stage)), [true, false], "{}", run.stderr);
     assert!((PADDING..PADDING * 3 / 2).contains(&read), "{read} bytes were read");
-    let (run, read) = bytes_read(&hello, &create);
+    let (run, read) = count_bytes_read(&hello, &create);
     assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read < PADDING / 8, "{read} bytes were read");
 
     // A touched file is read again. Its content is unchanged.
     let file = std::fs::File::options().append(true).open(hello.world.path("stemcell.tar")).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
-    let (run, read) = bytes_read(&hello, &create);
+    let (run, read) = count_bytes_read(&hello, &create);
     assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read > PADDING, "{read} bytes were read");
-    let (_, read) = bytes_read(&hello, &create);
+    let (_, read) = count_bytes_read(&hello, &create);
     assert!(read < PADDING / 8, "{read} bytes were read");
     hello.delete(&[]).success();
 }
@@ -548,7 +548,7 @@ fn system_authorities_are_loaded_only_for_downloads() {
     let roots = hello.world.write("roots.pem", vec![b'#'; usize::try_from(SIZE).unwrap()]);
     let mut create = hello.command("create-env", &[]);
     create.env("SSL_CERT_FILE", &roots);
-    let (run, read) = bytes_read(&hello, &create);
+    let (run, read) = count_bytes_read(&hello, &create);
     assert!(run.stderr.contains("Nothing to do"), "{}", run.stderr);
     assert!(read < SIZE / 2, "{read} bytes were read");
     hello.delete(&[]).success();

@@ -22,7 +22,7 @@ fn create_update_delete_leaves_nothing_behind() {
     assert_eq!(first, 1);
     assert_ne!(greeting, "Ahoy");
     assert_eq!(hello.ask().1, 2);
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),
         [
@@ -47,7 +47,7 @@ fn create_update_delete_leaves_nothing_behind() {
     let before = hello.state();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
     assert_eq!(hello.state(), before);
     assert_eq!(hello.ask().1, 3);
 
@@ -55,13 +55,13 @@ fn create_update_delete_leaves_nothing_behind() {
     hello.ops("greeting.yml", GREETING);
     hello.create(&[]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 4));
-    assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
 
     // `--recreate` creates a new VM, and the counter is kept.
     hello.create(&["--recreate"]).success();
     assert_eq!(hello.ask(), ("Ahoy".to_owned(), 5));
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),
         ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]
@@ -74,7 +74,7 @@ fn create_update_delete_leaves_nothing_behind() {
     let run = hello.create(&[]).success();
     assert!(!run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 6);
-    hello.requests();
+    hello.take_requests();
 
     let run = hello.delete(&[]).success();
     for step in
@@ -83,7 +83,7 @@ fn create_update_delete_leaves_nothing_behind() {
         assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
     }
     assert_eq!(
-        Hello::methods(&hello.requests()),
+        Hello::methods(&hello.take_requests()),
         ["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]
     );
     assert!(!hello.answers());
@@ -168,14 +168,14 @@ fn larger_disk_keeps_its_data() {
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
     let old = hello.state()["disks"][0].clone();
-    hello.requests();
+    hello.take_requests();
 
     size(&mut hello, 1536);
     hello.create(&["--snapshot=1h"]).success();
     assert_eq!(hello.ask().1, 2);
     let resize = ["create_vm", "set_vm_metadata", "resize_disk", "attach_disk", "set_disk_metadata"];
     assert_eq!(
-        Hello::methods(&hello.requests()),
+        Hello::methods(&hello.take_requests()),
         [&["info", "has_vm", "snapshot_disk", "delete_vm"], &resize[..]].concat()
     );
     let state = hello.state();
@@ -198,12 +198,12 @@ fn larger_disk_keeps_its_data() {
     hello.script(script.clone().first("resize_disk", 1, Reaction::After("true".to_owned())));
     hello.create(&[]).exits_with(1);
     hello.script(script.without("resize_disk", 1));
-    hello.requests();
+    hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the CPI cannot, so the data is copied to a new disk"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 3);
     assert_eq!(
-        Hello::methods(&hello.requests()),
+        Hello::methods(&hello.take_requests()),
         [
             "info",
             "has_vm",
@@ -266,11 +266,11 @@ fn create_and_delete_work_with_tarballs() {
     let state = hello.state();
     assert_eq!(state["releases"][0]["version"], "1.10", "a version is text");
     assert_eq!(state["stemcells"][0]["version"], "1.10");
-    hello.requests();
+    hello.take_requests();
 
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
 
     // A new stemcell replaces the VM, and the unused old stemcell is deleted.
     let stemcell = StemcellTarball { version: "1.11".into(), ..StemcellTarball::default() }.build();
@@ -281,7 +281,7 @@ fn create_and_delete_work_with_tarballs() {
     assert_eq!(hello.ask().1, 2);
     assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 1);
     assert_eq!(hello.state()["stemcells"][0]["version"], "1.11");
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     assert_eq!((methods[1], *methods.last().unwrap()), ("create_stemcell", "delete_stemcell"));
 

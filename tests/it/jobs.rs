@@ -134,7 +134,7 @@ fn rejects_a_release_compiled_for_another_stemcell() {
         "{}",
         run.stderr
     );
-    assert!(hello.requests().is_empty(), "the CPI was asked");
+    assert!(hello.take_requests().is_empty(), "the CPI was asked");
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

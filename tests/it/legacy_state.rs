@@ -29,7 +29,7 @@ fn deployed_long_ago() -> Hello {
         let _ = std::fs::remove_dir_all(hello.world.path(folder));
     }
     let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
-    hello.requests();
+    hello.take_requests();
     hello
 }
 
@@ -43,7 +43,7 @@ fn legacy_state_is_converted() {
     let run = hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("converted the old state"), "{}", run.stdout);
     assert!(hello.world.exists(DONE) && !hello.world.exists(OLD));
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
         assert_eq!(methods.iter().filter(|known| **known == method).count(), 1, "{method}: {methods:?}");
@@ -72,7 +72,7 @@ fn rejects_an_ambiguous_legacy_state() {
         assert!(run.stderr.contains("it has 2 instances"), "{}", run.stderr);
         assert!(run.stderr.contains("monopile state import"), "{}", run.stderr);
     }
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
     assert!(!hello.world.exists("state.json") && hello.world.exists(OLD));
 }
 

@@ -32,7 +32,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     let proxy = hello.listen();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.requests();
+    hello.take_requests();
     proxy.take();
     let before = hello.state();
 
@@ -61,7 +61,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     );
     assert_eq!(hello.ask().1, 2);
     assert_eq!(hello.state(), before);
-    assert!(hello.requests().is_empty(), "the CPI was asked");
+    assert!(hello.take_requests().is_empty(), "the CPI was asked");
 
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -55,7 +55,7 @@ fn make(world: &World, name: &str, arguments: &[&str]) -> Run {
 
 /// Runs a shell script in the working directory and returns its output.
 #[track_caller]
-fn shell(world: &World, text: &str) -> String {
+fn run_shell(world: &World, text: &str) -> String {
     let mut command = prepare("sh");
     world.enter(&mut command).args(["-ec", text]);
     world.finish(command).success().stdout
@@ -75,7 +75,7 @@ impl Release {
         let world = World::new();
         let binary = wrapper(&world);
         make(&world, "archive", &[binary.to_str().unwrap(), "x86_64-unknown-linux-gnu"]);
-        shell(&world, "ssh-keygen -q -t ed25519 -N '' -C release -f key");
+        run_shell(&world, "ssh-keygen -q -t ed25519 -N '' -C release -f key");
         let key = world.read("key.pub").trim().to_owned();
         let directory = world.path("release");
         let server = Server::start(move |request, _| {
@@ -142,10 +142,10 @@ fn release_is_complete_and_its_program_runs() {
     }
     make(&world, "installer", &[]);
     make(&world, "checksums", &[]);
-    assert_eq!(shell(&world, "cd release; sha256sum -c SHA256SUMS | grep -c OK"), "3\n");
+    assert_eq!(run_shell(&world, "cd release; sha256sum -c SHA256SUMS | grep -c OK"), "3\n");
 
     // Also links of the pages to files that are not packed.
-    shell(&world, "tar -xzf release/*.tar.gz; mkdir deb; dpkg-deb -x release/*.deb deb");
+    run_shell(&world, "tar -xzf release/*.tar.gz; mkdir deb; dpkg-deb -x release/*.deb deb");
     let unpacked = world.path(format!("monopile-{TARGET}"));
     let documents = world.path("deb/usr/share/doc/monopile");
     // A file of every Debian.
@@ -171,12 +171,12 @@ fn release_is_complete_and_its_program_runs() {
 
     // dpkg installs and removes the package in a separate root.
     let dpkg = "dpkg --root=root --force-not-root --force-depends --log=/dev/null";
-    shell(&world, &format!("mkdir -p root/var/lib/dpkg; {dpkg} -i release/*.deb"));
+    run_shell(&world, &format!("mkdir -p root/var/lib/dpkg; {dpkg} -i release/*.deb"));
     let query = "dpkg-query --admindir=root/var/lib/dpkg -W -f '${Status} ${Maintainer}' monopile";
-    assert!(shell(&world, query).starts_with("install ok installed The monopile maintainers <"));
+    assert!(run_shell(&world, query).starts_with("install ok installed The monopile maintainers <"));
     let run = make(&world, "try", &[world.path("root/usr").to_str().unwrap()]);
     assert!(run.stdout.contains("Deleted the environment"), "{}", run.stdout);
-    shell(&world, &format!("{dpkg} --purge monopile; rm -r root/var"));
+    run_shell(&world, &format!("{dpkg} --purge monopile; rm -r root/var"));
     assert_eq!(files(&world.path("root")), BTreeSet::new());
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
@@ -194,8 +194,8 @@ fn two_archives_of_one_commit_are_equal() {
             command.env("SOURCE_DATE_EPOCH", epoch).env("TZ", zone);
             world.finish(command).success();
         }
-        digests.push(shell(&world, "cd release; sha256sum *"));
-        shell(&world, "rm -r release; touch monopile; chmod 700 monopile");
+        digests.push(run_shell(&world, "cd release; sha256sum *"));
+        run_shell(&world, "rm -r release; touch monopile; chmod 700 monopile");
     }
     assert_eq!(digests[0], digests[1]);
     let lines = |at: usize| digests[at].lines().map(str::to_owned).collect::<BTreeSet<_>>();
@@ -221,8 +221,8 @@ fn rejects_binaries_over_20_mib() {
 #[test]
 fn signing_needs_the_published_ed25519_key() {
     let release = Release::new();
-    shell(&release.world, "rm release/SHA256SUMS.sig; ssh-keygen -q -t ecdsa -N '' -f ecdsa");
-    shell(&release.world, "ssh-keygen -q -t ed25519 -N '' -f other");
+    run_shell(&release.world, "rm release/SHA256SUMS.sig; ssh-keygen -q -t ecdsa -N '' -f ecdsa");
+    run_shell(&release.world, "ssh-keygen -q -t ed25519 -N '' -f other");
     let public = release.world.path("key.pub");
     for (key, message) in [
         ("ecdsa", "is no Ed25519 key of OpenSSH: make one with `ssh-keygen"),
@@ -267,7 +267,7 @@ fn installer_replaces_and_removes_what_it_installed() {
         "deb",
         &[release.world.path("monopile").to_str().unwrap(), "x86_64-unknown-linux-gnu"],
     );
-    shell(&release.world, "dpkg-deb -x release/*.deb deb; rm release/*.deb");
+    run_shell(&release.world, "dpkg-deb -x release/*.deb deb; rm release/*.deb");
     let mut packed: BTreeSet<String> = files(&release.world.path("deb/usr"))
         .into_iter()
         .map(|file| file.replace(".1.gz", ".1").replace("vendor-completions", "site-functions"))
@@ -282,7 +282,7 @@ fn installer_replaces_and_removes_what_it_installed() {
     // The next release lacks a page.
     let archive = release.archive();
     let archive = archive.display();
-    shell(
+    run_shell(
         &release.world,
         &format!("tar -xzf {archive}; rm monopile-*/docs/tour.md; tar -czf {archive} monopile-*-gnu"),
     );
@@ -323,17 +323,17 @@ fn installer_refuses_changed_files() {
     }
     // Another key signed it.
     release.sign();
-    shell(&release.world, "ssh-keygen -q -t ed25519 -N '' -f other");
+    run_shell(&release.world, "ssh-keygen -q -t ed25519 -N '' -f other");
     let other = install.replace(&release.key, release.world.read("other.pub").trim());
     for tools in [&ALL, &openssl] {
         release.assert_refused(&other, tools, "are not signed by the release key. Nothing was installed");
     }
     // A signature of the release key for another purpose.
-    shell(&release.world, "rm release/*.sig; ssh-keygen -q -Y sign -f key -n git release/SHA256SUMS");
+    run_shell(&release.world, "rm release/*.sig; ssh-keygen -q -Y sign -f key -n git release/SHA256SUMS");
     for tools in [&ALL, &openssl] {
         release.assert_refused(&install, tools, "are not signed by the release key. Nothing was installed");
     }
-    shell(&release.world, "rm release/*.sig");
+    run_shell(&release.world, "rm release/*.sig");
     release.assert_refused(&install, &ALL, "/SHA256SUMS.sig' does not exist (404)");
 }
 

@@ -34,14 +34,14 @@ impl PlanCheck {
 
     /// Plans and applies the current change. Both must have the same steps.
     fn plan_and_apply(&mut self, kind: &str, flags: &[&str]) {
-        self.hello.requests();
+        self.hello.take_requests();
         let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         let plan =
             self.hello.world.finish(self.hello.command("plan", &[&["--json"], flags].concat())).success();
         let text = self.hello.world.finish(self.hello.command("plan", flags)).success();
         let after = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         assert_eq!(before, after, "{kind}: the plan touched the state");
-        assert!(self.hello.requests().is_empty(), "{kind}: the plan called the CPI");
+        assert!(self.hello.take_requests().is_empty(), "{kind}: the plan called the CPI");
         let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
         let steps = |values: &mut dyn Iterator<Item = &Value>| -> Vec<(String, String)> {
             values

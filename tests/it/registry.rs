@@ -180,10 +180,10 @@ fn vm_reaches_the_registry_through_the_tunnel_only() {
     far.hello
         .world
         .write("shrink.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
-    far.hello.requests();
+    far.hello.take_requests();
     far.create(&["-o", "shrink.yml"]).success();
     assert_eq!(far.hello.ask().1, 3);
-    let requests = far.hello.requests();
+    let requests = far.hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "create_vm", "create_disk", "attach_disk", "detach_disk", "delete_disk"] {
         assert!(methods.contains(&method), "{methods:?}");
@@ -519,11 +519,11 @@ fn vm_on_the_local_network_needs_no_tunnel() {
 
     // Another run's registry holds the port. The environment stays unchanged.
     let held = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    hello.requests();
+    hello.take_requests();
     let run = hello.create(&["--recreate"]).exits_with(1);
     assert!(run.stderr.contains("starting the registry on 127.0.0.1:"), "{}", run.stderr);
     assert!(run.stderr.contains("registry.port"), "{}", run.stderr);
-    assert_eq!(Hello::methods(&hello.requests()), ["info"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
     drop(held);
 
     hello.delete(&[]).success();

@@ -32,7 +32,7 @@ fn render(hello: &Hello, more: &[&str]) -> Run {
 /// Checks that no CPI was called and no state was written.
 #[track_caller]
 fn assert_no_effect(hello: &Hello) {
-    assert_eq!(hello.requests(), Vec::<serde_json::Value>::new());
+    assert_eq!(hello.take_requests(), Vec::<serde_json::Value>::new());
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.world.leftovers(), Vec::<String>::new());
 }

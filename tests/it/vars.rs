@@ -48,7 +48,7 @@ fn generated() -> World {
 }
 
 /// Writes the value at `path` of the store to a file.
-fn part(world: &World, path: &str) -> PathBuf {
+fn write_part(world: &World, path: &str) -> PathBuf {
     let text = world.run(["int", "s.yml", "--path", path]).success().stdout;
     world.write(path.trim_start_matches('/').replace('/', "-"), text)
 }
@@ -70,9 +70,9 @@ fn text(world: &World, certificate: &Path) -> String {
 }
 
 fn verify(world: &World, certificate: &str, authorities: &str, between: Option<&str>) {
-    let certificate = part(world, certificate);
-    let authorities = part(world, authorities);
-    let between = between.map(|path| part(world, path));
+    let certificate = write_part(world, certificate);
+    let authorities = write_part(world, authorities);
+    let between = between.map(|path| write_part(world, path));
     let mut args = vec!["verify", "-x509_strict", "-CAfile", authorities.to_str().unwrap()];
     if let Some(between) = &between {
         args.extend(["-untrusted", between.to_str().unwrap()]);
@@ -93,7 +93,7 @@ fn openssl_accepts_the_certificates() {
     verify(&world, "/plain/certificate", "/plain/ca", None);
     verify(&world, "/root/certificate", "/root/ca", None);
     for name in ["leaf", "root", "middle", "plain", "rsa", "ssh"] {
-        let key = part(&world, &format!("/{name}/private_key"));
+        let key = write_part(&world, &format!("/{name}/private_key"));
         assert!(world.read(&key).starts_with("-----BEGIN RSA PRIVATE KEY-----\n"));
         let checked = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-check", "-noout"]);
         assert_eq!(checked, "RSA key ok\n");
@@ -103,7 +103,7 @@ fn openssl_accepts_the_certificates() {
 #[test]
 fn certificates_have_the_fields_of_bosh() {
     let world = generated();
-    let leaf = text(&world, &part(&world, "/leaf/certificate"));
+    let leaf = text(&world, &write_part(&world, "/leaf/certificate"));
     for expected in [
         "Version: 3 (0x2)",
         "Signature Algorithm: sha256WithRSAEncryption",
@@ -117,7 +117,7 @@ fn certificates_have_the_fields_of_bosh() {
     ] {
         assert!(leaf.contains(expected), "{expected:?} is not in\n{leaf}");
     }
-    let middle = text(&world, &part(&world, "/middle/certificate"));
+    let middle = text(&world, &write_part(&world, "/middle/certificate"));
     for expected in [
         "X509v3 Key Usage: critical\n                Certificate Sign, CRL Sign\n",
         "X509v3 Basic Constraints: critical\n                CA:TRUE\n",
@@ -125,7 +125,7 @@ fn certificates_have_the_fields_of_bosh() {
         assert!(middle.contains(expected), "{expected:?} is not in\n{middle}");
     }
     assert!(!middle.contains("Extended Key Usage"), "{middle}");
-    let plain = text(&world, &part(&world, "/plain/certificate"));
+    let plain = text(&world, &write_part(&world, "/plain/certificate"));
     assert!(plain.contains("Subject: C = US, O = Cloud Foundry\n"), "{plain}");
     assert!(plain.contains("Digital Signature, Key Agreement\n"), "{plain}");
     assert!(plain.contains("TLS Web Server Authentication\n"), "{plain}");
@@ -138,7 +138,7 @@ fn certificates_have_the_fields_of_bosh() {
     assert_eq!(id(&leaf, "Authority Key Identifier"), id(&middle, "Subject Key Identifier"));
 
     // The subject key ID is the SHA-1 of the modulus.
-    let key = part(&world, "/middle/private_key");
+    let key = write_part(&world, "/middle/private_key");
     let modulus = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-noout", "-modulus"]);
     let bytes: Vec<u8> = modulus
         .trim()
@@ -151,7 +151,7 @@ fn certificates_have_the_fields_of_bosh() {
     let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
     assert_eq!(id(&middle, "Subject Key Identifier"), digest.join(":"));
 
-    let leaf = part(&world, "/leaf/certificate");
+    let leaf = write_part(&world, "/leaf/certificate");
     for (days, code) in [(59, 0), (61, 1)] {
         let seconds = (days * 24 * 3600).to_string();
         let mut command = prepare("openssl");
@@ -163,13 +163,13 @@ fn certificates_have_the_fields_of_bosh() {
 #[test]
 fn openssh_accepts_the_keys() {
     let world = generated();
-    let public = part(&world, "/ssh/public_key");
+    let public = write_part(&world, "/ssh/public_key");
     let listed = tool(&world, "ssh-keygen", &["-l", "-E", "md5", "-f", public.to_str().unwrap()]);
     let listed = String::from_utf8(listed.stdout).unwrap();
     let fingerprint = store(&world)["ssh"]["public_key_fingerprint"].as_str().unwrap().to_owned();
     assert!(listed.starts_with(&format!("2048 MD5:{fingerprint} ")), "{listed}");
 
-    let private = part(&world, "/ssh/private_key");
+    let private = write_part(&world, "/ssh/private_key");
     tool(&world, "chmod", &["600", private.to_str().unwrap()]);
     let derived = tool(&world, "ssh-keygen", &["-y", "-f", private.to_str().unwrap()]);
     assert_eq!(
@@ -177,7 +177,7 @@ fn openssh_accepts_the_keys() {
         store(&world)["ssh"]["public_key"].as_str().unwrap().trim()
     );
 
-    let key = part(&world, "/rsa/private_key");
+    let key = write_part(&world, "/rsa/private_key");
     let public = openssl(&world, &["rsa", "-in", key.to_str().unwrap(), "-pubout"]);
     assert_eq!(public, store(&world)["rsa"]["public_key"].as_str().unwrap());
 }
@@ -262,7 +262,7 @@ fn ca_may_have_any_common_key_type() {
         );
         let given = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
         world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(given)).success();
-        let leaf = part(&world, "/leaf/certificate");
+        let leaf = write_part(&world, "/leaf/certificate");
         let verified = openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
         assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");
         let run = world.run(["vars", "check", "s.yml"]).success();
@@ -302,8 +302,8 @@ fn manifest_in_place_of_the_vars_store_is_not_changed() {
 #[test]
 fn rejects_a_ca_with_a_mismatched_key() {
     let world = generated();
-    let other = part(&world, "/plain/private_key");
-    let certificate = part(&world, "/root/certificate");
+    let other = write_part(&world, "/plain/private_key");
+    let certificate = write_part(&world, "/root/certificate");
     world.write("n.yml", "variables:\n- {name: new, type: certificate, options: {ca: mine}}\n");
     let (key, certificate) = (
         format!("mine.private_key={}", other.display()),
@@ -450,7 +450,7 @@ fn ca_rotation_takes_two_steps() {
     verify(&world, "/plain/certificate", "/plain/ca", None);
     verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
     let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
-    let bundle = part(&world, "/plain/ca");
+    let bundle = write_part(&world, "/plain/ca");
     let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
     assert!(openssl(&world, &args).ends_with(": OK\n"));
     world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();

@@ -27,7 +27,7 @@ fn measure(_: &Suite) -> Findings {
         more_jobs(&mut hello, scale - 1);
         let mut run = |what: &str, flags: &[&str], needed: &[&str]| {
             hello.create(flags).success();
-            let requests = hello.requests();
+            let requests = hello.take_requests();
             let methods = Hello::methods(&requests);
             let sample = Sample { value: methods.len() as f64, peak_kib: None };
             let size = format!("{scale} job(s)");

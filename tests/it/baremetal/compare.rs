@@ -14,7 +14,7 @@ fn ours<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 
 /// Checks that both clients print the same JSON.
 #[track_caller]
-fn same(bench: &Bench, arguments: &[&str]) {
+fn assert_same(bench: &Bench, arguments: &[&str]) {
     let theirs = bench.ironic.reference_json(arguments);
     assert_eq!(bench.json(&ours(arguments)), theirs, "{arguments:?}");
 }
@@ -200,10 +200,10 @@ fn nodes_are_printed_like_openstack() {
     let bench = Bench::new();
     let node = bench.ironic.node();
     let list = ["node", "list", "--resource-class", &node.resource_class];
-    same(&bench, &list);
-    same(&bench, &[&list[..], &["--fields", "name", "driver"]].concat());
-    same(&bench, &["node", "show", &node.name, "--fields", "name", "properties", "provision_state"]);
-    same(&bench, &["node", "validate", &node.name]);
+    assert_same(&bench, &list);
+    assert_same(&bench, &[&list[..], &["--fields", "name", "driver"]].concat());
+    assert_same(&bench, &["node", "show", &node.name, "--fields", "name", "properties", "provision_state"]);
+    assert_same(&bench, &["node", "validate", &node.name]);
     // The reference client omits fields that are newer than itself.
     let includes = |ours: &Value, theirs: &Value| {
         for (key, value) in theirs.as_object().unwrap() {

@@ -55,7 +55,7 @@ impl Inventory {
 
     /// Takes the requests and the output of a run. Returns the requests.
     pub(super) fn observe_run(&mut self, hello: &Hello, run: &Run) -> Vec<Value> {
-        let requests = hello.requests();
+        let requests = hello.take_requests();
         for request in requests.iter().filter(|request| request["method"] == "create_vm") {
             let (id, agent) = (&request["context"]["request_id"], &request["arguments"][0]);
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -97,7 +97,8 @@ impl ChaosLife {
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
         let before = self.hello.cloud();
-        let run = self.run(self.prepared(command, &[]), &self.harmless(command), &HeldCallAction::Nothing);
+        let run =
+            self.run(self.prepared(command, &[]), &self.harmless_attempt(command), &HeldCallAction::Nothing);
         self.claim(run.code != 0 && self.hello.cloud() == before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
@@ -105,7 +106,7 @@ impl ChaosLife {
     }
 
     /// Returns an attempt that deletes nothing and is interrupted soon.
-    fn harmless(&self, command: OperatorCommand) -> Attempt {
+    fn harmless_attempt(&self, command: OperatorCommand) -> Attempt {
         let attempt = self.attempt(command);
         Attempt {
             may_delete: DeletePermission::default(),
@@ -141,8 +142,10 @@ impl ChaosLife {
         let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
         arguments.drain(at..at + 2);
-        let attempt =
-            Attempt { may_delete: DeletePermission::default(), ..self.harmless(OperatorCommand::Create) };
+        let attempt = Attempt {
+            may_delete: DeletePermission::default(),
+            ..self.harmless_attempt(OperatorCommand::Create)
+        };
         let well = self.is_well();
         let run = self.run(self.hello.world.monopile(arguments), &attempt, &HeldCallAction::Nothing);
         self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
@@ -152,7 +155,7 @@ impl ChaosLife {
     fn look_elsewhere(&mut self, command: OperatorCommand, process: Command, script: Script) {
         let well = self.is_well();
         self.hello.script(script);
-        self.run(process, &self.harmless(command), &HeldCallAction::Nothing);
+        self.run(process, &self.harmless_attempt(command), &HeldCallAction::Nothing);
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
         let records = self.hello.announced_or_recorded();
         for cid in [&deployed.vm, &deployed.disk] {
@@ -165,7 +168,7 @@ impl ChaosLife {
         self.hello.script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
-        let attempt = self.harmless(OperatorCommand::CreateAgain);
+        let attempt = self.harmless_attempt(OperatorCommand::CreateAgain);
         let run = self.run(
             self.prepared(OperatorCommand::CreateAgain, &["-o", "no-cpi.yml"]),
             &attempt,

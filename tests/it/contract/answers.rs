@@ -180,7 +180,7 @@ fn exit_status_of_the_cpi_is_ignored() {
     let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
     hello.script(script);
     let started = Instant::now();
-    let (run, peak) = watched(hello.command("create-env", &[]));
+    let (run, peak) = run_and_measure(hello.command("create-env", &[]));
     run.success();
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert!(peak < 200 << 10, "{peak} KiB");
@@ -199,7 +199,7 @@ fn endless_answer_is_limited_in_memory_and_on_disk() {
         1,
         Reaction::Instead(gigabyte.to_owned()),
     ));
-    let (run, peak) = watched(hello.command("create-env", &[]));
+    let (run, peak) = run_and_measure(hello.command("create-env", &[]));
     let run = run.exits_with(1);
     assert!(run.stderr.contains("it is larger than 16 MiB"), "{}", run.stderr);
     assert!(peak < 200 << 10, "{peak} KiB");
@@ -258,7 +258,7 @@ fn rejects_wrong_result_types_of_every_method() {
 }
 
 /// Runs a command. Also returns its peak memory in KiB.
-fn watched(mut command: std::process::Command) -> (Run, u64) {
+fn run_and_measure(mut command: std::process::Command) -> (Run, u64) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, stderr) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
     let mut peak = 0;

@@ -89,11 +89,11 @@ fn unknown_info_error_needs_cpi_api_version_1() {
             assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
             assert!(!hello.world.exists("state.json"));
         }
-        hello.requests();
+        hello.take_requests();
         let run = hello.create(&["--cpi-api-version", "1"]).success();
         let output = format!("{}{}", run.stdout, run.stderr);
         assert!(output.contains("continuing with API version 1 and contract v1"), "{output}");
-        let requests = hello.requests();
+        let requests = hello.take_requests();
         let created = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
         assert_eq!(created["api_version"], 1);
         assert_eq!(hello.state()["monopile"]["vm"]["contract"], "v1");

@@ -178,7 +178,7 @@ fn live(cell: &Expected) {
 
 /// Checks the methods, and the fields that the version and the contract require in each request.
 fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     assert_eq!(Hello::methods(&requests), methods, "{cell:?}");
     let ids: BTreeSet<&str> =
         requests.iter().map(|request| request["context"]["request_id"].as_str().unwrap()).collect();

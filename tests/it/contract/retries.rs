@@ -67,7 +67,7 @@ fn retries_are_limited_and_back_off() {
     assert!(shown.contains("run the same command again in a few minutes"), "{shown}");
 
     // Each retry has the same arguments and its own request id, as with a director.
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let made: Vec<&Value> = requests.iter().filter(|request| request["method"] == "create_vm").collect();
     for request in &made[1..] {
         assert_eq!(request["arguments"], made[0]["arguments"]);

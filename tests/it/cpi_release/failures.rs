@@ -7,7 +7,7 @@ use super::setup::{Env, Machine, cpi_job, files};
 use crate::support::tarballs::{JobTarball, ReleaseTarball};
 
 /// Checks that nothing was called or written and nothing is left.
-fn untouched(env: &Env) {
+fn assert_untouched(env: &Env) {
     assert!(!env.hello.world.exists("state.json") && !env.hello.world.exists("requests.jsonl"));
     assert_eq!(env.hello.leftovers(), Vec::<String>::new());
 }
@@ -35,7 +35,7 @@ fn failing_packaging_script_is_shown() {
     assert_eq!(whole.len(), 1, "{}", run.stderr);
     assert!(std::fs::read_to_string(&whole[0]).unwrap().contains("line 2\n"));
     assert!(!files(&cache).iter().any(|path| path.ends_with("bin/recorder")));
-    untouched(&env);
+    assert_untouched(&env);
 
     // Compiled packages are not compiled again, and `--keep-workdir` keeps the directory.
     let run = env.create(&["--keep-workdir"]).exits_with(1);
@@ -45,7 +45,7 @@ fn failing_packaging_script_is_shown() {
     let packaging = files(&kept).into_iter().find(|path| path.ends_with("source/packaging")).unwrap();
     assert!(run.stderr.contains(kept.join(packaging).parent().unwrap().to_str().unwrap()), "{}", run.stderr);
     std::fs::remove_dir_all(kept).unwrap();
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn missing_tool_is_named() {
     assert!(!run.stderr.contains("cmake"), "{}", run.stderr);
     assert!(run.stderr.contains("add --cpi-userland FILE"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn rejects_jobs_without_a_cpi() {
     assert!(run.stderr.contains("no job of `cloud_provider` has the template `bin/cpi`"), "{}", run.stderr);
     assert!(run.stderr.contains("'test_cpi' of release 'test-cpi' has config/cpi.json"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn rejects_jobs_with_two_cpis() {
         run.stderr
     );
     assert!(machine.compiled().is_empty());
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn rejects_missing_and_duplicate_jobs() {
         "{}",
         run.stderr
     );
-    untouched(&env);
+    assert_untouched(&env);
 
     let mut env = Env::new(&machine, &machine.release());
     let twin = JobTarball::new("test_cpi").template("a", "config/a", "a");
@@ -129,7 +129,7 @@ fn rejects_missing_and_duplicate_jobs() {
     env.templates("[{name: test_cpi, release: test-cpi}, {name: test_cpi, release: twins}]");
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("names job 'test_cpi' twice"), "{}", run.stderr);
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn rejects_two_packages_of_one_name_in_package_dir() {
     let run = env.create(&[]).exits_with(3);
     assert!(run.stderr.contains("two different packages 'base'"), "{}", run.stderr);
     assert!(machine.compiled().is_empty());
-    untouched(&env);
+    assert_untouched(&env);
 }
 
 #[test]
@@ -167,5 +167,5 @@ fn interrupting_a_compilation_ends_its_script() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted while compiling the CPI"));
     assert!(started.elapsed().as_secs() < 60);
-    untouched(&env);
+    assert_untouched(&env);
 }

@@ -14,7 +14,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     assert_eq!(machine.compiled()[0], "base");
     assert_eq!(machine.compiled()[3], "recorder");
     assert_eq!(env.hello.ask().1, 1);
-    let requests = env.hello.requests();
+    let requests = env.hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),
         [
@@ -43,7 +43,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     // An unchanged run starts no packaging script and no CPI, and does not read the stemcell.
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do") && !run.stdout.contains("Installing"), "{}", run.stdout);
-    assert!(env.hello.requests().is_empty());
+    assert!(env.hello.take_requests().is_empty());
 
     env.hello.ops(
         "greeting.yml",
@@ -52,12 +52,12 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Compiling package 'recorder/"), "{}", run.stdout);
     assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 2));
-    assert_eq!(Hello::methods(&env.hello.requests()), ["info"]);
+    assert_eq!(Hello::methods(&env.hello.take_requests()), ["info"]);
 
     env.create(&["--recreate"]).success();
     assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 3));
     assert_eq!(
-        Hello::methods(&env.hello.requests()),
+        Hello::methods(&env.hello.take_requests()),
         ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]
     );
 
@@ -66,7 +66,7 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     std::fs::remove_dir_all(env.hello.world.path("hello/stemcell")).unwrap();
     env.delete(&[]).success();
     assert_eq!(
-        Hello::methods(&env.hello.requests()),
+        Hello::methods(&env.hello.take_requests()),
         ["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]
     );
     assert_eq!(machine.compiled().len(), 4);

@@ -72,9 +72,9 @@ impl Disturbance {
 
 impl CrashLife<'_> {
     /// Runs a stage's command with the disturbance. Returns true if the disturbance stopped it.
-    pub(super) fn disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
+    pub(super) fn run_disturbed(&mut self, stage: usize, disturbance: &Disturbance) -> (bool, Run) {
         let mut command = self.command(stage);
-        self.speak();
+        self.reset_disturbances();
         match disturbance {
             Disturbance::Never => (false, self.hello.world.finish(command)),
             Disturbance::Call(number, when) => {
@@ -89,17 +89,17 @@ impl CrashLife<'_> {
                 (if dies { run.code != 0 || kept } else { run.code == -1 }, run)
             }
             Disturbance::Syscall(name, number) => {
-                let run = self.injected(&command, name, &format!("signal=SIGKILL:when={number}"));
+                let run = self.run_with_fault(&command, name, &format!("signal=SIGKILL:when={number}"));
                 (run.code == -1, run)
             }
             Disturbance::Fault { name, number, errno, lasting } => {
                 let on = if *lasting { "+" } else { "" };
-                let run = self.injected(&command, name, &format!("error={errno}:when={number}{on}"));
+                let run = self.run_with_fault(&command, name, &format!("error={errno}:when={number}{on}"));
                 self.check_code(&run, (0..=5).contains(&run.code));
                 (run.code != 0, run)
             }
             Disturbance::Signal { call, signal, times } => {
-                let run = self.signalled(command, *call, *signal, *times);
+                let run = self.run_and_signal(command, *call, *signal, *times);
                 // After a signal during the last call, there is nothing left to stop.
                 self.check_code(&run, run.code == 128 + signal.as_raw() || (run.code == 0 && *times == 1));
                 (run.code != 0, run)
@@ -118,7 +118,7 @@ impl CrashLife<'_> {
                     // The agent will not answer.
                     command.args(["--agent-timeout", "5s"]);
                 }
-                let run = self.held(command, *point, *act);
+                let run = self.run_and_act_at(command, *point, *act);
                 let killed = matches!(act, MachineAction::Kill | MachineAction::Restart { .. });
                 self.check_code(&run, (0..=5).contains(&run.code) || (killed && run.code == -1));
                 (run.code != 0 || disturbance.switches_off(), run)
@@ -127,7 +127,7 @@ impl CrashLife<'_> {
     }
 
     /// Runs the command under `strace`, which changes the result of a system call.
-    fn injected(&self, command: &Command, name: &str, how: &str) -> Run {
+    fn run_with_fault(&self, command: &Command, name: &str, how: &str) -> Run {
         let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
         strace.args(["-e", &format!("inject={name}:{how}")]);
@@ -135,7 +135,7 @@ impl CrashLife<'_> {
     }
 
     /// Runs the command and signals it while a call is held.
-    fn signalled(&self, command: Command, call: usize, signal: Signal, times: usize) -> Run {
+    fn run_and_signal(&self, command: Command, call: usize, signal: Signal, times: usize) -> Run {
         self.hello.script(self.script().stopped_at(call, Interruption::Hold));
         let mut child = self.start(command);
         self.hello.wait_until_held();
@@ -164,7 +164,7 @@ impl CrashLife<'_> {
     }
 
     /// Runs the command, and acts when it reaches a point.
-    fn held(&mut self, command: Command, point: ConversationPoint, act: MachineAction) -> Run {
+    fn run_and_act_at(&mut self, command: Command, point: ConversationPoint, act: MachineAction) -> Run {
         match point {
             ConversationPoint::Call(number, side) => {
                 let when = if side == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };

@@ -8,11 +8,11 @@ use crate::support::scripted::Interruption;
 #[test]
 fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
-    for (contract, sample) in
+    for (setting, sample) in
         chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 1), (LifeSetting::OldStemcell, 0)])
     {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let whens = [
                 Interruption::Lost,
                 Interruption::Slow,
@@ -35,16 +35,16 @@ fn kill_at_a_cpi_call_loses_no_resource() {
 fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
     let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
-    for (contract, sample) in chosen(samples) {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+    for (setting, sample) in chosen(samples) {
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let messages = 1..=reference.messages[stage];
             let sides = [Moment::Before, Moment::During, Moment::After];
             let points = messages.flat_map(|message| sides.map(|side| (message, side)));
             // Messages under v1 are nearly the same, so each is tried at only one moment.
             let taken = points
                 .enumerate()
-                .filter(|(at, _)| contract == LifeSetting::V2 || (at / 3 + contract as usize) % 3 == at % 3);
+                .filter(|(at, _)| setting == LifeSetting::V2 || (at / 3 + setting as usize) % 3 == at % 3);
             taken
                 .map(|(_, (message, side))| {
                     Disturbance::At(ConversationPoint::Message(message, side), MachineAction::Kill)
@@ -59,10 +59,10 @@ fn kill_at_an_agent_message_loses_no_resource() {
 fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
     // Under v1, the same code writes, so a third of its writes is enough.
-    for (contract, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
-        let step = if contract == LifeSetting::V2 { 1 } else { 3 };
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+    for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+        let step = if setting == LifeSetting::V2 { 1 } else { 3 };
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             // The moment before an open is the same as after the call before it.
             let durable =
                 reference.syscalls[stage].iter().filter(|call| call.durable && call.name != "openat");
@@ -76,10 +76,10 @@ fn kill_at_a_durable_write_loses_no_resource() {
 fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
     let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
-    for (contract, sample) in chosen(samples) {
-        let instants = if contract == LifeSetting::V2 { 40 } else { 10 };
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+    for (setting, sample) in chosen(samples) {
+        let instants = if setting == LifeSetting::V2 { 40 } else { 10 };
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             // The moments are spread over the run, and are the same in every test run.
             let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
             let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;

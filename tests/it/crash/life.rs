@@ -70,7 +70,7 @@ impl LifeSetting {
 /// One life in which each command is disturbed once.
 pub(super) struct CrashLife<'t> {
     pub hello: Hello,
-    pub contract: LifeSetting,
+    pub setting: LifeSetting,
     pub gate: Arc<Gate>,
     /// The stage and its disturbance, for messages.
     pub context: String,
@@ -85,17 +85,17 @@ pub(super) struct CrashLife<'t> {
 }
 
 impl<'t> CrashLife<'t> {
-    pub(super) fn new(contract: LifeSetting, tally: &'t Tally) -> Self {
-        let mut hello = match contract {
+    pub(super) fn new(setting: LifeSetting, tally: &'t Tally) -> Self {
+        let mut hello = match setting {
             LifeSetting::V2 => Hello::without_vars_store(),
             _ => Hello::new(),
         };
-        if contract == LifeSetting::OldStemcell {
+        if setting == LifeSetting::OldStemcell {
             let text = hello.world.read("hello/stemcell/stemcell.MF");
             assert!(text.contains("api_version: 3\n"));
             hello.world.write("hello/stemcell/stemcell.MF", text.replace("api_version: 3\n", ""));
         }
-        if contract.has_registry() {
+        if setting.has_registry() {
             let registry =
                 format!("{{host: {}, port: 6901, username: registry, password: no-secret}}", hello.ip());
             let ops = format!(
@@ -103,7 +103,7 @@ impl<'t> CrashLife<'t> {
             );
             hello.ops("registry.yml", &ops);
         }
-        if contract.is_shared() {
+        if setting.is_shared() {
             // Long sweeps share the machine with other work.
             let lease = if full_sweep() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
@@ -113,7 +113,7 @@ impl<'t> CrashLife<'t> {
         let (context, bystanders, removed) = (String::new(), Vec::new(), BTreeSet::new());
         CrashLife {
             hello,
-            contract,
+            setting,
             gate,
             context,
             bystanders,
@@ -130,11 +130,11 @@ impl<'t> CrashLife<'t> {
 
     /// Returns the CPI's script without actions.
     pub(super) fn script(&self) -> Script {
-        Script::with_info(self.contract.info_answer())
+        Script::with_info(self.setting.info_answer())
     }
 
     /// Resets CPI and agent to normal, and restarts the count of calls and messages.
-    pub(super) fn speak(&self) {
+    pub(super) fn reset_disturbances(&self) {
         self.hello.script(self.script());
         self.gate.set(None);
     }
@@ -143,7 +143,7 @@ impl<'t> CrashLife<'t> {
     pub(super) fn command(&self, stage: usize) -> Command {
         // A machine that is gone leaves a lease behind until it expires.
         let timeout_flags: &[&str] =
-            if self.contract.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
+            if self.setting.is_shared() { &["--wait-for-lock", "150s"] } else { &[] };
         let (command, flag) = match stage {
             DELETE => ("delete-env", Some("-n")),
             RECREATE => ("create-env", Some("--recreate")),
@@ -209,12 +209,13 @@ impl<'t> CrashLife<'t> {
     }
 
     /// Runs one stage: disturbs the command, checks the cloud, and runs the same command again.
-    pub(super) fn stage(&mut self, stage: usize, disturbance: &Disturbance) {
-        self.context = format!("{:?}, {}, {disturbance:?}", self.contract, STAGES[stage]);
-        let (disturbed, run) = self.disturbed(stage, disturbance);
-        self.lock_may_stay = !disturbed && matches!(disturbance, Disturbance::Fault { name: "unlink", .. });
-        self.tally.point(disturbance, disturbed);
-        if !disturbed {
+    pub(super) fn run_stage(&mut self, stage: usize, disturbance: &Disturbance) {
+        self.context = format!("{:?}, {}, {disturbance:?}", self.setting, STAGES[stage]);
+        let (was_disturbed, run) = self.run_disturbed(stage, disturbance);
+        self.lock_may_stay =
+            !was_disturbed && matches!(disturbance, Disturbance::Fault { name: "unlink", .. });
+        self.tally.point(disturbance, was_disturbed);
+        if !was_disturbed {
             return self.check_code(&run, run.code == 0);
         }
         self.check_state_is_whole();
@@ -222,20 +223,20 @@ impl<'t> CrashLife<'t> {
             self.hello.wait_until_idle();
             self.check_all_is_known();
         }
-        self.speak();
-        self.again(stage, disturbance);
+        self.reset_disturbances();
+        self.run_again(stage, disturbance);
     }
 
     /// Runs the same command again, with the steps that its output asks for.
-    fn again(&mut self, stage: usize, disturbance: &Disturbance) {
-        if self.contract.is_shared() {
+    fn run_again(&mut self, stage: usize, disturbance: &Disturbance) {
+        if self.setting.is_shared() {
             self.hello.change_machine();
         }
         let mut run = self.hello.world.finish(self.command(stage));
         let output = run.stdout.clone() + &run.stderr;
         if run.code == 1 && output.contains("--forget-open-calls") {
             // For a creating call without an answer, the run stops and names the possible resource.
-            let machine_gone = self.contract.is_shared() && disturbance.switches_off();
+            let machine_gone = self.setting.is_shared() && disturbance.switches_off();
             let who = if machine_gone { "the call was made by `" } else { "" };
             for needed in ["is unknown", "look in the IaaS for", who] {
                 assert!(output.contains(needed), "{}: {needed} is not in {output}", self.context);
@@ -281,7 +282,7 @@ impl<'t> CrashLife<'t> {
 
     /// Checks that the state is the old one or the new one.
     fn check_state_is_whole(&self) {
-        self.hello.look();
+        self.hello.copy_bucket();
         let path = self.hello.world.path("state.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return };
         let state: Result<Value, _> = serde_json::from_str(&text);
@@ -290,7 +291,7 @@ impl<'t> CrashLife<'t> {
 
     /// Checks that every resource has its CID on record, or that an open call accounts for it.
     fn check_all_is_known(&self) {
-        if self.contract.is_shared() {
+        if self.setting.is_shared() {
             // The state keeper records the outcomes of the calls.
             self.hello.wait_for_keeper();
         }
@@ -323,9 +324,9 @@ impl<'t> CrashLife<'t> {
             .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
             .collect();
         // The registry's content exists as long as its VM.
-        let expected: &[&str] = if self.contract.has_registry() { &["registry.json"] } else { &[] };
+        let expected: &[&str] = if self.setting.has_registry() { &["registry.json"] } else { &[] };
         assert_eq!(journal, expected, "{}: the journal", self.context);
-        if self.contract.has_registry() {
+        if self.setting.has_registry() {
             let served = self.hello.world.read("state.json.journal/registry.json");
             let vm = self.hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
             assert!(served.contains(&vm), "{}: the registry does not know {vm}", self.context);
@@ -338,7 +339,7 @@ impl<'t> CrashLife<'t> {
     }
 
     pub(super) fn check_nothing_left(&self) {
-        self.hello.look();
+        self.hello.copy_bucket();
         // A later run removes the scratch directories of killed runs, as soon as no process holds their locks
         // or claims: a CPI may still read them.
         let mut left = self.hello.leftovers();

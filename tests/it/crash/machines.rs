@@ -22,11 +22,11 @@ fn points(reference: &Reference, stage: usize, acts: &[MachineAction]) -> Vec<Di
 #[test]
 fn killing_the_cpi_loses_no_resource() {
     let mut sweep = Sweep::new("killed CPI processes");
-    for (contract, sample) in
+    for (setting, sample) in
         chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
     {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let whens = [Interruption::DieBefore, Interruption::DieDuring, Interruption::DieAfter];
             let calls = 1..=reference.calls[stage];
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()
@@ -42,8 +42,8 @@ fn killing_the_agent_or_rebooting_the_vm_loses_no_resource() {
     for act in acts {
         sweep.add(LifeSetting::V2, 1, |stage| points(reference(LifeSetting::V2), stage, &[act]));
     }
-    for (contract, sample) in chosen([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
-        sweep.add(contract, sample, |stage| points(reference(contract), stage, &acts));
+    for (setting, sample) in chosen([(LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)]) {
+        sweep.add(setting, sample, |stage| points(reference(setting), stage, &acts));
     }
     sweep.run();
 }
@@ -56,8 +56,8 @@ fn restarting_the_machine_loses_no_resource() {
         MachineAction::SwitchOff,
         MachineAction::Restart { booted: false },
     ];
-    for (contract, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
-        sweep.add(contract, sample, |stage| points(reference(contract), stage, &acts));
+    for (setting, sample) in chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+        sweep.add(setting, sample, |stage| points(reference(setting), stage, &acts));
     }
     sweep.run();
 }

@@ -6,9 +6,9 @@ use crate::support::scripted::Interruption;
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
     let mut sweep = Sweep::new("kill sweep at CPI calls, two machines");
-    for (contract, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+    for (setting, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let whens = [
                 Interruption::Before,
                 Interruption::Slow,
@@ -26,10 +26,10 @@ fn another_machine_resumes_after_a_kill_at_a_cpi_call() {
 #[test]
 fn another_machine_resumes_after_a_kill_at_a_bucket_request() {
     let mut sweep = Sweep::new("kill sweep at requests to the bucket, two machines");
-    for (contract, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
-        let step = if contract == LifeSetting::Shared { 1 } else { 3 };
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+    for (setting, sample) in chosen([(LifeSetting::Shared, 1), (LifeSetting::SharedOldCpi, 0)]) {
+        let step = if setting == LifeSetting::Shared { 1 } else { 3 };
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let requests = reference.syscalls[stage].iter().filter(|call| call.durable).step_by(step);
             requests.map(|call| Disturbance::Syscall(call.name, call.number)).collect()
         });

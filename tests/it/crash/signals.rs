@@ -7,11 +7,11 @@ use super::{Disturbance, LifeSetting, Sweep, chosen, reference};
 #[test]
 fn signals_at_a_cpi_call_lose_no_resource() {
     let mut sweep = Sweep::new("signals");
-    for (contract, sample) in
+    for (setting, sample) in
         chosen([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)])
     {
-        let reference = reference(contract);
-        sweep.add(contract, sample, |stage| {
+        let reference = reference(setting);
+        sweep.add(setting, sample, |stage| {
             let mut points = Vec::new();
             for call in 1..=reference.calls[stage] {
                 for signal in [Signal::INT, Signal::TERM, Signal::HUP] {

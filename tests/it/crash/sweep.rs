@@ -84,27 +84,27 @@ impl Tally {
 }
 
 /// Returns the record of an undisturbed life, made once for all tests.
-pub(super) fn reference(contract: LifeSetting) -> &'static Reference {
+pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
     let place =
-        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|known| *known == contract).unwrap();
-    REFERENCES[place].get_or_init(|| undisturbed(contract))
+        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|known| *known == setting).unwrap();
+    REFERENCES[place].get_or_init(|| run_undisturbed(setting))
 }
 
-fn undisturbed(contract: LifeSetting) -> Reference {
+fn run_undisturbed(setting: LifeSetting) -> Reference {
     let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).outcome();
     assert!(traced.status.success(), "this test needs strace, and the right to trace");
     let tally = Tally::default();
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();
-    CrashLife::new(contract, &tally).live(
+    CrashLife::new(setting, &tally).live(
         |_| true,
         |life, stage| {
-            life.speak();
-            life.hello.requests();
+            life.reset_disturbances();
+            life.hello.take_requests();
             let log = life.hello.world.path("trace");
             let mut strace = prepare("strace");
-            let traced = if contract.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
+            let traced = if setting.is_shared() { &EXCHANGES[..] } else { &SYSCALLS[..] };
             strace.args(["-qq", "-y", "-e", &format!("trace={}", traced.join(",")), "-o"]).arg(&log);
             let command = wrapped(strace, &life.command(stage));
             let started = Instant::now();
@@ -112,20 +112,20 @@ fn undisturbed(contract: LifeSetting) -> Reference {
             reference.times[stage] = started.elapsed();
             reference.calls[stage] = life.hello.calls("");
             if stage == RECREATE {
-                let requests = life.hello.requests();
+                let requests = life.hello.take_requests();
                 let methods = Hello::methods(&requests);
                 reference.resize = 1 + methods.iter().position(|name| *name == "resize_disk").unwrap();
             }
             reference.messages[stage] = life.gate.count();
             let trace = std::fs::read_to_string(&log).unwrap();
             reference.syscalls[stage] =
-                if contract.is_shared() { exchanges(&trace) } else { syscalls(&trace) };
+                if setting.is_shared() { exchanges(&trace) } else { syscalls(&trace) };
         },
         |stage, state, _| states[stage] = state.clone(),
     );
     reference.states = states;
     eprintln!(
-        "an undisturbed life under {contract:?}: CPI calls {:?}, messages {:?}, system calls for durable \
+        "an undisturbed life under {setting:?}: CPI calls {:?}, messages {:?}, system calls for durable \
             writes {:?}",
         reference.calls,
         reference.messages,
@@ -173,7 +173,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
     found
 }
 
-/// Returns the contracts of this run with their samples. A contract with an empty sample is tried only in
+/// Returns the settings of this run with their samples. A setting with an empty sample is tried only in
 /// longer sweeps.
 pub(super) fn chosen<const N: usize>(
     samples: [(LifeSetting, usize); N],
@@ -198,7 +198,7 @@ impl Sweep {
     /// `sample` lives, with spread points that differ between stages.
     pub(super) fn add(
         &mut self,
-        contract: LifeSetting,
+        setting: LifeSetting,
         sample: usize,
         points: impl Fn(usize) -> Vec<Disturbance>,
     ) {
@@ -206,8 +206,7 @@ impl Sweep {
         if !full_sweep() {
             let sample = wanted_sweep().map_or(sample, |wanted| wanted.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
-                let (length, start) =
-                    (points.len(), stage * 31 + 17 * (contract as usize) + points.len() / 2);
+                let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
                 let taken = sample.min(length);
                 *points =
                     (0..taken).map(|at| points[(start + at * length / taken) % length].clone()).collect();
@@ -216,7 +215,7 @@ impl Sweep {
         let count = all.iter().map(Vec::len).max().unwrap_or_default();
         for life in 0..count {
             let at = |stage: usize| all[stage].get(life).cloned().unwrap_or(Disturbance::Never);
-            self.lives.push((contract, std::array::from_fn(at)));
+            self.lives.push((setting, std::array::from_fn(at)));
         }
     }
 
@@ -231,8 +230,8 @@ impl Sweep {
                 scope.spawn(|| {
                     loop {
                         let number = next.fetch_add(1, Ordering::SeqCst);
-                        let Some((contract, disturbances)) = self.lives.get(number) else { break };
-                        live(*contract, disturbances, &tally);
+                        let Some((setting, disturbances)) = self.lives.get(number) else { break };
+                        live(*setting, disturbances, &tally);
                         if (number + 1).is_multiple_of(25) {
                             eprintln!("{}: {} of {} lives", self.name, number + 1, self.lives.len());
                         }
@@ -258,12 +257,12 @@ impl Sweep {
 }
 
 /// Runs one life. A failure does not stop the others.
-fn live(contract: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
-    let reference = reference(contract);
+fn live(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
+    let reference = reference(setting);
     let lived = catch_unwind(AssertUnwindSafe(|| {
-        CrashLife::new(contract, tally).live(
+        CrashLife::new(setting, tally).live(
             |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
-            |life, stage| life.stage(stage, &disturbances[stage]),
+            |life, stage| life.run_stage(stage, &disturbances[stage]),
             |stage, state, place| {
                 assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");
             },
@@ -272,6 +271,6 @@ fn live(contract: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally
     if let Err(panic) = lived {
         let said = panic.downcast_ref::<String>().cloned();
         let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
-        tally.failures.lock().unwrap().push(format!("{contract:?}, {disturbances:?}: {said}"));
+        tally.failures.lock().unwrap().push(format!("{setting:?}, {disturbances:?}: {said}"));
     }
 }

@@ -9,7 +9,7 @@ const CLOUD: &str = "Bosh::Clouds::CloudError";
 
 /// Checks that the call fails and leaves only the stemcell.
 #[track_caller]
-fn fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: &str) {
+fn assert_fails(metal: &Metal, node: &crate::support::ironic::Node, kind: &str, words: &str) {
     let stemcell = metal.stemcell();
     let message = metal.error(kind, "create_vm", metal.create_vm(&stemcell, node));
     assert!(message.contains(words), "{message}");
@@ -25,20 +25,20 @@ fn node_that_does_not_fit_is_an_error() {
     let path = format!("/v1/nodes/{}", node.uuid);
     let replace = |key: &str, value: &str| json!([{"op": "replace", "path": key, "value": value}]);
     metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:false")));
-    fails(&metal, &node, FAILED, "no capability 'iscsi_boot:true'");
+    assert_fails(&metal, &node, FAILED, "no capability 'iscsi_boot:true'");
     metal.ironic.call("PATCH", &path, Some(replace("/properties/capabilities", "iscsi_boot:true")));
 
     let connectors = metal.ironic.call("GET", &format!("/v1/volume/connectors?node={}", node.uuid), None);
     let connector = connectors["connectors"][0]["uuid"].as_str().unwrap().to_owned();
     metal.ironic.call("DELETE", &format!("/v1/volume/connectors/{connector}"), None);
-    fails(&metal, &node, FAILED, "no volume connector of type 'iqn'");
+    assert_fails(&metal, &node, FAILED, "no volume connector of type 'iqn'");
     let connector = json!({"node_uuid": node.uuid, "type": "iqn", "connector_id": node.initiator});
     metal.ironic.call("POST", "/v1/volume/connectors", Some(connector));
 
     // Both volumes and both targets exist at this point.
     let ports = metal.ironic.call("GET", &format!("/v1/ports?node={}", node.uuid), None);
     metal.ironic.call("DELETE", &format!("/v1/ports/{}", ports["ports"][0]["uuid"].as_str().unwrap()), None);
-    fails(&metal, &node, FAILED, "does not have any port");
+    assert_fails(&metal, &node, FAILED, "does not have any port");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn foreign_volume_target_is_kept() {
         "properties": {},
     });
     metal.ironic.call("POST", "/v1/volume/targets", Some(foreign));
-    fails(&metal, &node, CLOUD, "boot index '1'");
+    assert_fails(&metal, &node, CLOUD, "boot index '1'");
     let left = metal.targets(&node);
     assert_eq!((left.len(), &left[0]["volume_id"]), (1, &json!("foreign")));
 }
@@ -88,7 +88,7 @@ fn failed_deployment_is_an_error() {
     let node = metal.ironic.node();
     // Another file is in the place of this node's boot script.
     metal.ironic.obstruct(&format!("httpboot/{}", node.uuid));
-    fails(&metal, &node, FAILED, "deploy failed");
+    assert_fails(&metal, &node, FAILED, "deploy failed");
 }
 
 #[test]

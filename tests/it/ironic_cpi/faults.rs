@@ -147,7 +147,7 @@ impl Faulty {
 
     /// Makes the call with a fault, and returns its answer unless it was killed.
     #[track_caller]
-    fn disturbed(
+    fn answer_with_fault(
         &self,
         (point, fault): (FaultPoint, Fault),
         method: &str,
@@ -227,7 +227,7 @@ fn failed_create_vm_leaves_nothing() {
     let mut points = points(counted, 3);
     points.retain(|point| *point != last);
     for point in points {
-        if let Some(answer) = faulty.disturbed(point, "create_vm", create()) {
+        if let Some(answer) = faulty.answer_with_fault(point, "create_vm", create()) {
             let message = answer["error"]["message"].as_str().unwrap();
             assert!(!message.contains("cleaning up failed"), "{point:?}: {message}");
             metal.assert_clean(node, &[&left]);
@@ -239,7 +239,7 @@ fn failed_create_vm_leaves_nothing() {
         }
     }
     // A complete VM is reported and not deleted, even if the answer with its CID was lost.
-    assert_eq!(faulty.disturbed(last, "create_vm", create()), None);
+    assert_eq!(faulty.answer_with_fault(last, "create_vm", create()), None);
     let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
     let output = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
@@ -248,7 +248,7 @@ fn failed_create_vm_leaves_nothing() {
     metal.assert_clean(node, &[&left]);
     // A resource with an unknown CID is removed when another resource is deleted.
     let killed = (FaultPoint::Request(counted[0] - 1), Fault::KilledAfter);
-    assert_eq!(faulty.disturbed(killed, "create_vm", create()), None);
+    assert_eq!(faulty.answer_with_fault(killed, "create_vm", create()), None);
     faulty.call("delete_stemcell", json!([stemcell]));
     metal.assert_clean(node, &[]);
 }
@@ -301,7 +301,7 @@ fn repeated_delete_vm_completes_a_failed_one() {
     faulty.call("delete_vm", json!([vm]));
     for point in points(faulty.counted(), 2) {
         let vm = metal.vm(&stemcell, node);
-        if let Some(answer) = faulty.disturbed(point, "delete_vm", json!([vm])) {
+        if let Some(answer) = faulty.answer_with_fault(point, "delete_vm", json!([vm])) {
             assert_ne!(answer["error"], Value::Null, "{point:?}");
             let by_ironic = matches!(point, (FaultPoint::Request(_), _));
             assert_eq!(answer["error"]["ok_to_retry"], json!(by_ironic), "{point:?}");
@@ -334,7 +334,7 @@ fn repeated_attach_and_detach_complete_failed_ones() {
         faulty.call("detach_disk", both());
         let detaching = faulty.counted();
         for point in points(attaching, 2) {
-            let answer = faulty.disturbed(point, "attach_disk", both());
+            let answer = faulty.answer_with_fault(point, "attach_disk", both());
             if answer.is_some() && !matches!(point, (_, Fault::Lost)) {
                 assert_eq!(disks(), json!([]), "{point:?}");
                 let shown = metal.tgtd.targets();
@@ -346,7 +346,7 @@ fn repeated_attach_and_detach_complete_failed_ones() {
         }
         for point in points(detaching, 2) {
             faulty.call("attach_disk", both());
-            faulty.disturbed(point, "detach_disk", both());
+            faulty.answer_with_fault(point, "detach_disk", both());
             faulty.call("detach_disk", both());
             assert_eq!(disks(), json!([]), "{point:?}");
             let shown = metal.tgtd.targets();
@@ -364,7 +364,9 @@ fn failed_create_stemcell_leaves_nothing() {
     let metal = &faulty.metal;
     let create = || json!([metal.world.path("image"), {}]);
     for fault in OF_COMMANDS {
-        if let Some(answer) = faulty.disturbed((FaultPoint::Command(1), fault), "create_stemcell", create()) {
+        if let Some(answer) =
+            faulty.answer_with_fault((FaultPoint::Command(1), fault), "create_stemcell", create())
+        {
             assert!(
                 answer["error"]["message"].as_str().unwrap().contains("refused for the test"),
                 "{answer}"

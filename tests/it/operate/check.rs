@@ -22,11 +22,11 @@ const QUICK: [&str; 2] = ["--agent-timeout", "500ms"];
 fn healthy_environment_needs_no_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     let before = hello.state();
     let output = run(&hello, "cck", &["--auto"]).success();
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), before);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -39,10 +39,10 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let before = hello.state();
     // Some CPIs never implemented `get_disks`.
     hello.answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
-    hello.requests();
+    hello.take_requests();
     let output = run(&hello, "cck", &["--auto"]).success();
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
 
     // The CPI also denies the disk. Its record stays, and no repair is offered.
     hello.answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
@@ -66,13 +66,13 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let (vm, disk) = cid(&hello);
     hello.kill_vm();
     hello.call("detach_disk", json!([vm, disk]));
-    hello.requests();
+    hello.take_requests();
 
     // A run that fails because of it does not hide the way out.
     hello.create(&["--agent-timeout", "500ms"]);
     let status = run(&hello, "status", &QUICK).exits_with(5);
     assert!(status.stderr.contains("`monopile cloud-check"), "{}", status.stderr);
-    hello.requests();
+    hello.take_requests();
 
     // Without a terminal, nothing is done unless flags request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
@@ -88,7 +88,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
         assert_eq!(problems[0]["solved"], false);
     }
     let changes = ["reboot_vm", "create_vm", "attach_disk", "delete_vm"];
-    assert!(!Hello::methods(&hello.requests()).iter().any(|method| changes.contains(method)));
+    assert!(!Hello::methods(&hello.take_requests()).iter().any(|method| changes.contains(method)));
 
     let output = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
     let problems = document(&output);

@@ -140,14 +140,14 @@ fn restart_does_not_call_the_cpi() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.requests();
+    hello.take_requests();
     let (before, pid) = (hello.state(), pid(&hello));
     let run = run(&hello, "restart", &[]).success();
     assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
     assert_eq!(hello.ask().1, 2);
     assert_ne!(self::pid(&hello), pid, "it was not stopped");
     assert_eq!(hello.state(), before);
-    assert!(hello.requests().is_empty(), "the CPI was asked");
+    assert!(hello.take_requests().is_empty(), "the CPI was asked");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -211,7 +211,7 @@ fn recreate_changes_only_the_vm() {
     assert_eq!(hello.ask().1, 2, "the disk is the same");
 
     // A change of the manifest is not deployed along with it.
-    hello.requests();
+    hello.take_requests();
     hello.ops(
         "change.yml",
         "- {type: replace, path: \
@@ -220,7 +220,7 @@ fn recreate_changes_only_the_vm() {
     let refused = run(&hello, "recreate", &[]).exits_with(3);
     assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
     assert_eq!(hello.state(), after);
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

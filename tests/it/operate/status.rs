@@ -12,7 +12,7 @@ use crate::support::hello::Hello;
 fn status_of_a_healthy_environment() {
     let hello = Hello::without_vars_store();
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     let (state, before) = (hello.state(), hello.world.read("state.json"));
 
     let output = document(&run(&hello, "status", &["--json"]).success());
@@ -44,7 +44,7 @@ fn status_of_a_healthy_environment() {
     );
     assert!(output["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{output}");
     assert!(disk["hint"]["path"].is_string() && disk["used_percent"].is_string(), "{disk}");
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk"]);
 
     let text = run(&hello, "status", &["--no-cpi"]).success().stdout;
     for part in [
@@ -59,7 +59,7 @@ fn status_of_a_healthy_environment() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(hello.requests().is_empty(), "--no-cpi");
+    assert!(hello.take_requests().is_empty(), "--no-cpi");
 
     // The state alone shows less, and neither the agent nor the CPI is contacted.
     let alone = hello.world.run(["status", "state.json", "--json"]).success();
@@ -68,7 +68,7 @@ fn status_of_a_healthy_environment() {
         (&alone["vm"]["cid"], &alone["agent"]["answers"]),
         (&output["vm"]["cid"], &json!("not_asked"))
     );
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
 
     let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
@@ -133,11 +133,15 @@ fn stopped_vm_of_this_machine_is_started_again() {
 fn watch_ends_at_a_signal() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     let watching = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
     watching.until(r#""answers":"yes""#);
     watching.until(r#""answers":"yes""#);
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"], "the CPI is asked once");
+    assert_eq!(
+        Hello::methods(&hello.take_requests()),
+        ["info", "has_vm", "has_disk"],
+        "the CPI is asked once"
+    );
     hello.kill_vm();
     watching.until(r#""answers":"no""#);
     assert_eq!(watching.end(Signal::INT), Some(0));

@@ -31,7 +31,7 @@ fn each_environment_is_a_line_and_the_highest_exit_code_counts() {
     let hello = Hello::new();
     let world = &hello.world;
     hello.create(&[]).success();
-    hello.requests();
+    hello.take_requests();
     let path = |name: &str| world.path(name).display().to_string();
     let live = hello.env_file(&path("state.json"), &path("creds.yml"));
     trusted(world, "live", &live);
@@ -40,13 +40,13 @@ fn each_environment_is_a_line_and_the_highest_exit_code_counts() {
 
     let run = all(world, &[]).success();
     assert_eq!(run.stdout, format!("fleet/live\t0\t{vm}\tanswers\trunning\t-\n"));
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk"]);
 
     // An environment that is not deployed, and an invalid env file.
     trusted(world, "deep/down/empty", &hello.env_file("none.json", &path("creds.yml")));
     world.write("fleet/invalid/.monopile.yml", "no_such_key: 1\n");
     let run = all(world, &["--no-cpi"]).exits_with(3);
-    assert!(hello.requests().is_empty(), "--no-cpi");
+    assert!(hello.take_requests().is_empty(), "--no-cpi");
     let environments: Vec<&str> = run.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(environments, ["fleet/deep/down/empty", "fleet/invalid", "fleet/live"]);
     assert_eq!(cell(&run.stdout, "fleet/live", 1), "0");

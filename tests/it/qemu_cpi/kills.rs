@@ -124,7 +124,7 @@ impl Scene {
     }
 
     /// Runs a call under `strace` with these arguments. Returns false if it was killed.
-    fn traced(&self, call: &Call, strace: &[&str]) -> bool {
+    fn run_traced(&self, call: &Call, strace: &[&str]) -> bool {
         let program = self.cloud.world.monopile(["cpi-exec", "qemu", "--config", "config.json"]);
         let mut command: Command = prepare("strace");
         self.cloud.world.enter(&mut command);
@@ -143,7 +143,7 @@ impl Scene {
 /// Returns the points of a call: the names of its system calls, each with its number among those of its name.
 fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
     let before = scene.objects();
-    assert!(scene.traced(call, &[]), "{}", call.method);
+    assert!(scene.run_traced(call, &[]), "{}", call.method);
     let created = scene.objects().difference(&before).cloned().collect();
     let trace = scene.cloud.world.read("trace");
     let names = trace.lines().filter_map(|line| line.split_once('(').map(|(name, _)| name.to_owned()));
@@ -166,7 +166,7 @@ fn killed_calls_lose_and_leave_nothing() {
             let (name, number) = &points[at * points.len() / taken + points.len() / taken / 2];
             let place = format!("{} killed at {name} {number}", call.method);
             let before = scene.objects();
-            let ended = scene.traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
+            let ended = scene.run_traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
             (tried, killed) = (tried + 1, killed + usize::from(!ended));
             // The caller calls again, or finds the object that the call has created.
             let mut created: BTreeSet<String> = scene.objects().difference(&before).cloned().collect();

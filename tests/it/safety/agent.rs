@@ -8,7 +8,7 @@ fn dead_environment_is_not_reported_unchanged() {
     let proxy = hello.listen();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 1);
-    hello.requests();
+    hello.take_requests();
     proxy.take();
 
     // A healthy agent gets one message, and no CPI process starts.
@@ -22,7 +22,7 @@ fn dead_environment_is_not_reported_unchanged() {
     assert_eq!(said, ["get_state"]);
     let run = hello.create(&["--no-verify"]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert!(proxy.take().is_empty() && hello.requests().is_empty());
+    assert!(proxy.take().is_empty() && hello.take_requests().is_empty());
 
     // Stopped jobs are reported, but are not a failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
@@ -43,7 +43,7 @@ fn dead_environment_is_not_reported_unchanged() {
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm"]);
     assert_eq!(hello.state(), before);
     for command in ["stop-env", "start-env"] {
         let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).exits_with(5);
@@ -55,14 +55,14 @@ fn dead_environment_is_not_reported_unchanged() {
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
     assert!(run.stdout.contains("agent") && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
-    hello.requests();
+    hello.take_requests();
 
     // A missing VM is replaced.
     hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
     assert!(run.stdout.contains("it does not exist"), "{}", run.stdout);
-    hello.requests();
+    hello.take_requests();
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("does not exist any more"), "{}", run.stderr);
     assert_eq!(hello.ask().1, 2, "the disk's data is not what it was");
@@ -101,7 +101,7 @@ fn agent_without_a_ca_needs_insecure_agent() {
             "{command}: {}",
             run.stderr
         );
-        assert!(hello.requests().is_empty());
+        assert!(hello.take_requests().is_empty());
     }
     std::fs::remove_file(hello.world.path("state.json")).unwrap();
     let run = hello.create(&["--insecure-agent"]).success();

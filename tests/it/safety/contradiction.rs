@@ -29,7 +29,7 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
     let before = hello.state();
     let vm = before["current_vm_cid"].as_str().unwrap().to_owned();
     look_elsewhere(hello);
-    hello.requests();
+    hello.take_requests();
     let vm_or_word = |word: &&str| if *word == "VM" { vm.clone() } else { (*word).to_owned() };
     let words: Vec<String> = words.iter().map(vm_or_word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -43,7 +43,7 @@ fn command(hello: &Hello, words: &[&str], code: i32) {
     }
     // A table cannot hold a command to paste.
     assert!(!run.stdout.contains("state forget"), "{words:?}: {}", run.stdout);
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let changes = ["delete_vm", "delete_disk", "create_vm", "attach_disk", "reboot_vm"];
     assert!(
         !Hello::methods(&requests).iter().any(|method| changes.contains(method)),

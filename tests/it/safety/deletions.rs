@@ -42,18 +42,18 @@ fn undeletable_old_stemcell_does_not_fail_the_deploy() {
     assert_eq!(hello.ask().1, 1);
 
     // Every run tries again, even if nothing changed.
-    hello.requests();
+    hello.take_requests();
     hello.create(&[]).success();
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_stemcell"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "delete_stemcell"]);
     assert_eq!(undeleted(&hello).len(), 1);
     hello.answer_truly();
     hello.create(&[]).success();
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_stemcell"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "delete_stemcell"]);
     assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 1);
     assert!(undeleted(&hello).is_empty());
-    hello.requests();
+    hello.take_requests();
     hello.create(&[]).success();
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -75,11 +75,11 @@ fn untyped_not_found_is_confirmed_if_possible() {
     assert!(state["stemcells"].as_array().unwrap().is_empty(), "the rest was deleted");
 
     // The disk is gone, and only `has_disk` shows it.
-    hello.requests();
+    hello.take_requests();
     hello.answer("delete_disk", "after", &Hello::error("Fog::Error", "no such volume"));
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("it does not exist any more"), "{}", run.stdout);
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "delete_disk", "has_disk"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "delete_disk", "has_disk"]);
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -120,10 +120,10 @@ fn vm_not_found_is_replaced_and_searched_again() {
     assert_ne!(hello.state()["current_vm_cid"], old);
     assert!(shown(&hello).contains(old.as_str().unwrap()));
 
-    hello.requests();
+    hello.take_requests();
     hello.answer_truly();
     hello.create(&[]).success();
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     assert_eq!(Hello::methods(&requests)[..2], ["info", "delete_vm"]);
     assert_eq!(requests[1]["arguments"][0], old);
     assert!(undeleted(&hello).is_empty());
@@ -140,7 +140,7 @@ fn undeletable_vm_is_not_replaced() {
     hello.create(&["--recreate"]).exits_with(1);
     hello.delete(&["--skip-drain"]).exits_with(1);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     assert_eq!(methods.iter().filter(|method| **method == "create_vm").count(), 1);
     assert!(!methods.contains(&"delete_disk"), "{methods:?}");

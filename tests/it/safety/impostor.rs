@@ -22,7 +22,7 @@ fn message_names(proxy: &AgentProxy) -> Vec<String> {
 }
 
 #[track_caller]
-fn harmless(proxy: &AgentProxy) {
+fn assert_harmless(proxy: &AgentProxy) {
     let messages = message_names(proxy);
     let mut more = messages.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
     assert_eq!(more.next(), None, "{messages:?}");
@@ -44,7 +44,7 @@ fn foreign_agent_gets_no_commands() {
             for text in ["is not the agent of VM", output.as_str(), "delete it in the IaaS"] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
-            harmless(&proxy);
+            assert_harmless(&proxy);
         }
         std::fs::remove_file(hello.world.path(FILE)).unwrap();
         hello.create(&[]).success();
@@ -58,11 +58,11 @@ fn foreign_agent_gets_no_commands() {
                 "{}",
                 run.stderr
             );
-            harmless(&proxy);
+            assert_harmless(&proxy);
         }
         let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
         assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&output), "{}", run.stdout);
-        harmless(&proxy);
+        assert_harmless(&proxy);
 
         let before = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&["--recreate"]).exits_with(5);
@@ -72,14 +72,14 @@ fn foreign_agent_gets_no_commands() {
             run.stdout
         );
         assert_ne!(hello.state()["current_vm_cid"], before);
-        harmless(&proxy);
+        assert_harmless(&proxy);
         let run = hello.delete(&[]).success();
         assert!(
             run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
             "{}",
             run.stdout
         );
-        harmless(&proxy);
+        assert_harmless(&proxy);
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
 }
@@ -157,9 +157,9 @@ fn foreign_agent_is_not_updated_in_place() {
     hello.script(Script::with_info(InfoAnswer::Local));
     let run = hello.world.finish(hello.command("plan", &[])).success();
     assert!(run.stdout.contains("its agent cannot be used"), "{}", run.stdout);
-    harmless(&proxy);
+    assert_harmless(&proxy);
     hello.create(&[]).exits_with(5);
-    harmless(&proxy);
+    assert_harmless(&proxy);
 
     std::fs::remove_file(hello.world.path(FILE)).unwrap();
     hello.create(&[]).success();

@@ -34,7 +34,7 @@ fn signal_ends_a_template_that_ruby_renders() {
         until("a child of Ruby renders the template", || rubies(&hello).len() == 2);
         interrupt(child);
         until("Ruby ends", || rubies(&hello).is_empty());
-        assert!(hello.requests().is_empty());
+        assert!(hello.take_requests().is_empty());
         assert_eq!(hello.leftovers(), Vec::<String>::new());
     }
     // No Ruby process continues to render for a killed run.
@@ -66,7 +66,7 @@ fn signal_ends_the_start_of_ruby() {
 }
 
 /// Ends a command at its prompt, by Ctrl-C and by SIGTERM.
-fn ends_at_its_prompt(hello: &Hello, command: &str, more: &[&str]) {
+fn end_at_prompt(hello: &Hello, command: &str, more: &[&str]) {
     let state = hello.world.read("state.json");
     for signal in [Signal::INT, Signal::TERM] {
         let mut pty = Pty::start(hello.command(command, more), (120, 50));
@@ -92,10 +92,10 @@ fn signal_at_a_prompt_waits_for_no_call() {
     let hello = Hello::new();
     hello.create(&["-n"]).success();
     let cloud = hello.cloud();
-    ends_at_its_prompt(&hello, "create-env", &["--recreate"]);
-    ends_at_its_prompt(&hello, "delete-env", &[]);
+    end_at_prompt(&hello, "create-env", &["--recreate"]);
+    end_at_prompt(&hello, "delete-env", &[]);
     hello.kill_vm();
-    ends_at_its_prompt(&hello, "cloud-check", &["--agent-timeout", "1s"]);
+    end_at_prompt(&hello, "cloud-check", &["--agent-timeout", "1s"]);
     assert_eq!(hello.cloud(), cloud);
     assert_eq!(hello.announced(), Vec::<String>::new());
     hello.delete(&["--agent-timeout", "1s"]).success();

@@ -83,5 +83,5 @@ fn missing_state_succeeds_only_on_request() {
     );
     let run = hello.delete(&["--allow-missing"]).success();
     assert!(run.stdout.contains("No deployment state file found"), "{}", run.stdout);
-    assert!(hello.requests().is_empty());
+    assert!(hello.take_requests().is_empty());
 }

@@ -55,7 +55,7 @@ fn state_show_and_verify_cover_all_records() {
         assert!(run.stdout.contains("/dev/sdc") && !run.stdout.contains("hunter22"), "{}", run.stdout);
     }
 
-    hello.requests();
+    hello.take_requests();
     let run = verify(&hello, &["--json"]).success();
     let findings: Value = serde_json::from_str(&run.stdout).unwrap();
     let statuses: Vec<(&str, &str)> = findings
@@ -67,9 +67,9 @@ fn state_show_and_verify_cover_all_records() {
     assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
     let report = hello.world.finish(hello.command("cloud-check", &["--report", "--json"])).success();
     assert_eq!(report.stdout, run.stdout, "`state verify` is another name of it");
-    hello.requests();
+    hello.take_requests();
     verify(&hello, &[]).success();
-    assert_eq!(Hello::methods(&hello.requests()), ["info", "has_vm", "has_disk", "get_disks"]);
+    assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
     assert_eq!(hello.state(), recorded, "looking changes nothing");
 
     // An unknown result is not drift. A resource that is known to be missing is drift.
@@ -133,10 +133,10 @@ fn import_rebuilds_a_lost_state_from_cids() {
     verify(&hello, &[]).success();
 
     // The next deploy uses the disk with its data.
-    hello.requests();
+    hello.take_requests();
     hello.create(&[]).success();
     assert_eq!(hello.ask().1, 2);
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for needless in ["create_stemcell", "create_disk", "delete_disk", "delete_stemcell"] {
         assert!(!methods.contains(&needless), "{methods:?}");
@@ -233,7 +233,7 @@ fn forget_needs_confirmation() {
         run.stderr
     );
     assert_eq!(hello.state(), before);
-    hello.requests();
+    hello.take_requests();
 
     state(&hello, &["forget", "--disk", disk, "--yes"]).success();
     let after = hello.state();
@@ -242,7 +242,7 @@ fn forget_needs_confirmation() {
         (after["current_disk_id"].clone(), after["current_manifest_sha"].clone()),
         (json!(""), json!(""))
     );
-    assert!(hello.requests().is_empty(), "forgetting calls no CPI");
+    assert!(hello.take_requests().is_empty(), "forgetting calls no CPI");
     // The record was a mistake.
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);

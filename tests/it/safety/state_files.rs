@@ -145,7 +145,7 @@ fn rejects_invalid_states_and_names_the_line() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(hello.requests().is_empty(), "the CPI was called");
+    assert!(hello.take_requests().is_empty(), "the CPI was called");
 }
 
 /// A state that is lost must not pass for an environment that was deleted.

@@ -9,18 +9,18 @@ use crate::support::keys::Certificate;
 use crate::support::process::prepare;
 
 /// Removes the state and its copies.
-fn lose(hello: &Hello) {
+fn lose_state(hello: &Hello) {
     std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
     let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
     for folder in ["state.json.versions", "state.json.journal"] {
         let _ = std::fs::remove_dir_all(hello.world.path(folder));
     }
-    hello.requests();
+    hello.take_requests();
 }
 
 /// Runs `plan` and `create-env`, which must fail with these texts and without a CPI call.
 #[track_caller]
-fn stops(hello: &Hello, texts: &[&str]) -> String {
+fn assert_stops(hello: &Hello, texts: &[&str]) -> String {
     let mut said = String::new();
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(1);
@@ -29,7 +29,7 @@ fn stops(hello: &Hello, texts: &[&str]) -> String {
         }
         said = run.stderr;
     }
-    assert!(hello.requests().is_empty() && !hello.world.exists("state.json"));
+    assert!(hello.take_requests().is_empty() && !hello.world.exists("state.json"));
     said
 }
 
@@ -42,10 +42,10 @@ fn no_second_vm_while_an_untracked_one_answers() {
     let cid = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
     let agent = cid(&state["monopile"]["vm"]["agent_id"]);
-    lose(&hello);
+    lose_state(&hello);
     let name = "bosh-local-hello-go_agent/1.0";
     let texts = [agent.as_str(), vm.as_str(), disk.as_str(), name, "--ignore-untracked-vm"];
-    let said = stops(&hello, &texts);
+    let said = assert_stops(&hello, &texts);
 
     // The command in the message can be used unchanged, with the stemcell filled in.
     let (_, hint) = said.split_once("record the VM: `monopile ").unwrap();
@@ -68,10 +68,10 @@ fn listener_with_another_certificate_stops_the_run() {
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
     let store = hello.world.read("creds.yml");
-    lose(&hello);
+    lose_state(&hello);
     // First only the password differs, then also the CA.
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
-    let said = stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
+    let said = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     assert!(said.contains("note: process ") && said.contains("(bosh-agent) on this machine"), "{said}");
     assert!(said.contains("choose another address in the manifest"), "{said}");
     // Errors of the manifest come first.
@@ -81,7 +81,7 @@ fn listener_with_another_certificate_stops_the_run() {
         assert!(run.stderr.contains("'ghost'") && !run.stderr.contains("is in use"), "{}", run.stderr);
     }
     hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), trusted: true });
-    stops(
+    assert_stops(
         &hello,
         &["is in use, and no VM is on record", "its certificate is not signed by", "--ignore-untracked-vm"],
     );
@@ -140,7 +140,7 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
     let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&state["stemcells"][0]["cid"]));
     let other = hello.call("create_disk", serde_json::json!([1024, {}, null]));
-    lose(&hello);
+    lose_state(&hello);
 
     let known = ["--vm", &vm, "--stemcell", &stemcell];
     let import = |hello: &Hello, more: &[&str]| {

@@ -5,7 +5,7 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 /// Runs plan and create-env, which must both fail with this exit code, and checks that nothing happened.
 #[track_caller]
-fn both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
+fn assert_both_refuse(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
     let plan = clouds.hello.world.finish(clouds.command("plan", az, &[])).exits_with(code);
     expected.iter().for_each(|text| assert_output_contains(&plan, text));
     expect_refusal(clouds, az, code, expected);
@@ -27,7 +27,12 @@ fn expect_refusal(clouds: &Clouds, az: &str, code: i32, expected: &[&str]) {
 fn rejects_invalid_configs() {
     let clouds = Clouds::new();
     let good = clouds.hello.world.read("cpis.yml");
-    both_refuse(&clouds, "z-eats", 3, &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"]);
+    assert_both_refuse(
+        &clouds,
+        "z-eats",
+        3,
+        &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
+    );
     for (from, to, expected) in [
         ("name: east", "name: eats", "AZ 'z-east' uses CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
@@ -47,7 +52,7 @@ fn rejects_invalid_configs() {
         clouds.hello.world.write("cpis.yml", good.replacen(from, to, 1));
         let expected =
             if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
-        both_refuse(&clouds, "z-east", 3, &[&expected]);
+        assert_both_refuse(&clouds, "z-east", 3, &[&expected]);
     }
     let looped = good.replacen("name: east,", "name: east, migrated_from: [{name: west}],", 1).replacen(
         "name: west,",
@@ -55,14 +60,19 @@ fn rejects_invalid_configs() {
         1,
     );
     clouds.hello.world.write("cpis.yml", looped);
-    both_refuse(&clouds, "z-east", 3, &["a cycle"]);
+    assert_both_refuse(&clouds, "z-east", 3, &["a cycle"]);
     let twice = good.replacen("name: east,", "name: east, migrated_from: [{name: old}],", 1).replacen(
         "name: west,",
         "name: west, migrated_from: [{name: old}],",
         1,
     );
     clouds.hello.world.write("cpis.yml", twice);
-    both_refuse(&clouds, "z-east", 3, &["has CPI 'old' in `migrated_from`, but CPI 'east' has it too"]);
+    assert_both_refuse(
+        &clouds,
+        "z-east",
+        3,
+        &["has CPI 'old' in `migrated_from`, but CPI 'east' has it too"],
+    );
 }
 
 #[test]
@@ -76,13 +86,13 @@ fn rejects_a_zone_without_its_config() {
         "two.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
     );
-    both_refuse(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
+    assert_both_refuse(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
     clouds.hello.ops(
         "same.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
          - {type: replace, path: /azs/-, value: {name: z-west}}\n",
     );
-    both_refuse(&clouds, "z-east", 3, &["defines AZ 'z-west' a second time"]);
+    assert_both_refuse(&clouds, "z-east", 3, &["defines AZ 'z-west' a second time"]);
 }
 
 #[test]
@@ -92,7 +102,12 @@ fn rejects_configs_given_twice() {
     let run = clouds.create("z-east", &["--cloud-config", "zones.yml"]).exits_with(3);
     assert_output_contains(&run, "`azs` and `azs` of the --cloud-config cannot both be given");
     clouds.hello.ops("own.yml", "- {type: replace, path: /cpis?, value: [{name: a, type: local}]}\n");
-    both_refuse(&clouds, "z-east", 3, &["`cpis` of the manifest and a --cpi-config cannot both be given"]);
+    assert_both_refuse(
+        &clouds,
+        "z-east",
+        3,
+        &["`cpis` of the manifest and a --cpi-config cannot both be given"],
+    );
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn zone_cloud_properties_are_defaults_for_the_vm_only() {
          - {type: replace, path: /networks/name=default/subnets/0/cloud_properties?, value: {more: net}}\n",
     );
     clouds.create("z-foreign", &[]).success();
-    let requests = clouds.hello.requests();
+    let requests = clouds.hello.take_requests();
     let arguments = |method: &str| -> Value {
         requests.iter().find(|request| request["method"] == method).unwrap()["arguments"].clone()
     };

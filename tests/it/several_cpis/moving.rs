@@ -31,7 +31,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
         assert_output_contains(&run, "Nothing to do");
     }
     // The foreign CPI got no request about the disk in the west.
-    let requests = clouds.hello.requests();
+    let requests = clouds.hello.take_requests();
     let made = requests.iter().find(|request| request["method"] == "create_vm").unwrap();
     assert_eq!(made["arguments"][4], serde_json::json!([]));
     clouds.delete("z-east").success();

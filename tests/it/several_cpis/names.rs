@@ -76,12 +76,12 @@ fn recorded_cpi_cannot_be_removed_from_the_config() {
 fn changed_credentials_need_no_deploy() {
     let clouds = Clouds::new();
     clouds.create("z-foreign", &[]).success();
-    clouds.hello.requests();
+    clouds.hello.take_requests();
     clouds.config(|text| text.replace(SECRET, "another-s3cret"));
     let run = clouds.create("z-foreign", &[]).success();
     assert_output_contains(&run, "Nothing to do");
     clouds.create("z-foreign", &["--recreate"]).success();
-    for request in clouds.hello.requests() {
+    for request in clouds.hello.take_requests() {
         assert_eq!(request["context"]["key"], "another-s3cret");
     }
     clouds.delete("z-foreign").success();

@@ -72,12 +72,12 @@ fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     let state = clouds.hello.state();
     clouds.hello.kill_vm();
     clouds.hello.call("detach_disk", json!([state["current_vm_cid"], state["disks"][0]["cid"]]));
-    clouds.hello.requests();
+    clouds.hello.take_requests();
     let more = ["--auto", "--json", "--agent-timeout", "500ms"];
     let problems = document(&run(&clouds, "cloud-check", "z-foreign", &more).success());
     assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
-    let requests = clouds.hello.requests();
+    let requests = clouds.hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["reboot_vm", "get_disks", "attach_disk"] {
         assert!(methods.contains(&method), "{method} is not in {methods:?}");

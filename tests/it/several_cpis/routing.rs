@@ -21,7 +21,7 @@ fn availability_zone_selects_the_cpi() {
         clouds.delete(az).success();
         assert_eq!(clouds.nonempty(), Vec::<&str>::new());
     }
-    assert_eq!(clouds.hello.requests(), Vec::<Value>::new(), "the foreign CPI was not called");
+    assert_eq!(clouds.hello.take_requests(), Vec::<Value>::new(), "the foreign CPI was not called");
     assert_eq!(clouds.hello.leftovers(), Vec::<String>::new());
 }
 
@@ -55,7 +55,7 @@ fn several_zones_share_a_cpi() {
 fn calls_go_to_the_cpi_on_record() {
     let mut clouds = Clouds::new();
     clouds.create("z-foreign", &["--verbose", "--verbose"]).success();
-    let first = clouds.hello.requests();
+    let first = clouds.hello.take_requests();
     assert_eq!(
         Hello::methods(&first),
         [
@@ -72,7 +72,7 @@ fn calls_go_to_the_cpi_on_record() {
     assert_eq!(state["monopile"]["vm"]["contract"], "v1", "its CPI is of version 1");
     clouds.hello.ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
     clouds.create("z-foreign", &[]).success();
-    let second = clouds.hello.requests();
+    let second = clouds.hello.take_requests();
     assert_eq!(
         Hello::methods(&second),
         [
@@ -93,7 +93,7 @@ fn calls_go_to_the_cpi_on_record() {
     );
     assert_eq!(clouds.hello.ask().1, 1);
     clouds.delete("z-foreign").success();
-    let third = clouds.hello.requests();
+    let third = clouds.hello.take_requests();
     assert_eq!(
         Hello::methods(&third),
         ["info", "has_vm", "delete_vm", "has_disk", "delete_disk", "delete_stemcell"]
@@ -140,7 +140,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
         let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
         assert!(!clouds.has(really, "disks").contains(&cid), "{recorded:?} {really}\n{}", run.stdout);
         assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
-        let asked = clouds.hello.requests();
+        let asked = clouds.hello.take_requests();
         assert_eq!(
             asked.iter().filter(|request| request["method"] == "delete_disk").count(),
             met,
@@ -152,7 +152,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
     stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
     let run = clouds.create("z-east", &["--no-verify"]).success();
     assert_output_contains(&run, "no CPI finds it");
-    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_disk"]);
+    assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_disk"]);
 
     // With another record, the same CID means another disk.
     stray_disk(&clouds, &in_use, Some("west"));
@@ -182,7 +182,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     });
     clouds.create("z-east", &["--no-verify"]).success();
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
-    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "delete_vm"]);
+    assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_vm", "delete_vm"]);
     assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
 
     // For the VM in use, no other CPI is searched.
@@ -192,7 +192,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     clouds.call_cpi_directly("east", "delete_vm", json!([east]));
     assert!(!root.exists());
     clouds.create("z-east", &["--recreate"]).success();
-    assert_eq!(clouds.hello.requests(), Vec::<Value>::new());
+    assert_eq!(clouds.hello.take_requests(), Vec::<Value>::new());
     clouds.delete("z-east").success();
     clouds.call_cpi_directly("cloud", "delete_stemcell", json!([stemcell]));
 }
@@ -229,9 +229,9 @@ fn snapshot_that_its_cpi_does_not_find_is_deleted_by_another() {
     let unknown = "Bosh::Clouds::DiskNotFound";
     let script = Script::with_info(InfoAnswer::Version(1)).fail("delete_snapshot", 1, unknown, false);
     clouds.hello.script(script);
-    clouds.hello.requests();
+    clouds.hello.take_requests();
     clouds.delete("z-east").success();
-    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "delete_snapshot"]);
+    assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "delete_snapshot"]);
     assert!(clouds.has("default", "snapshots").is_empty());
     clouds.call_cpi_directly("default", "delete_disk", json!([disk]));
     assert_eq!(clouds.nonempty(), Vec::<&str>::new());

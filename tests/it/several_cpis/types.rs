@@ -51,7 +51,7 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     let config = ["--cloud-config", "cloud.yml"];
     hello.world.write("cloud.yml", cloud_config(&hello, 1, "large"));
     hello.create(&config).success();
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let vm = arguments(&requests, "create_vm");
     assert_eq!(vm[2], json!({"zone": "a", "cpu": 1, "open": true}));
     assert_eq!(vm[3]["default"]["cloud_properties"], json!({"id": "n1"}));
@@ -68,9 +68,9 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
     let size = "{cpu: 1, ram: 64, ephemeral_disk_size: 128}";
     let sized = V2.replace("((size))", "vm_resources").replace("((of))", size);
     hello.world.write("v2.yml", sized.replace("((version))", "\"1.0\""));
-    hello.requests();
+    hello.take_requests();
     hello.create(&config).success();
-    let requests = hello.requests();
+    let requests = hello.take_requests();
     let calculated = arguments(&requests, "calculate_vm_cloud_properties");
     assert_eq!(calculated, json!([{"cpu": 1, "ram": 64, "ephemeral_disk_size": 128}]));
     let expected = json!({"zone": "a", "open": true, "cpu": 1, "ram": 64, "ephemeral_disk": {"size": 128}});

@@ -70,7 +70,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
         "{requests} requests of {workers} runs in {seconds} s"
     );
 
-    hello.look();
+    hello.copy_bucket();
     let state = hello.state();
     assert_eq!(state["stemcells"].as_array().unwrap().len(), workers, "{state:#}");
     assert_eq!(hello.cloud(), hello.recorded());

@@ -168,13 +168,13 @@ fn run_that_lost_its_lease_stops() {
     bucket.put(LOCK, foreign(3600).as_bytes());
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
-    hello.requests();
+    hello.take_requests();
     hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     for part in ["the lease on 's3://", "is lost", "on ci@elsewhere (pid 4711", "this run stops here"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
-    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
     // The keeper still publishes the outcome.
@@ -295,11 +295,11 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
     let child = in_create_vm(&hello, Interruption::HoldDone);
     cut_off.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_secs(3));
-    hello.requests();
+    hello.take_requests();
     hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("it could not be renewed in time"), "{}", run.stderr);
-    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     cut_off.store(false, Ordering::SeqCst);
     hello.wait_for_keeper();
     hello.change_machine();
@@ -348,11 +348,11 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     let child = in_call(&hello, 2, Interruption::HoldDone);
     bucket.delete(LOCK);
     bucket.put(LOCK, foreign(3600).as_bytes());
-    hello.requests();
+    hello.take_requests();
     hello.release_call();
     let run = end_of(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
-    assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+    assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read(LOCK), foreign(3600), "the other run keeps its lease");
     hello.wait_for_keeper();
     bucket.delete(LOCK);

@@ -87,7 +87,7 @@ fn server_that_ignores_conditions_is_rejected() {
         {
             assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
         }
-        assert_eq!(Hello::methods(&hello.requests()), ["info"], "{ignored}");
+        assert_eq!(Hello::methods(&hello.take_requests()), ["info"], "{ignored}");
     }
 }
 

@@ -90,11 +90,11 @@ fn stolen_lock_stops_a_run_on_every_service() {
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
         let child = in_call(&hello, 2, Interruption::HoldDone);
         bucket.put(LOCK, foreign(3600).as_bytes());
-        hello.requests();
+        hello.take_requests();
         hello.release_call();
         let run = end_of(&hello, child).exits_with(4);
         assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
-        assert_eq!(hello.requests(), Vec::<Value>::new(), "nothing was called after that");
+        assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
         bucket.delete(LOCK);
         hello.wait_for_keeper();
         hello.script(Script::with_info(InfoAnswer::Local));

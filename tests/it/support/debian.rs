@@ -19,7 +19,10 @@ pub(crate) fn stemcell() -> &'static Path {
         let work = directory();
         let agent = work.path().join("monopile");
         // Debug information makes the program ten times as large.
-        shell(work.path(), &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()]);
+        run_shell(
+            work.path(),
+            &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()],
+        );
         let script = std::fs::read(SCRIPT).unwrap();
         let keep = |what: &str, content: &[u8], extension: &str| {
             let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -51,11 +54,11 @@ pub(crate) fn make_stemcell(base: &Path, agent: &Path, work: &Path, stemcell: &P
             --apt \"$4/apt.conf\" \"$3\"";
     let paths = [base, agent, stemcell, work].map(|path| path.display().to_string());
     let words = [&[script, env!("CARGO_MANIFEST_DIR")][..], &paths.each_ref().map(String::as_str)].concat();
-    shell(work, &words);
+    run_shell(work, &words);
 }
 
 /// Runs a script of bash, which must succeed.
-fn shell(work: &Path, words: &[&str]) {
+fn run_shell(work: &Path, words: &[&str]) {
     let log = work.join("log");
     let file = std::fs::File::create(&log).unwrap();
     let mut command = prepare("bash");

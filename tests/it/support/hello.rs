@@ -167,7 +167,7 @@ impl Hello {
     }
 
     /// Copies the bucket's content to the path of an unshared state.
-    pub(crate) fn look(&self) {
+    pub(crate) fn copy_bucket(&self) {
         if let Some(bucket) = &self.bucket {
             bucket.mirror("state.json", &self.world);
         }
@@ -330,8 +330,8 @@ impl Hello {
         TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
     }
 
-    /// Returns the CPI requests since the last call.
-    pub(crate) fn requests(&self) -> Vec<Value> {
+    /// Returns the CPI requests since the last call of this function, and removes their record.
+    pub(crate) fn take_requests(&self) -> Vec<Value> {
         let path = self.world.path("requests.jsonl");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let _ = std::fs::remove_file(path);
@@ -395,7 +395,7 @@ impl Hello {
 
     /// Returns the state.
     pub(crate) fn state(&self) -> Value {
-        self.look();
+        self.copy_bucket();
         serde_json::from_str(&self.world.read("state.json")).unwrap()
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Island {
 
 /// Runs a shell script. `what` describes it in the message of a failure.
 #[track_caller]
-fn shell(what: &str, script: &str) {
+fn run_shell(what: &str, script: &str) {
     let output = prepare("bash").args(["-ec", script]).current_dir("/").outcome();
     assert!(
         output.status.success(),
@@ -51,7 +51,7 @@ impl Island {
             std::fs::read_link(island.namespace()).is_ok_and(|namespace| namespace != own)
                 || !PathBuf::from(format!("/proc/{pid}/exe")).exists()
         });
-        shell(
+        run_shell(
             "a network of its own",
             &format!(
                 "ip link add mp{pid} type veth peer name eth0 netns {pid}
@@ -84,7 +84,7 @@ impl Island {
     /// Generates a key pair.
     pub(crate) fn keygen(&self, name: &str, options: &str) {
         let path = self.file(name);
-        shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
+        run_shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
     }
 
     /// Authorizes only this key.

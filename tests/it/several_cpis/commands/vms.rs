@@ -44,9 +44,9 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     clouds.hello.world.write("state.json", before.to_string());
 
     clouds.hello.script(Script::with_info(InfoAnswer::Version(1)));
-    clouds.hello.requests();
+    clouds.hello.take_requests();
     clouds.on("delete-vm", &[&vm, "-n"]).success();
-    assert_eq!(Hello::methods(&clouds.hello.requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
+    assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_vm", "has_vm", "delete_vm"]);
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
 
     // The run is killed after the deletion, with the VM still on record.

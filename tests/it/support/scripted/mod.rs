@@ -288,7 +288,7 @@ impl Hello {
     /// Returns the records of the state, announced calls and their answers. Other files of the journal, the
     /// logs and the registry do not count as records.
     pub(crate) fn announced_or_recorded(&self) -> String {
-        self.look();
+        self.copy_bucket();
         let mut text = self.records();
         let entries = std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten();
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -301,7 +301,7 @@ impl Hello {
 
     /// Returns the methods of open calls.
     pub(crate) fn announced(&self) -> Vec<String> {
-        self.look();
+        self.copy_bucket();
         let entries =
             std::fs::read_dir(self.world.path("state.json.journal")).into_iter().flatten().flatten();
         let intents = entries
@@ -324,7 +324,7 @@ impl Hello {
 
     /// Returns the state without the parts that differ between environments.
     pub(crate) fn normalised_state(&self) -> Value {
-        self.look();
+        self.copy_bucket();
         let mut state: Value = serde_json::from_str(&self.normalise(&self.world.read("state.json"))).unwrap();
         let monopile = &mut state["monopile"];
         // Salted digests and durations differ in every run.
