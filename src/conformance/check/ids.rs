@@ -6,12 +6,13 @@
 
 use serde_json::{Value, json};
 
-use super::ledger::{CreatedResource, LedgerKind};
+use super::ledger::{self, CreatedResource};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::reply::AnswerBody;
 use engine::cpi::{CpiErrorKind, Method};
+use engine::protocol::ResourceKind;
 
 const NEVER_WAS: &str = "monopile-never-was";
 
@@ -90,12 +91,12 @@ pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResour
 
 /// Checks methods with CIDs that no CPI creates.
 pub(super) fn check_never_existing(run: &mut Run<'_>) {
-    for kind in [LedgerKind::Vm, LedgerKind::Disk] {
+    for kind in [ResourceKind::Vm, ResourceKind::Disk] {
         let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
-        if let Some(has) = kind.existence_method() {
+        if let Some(has) = ledger::existence_method(kind) {
             run.check(&format!("{has} with an unknown CID"), |check| expect_gone(check, &resource));
         }
-        run.check(&format!("{} with an unknown CID", kind.delete_method()), |check| {
+        run.check(&format!("{} with an unknown CID", ledger::delete_method(kind)), |check| {
             expect_deletion_of_missing(check, &resource)
         });
     }
@@ -103,13 +104,13 @@ pub(super) fn check_never_existing(run: &mut Run<'_>) {
 
 /// Expects `false` or the error for a missing resource.
 fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
-    let Some(method) = resource.kind.existence_method() else { return Ok(()) };
+    let Some(method) = ledger::existence_method(resource.kind) else { return Ok(()) };
     check.expect_present(method)?;
     match check.call(method, &[json!(resource.cid)])? {
         AnswerBody::Result(Value::Bool(false)) => Ok(()),
         AnswerBody::Result(other) => fail(format!("`{method}` answered {other} and not false")),
         AnswerBody::Refused(refusal)
-            if resource.kind.not_found().is_some_and(|kind| has_error_type(&refusal, kind)) =>
+            if ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(&refusal, kind)) =>
         {
             check.add_note(format!("answered {} and not false", refusal.error_type));
             Ok(())
@@ -120,8 +121,13 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
 }
 
 fn expect_deletion_of_missing(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> CheckOutcome {
-    let expected: Vec<&str> = resource.kind.not_found().into_iter().collect();
-    expect_success_or_not_found(check, resource.kind.delete_method(), &[json!(resource.cid)], &expected)
+    let expected: Vec<&str> = ledger::not_found_type(resource.kind).into_iter().collect();
+    expect_success_or_not_found(
+        check,
+        ledger::delete_method(resource.kind),
+        &[json!(resource.cid)],
+        &expected,
+    )
 }
 
 /// Expects success or the error for a missing resource. The contract does not define the answer to a second

@@ -10,93 +10,92 @@ use super::leftover_log::{LeftoverLog, Leftovers};
 use super::report::LeftBehind;
 use base::Result;
 use engine::cpi::Method;
+use engine::protocol::ResourceKind;
 
-/// A kind of resource, in the order of deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum LedgerKind {
-    Snapshot,
-    Vm,
-    Disk,
-    Stemcell,
+/// Returns the kind of resource that a method creates.
+pub(super) fn kind_created_by(method: Method) -> Option<ResourceKind> {
+    match method {
+        Method::CreateStemcell => Some(ResourceKind::Stemcell),
+        Method::CreateVm => Some(ResourceKind::Vm),
+        // `update_disk` may replace the disk.
+        Method::CreateDisk | Method::UpdateDisk => Some(ResourceKind::Disk),
+        Method::SnapshotDisk => Some(ResourceKind::Snapshot),
+        Method::Info
+        | Method::DeleteStemcell
+        | Method::DeleteVm
+        | Method::HasVm
+        | Method::RebootVm
+        | Method::SetVmMetadata
+        | Method::CalculateVmCloudProperties
+        | Method::DeleteDisk
+        | Method::ResizeDisk
+        | Method::HasDisk
+        | Method::AttachDisk
+        | Method::DetachDisk
+        | Method::SetDiskMetadata
+        | Method::GetDisks
+        | Method::DeleteSnapshot
+        | Method::CreateNetwork
+        | Method::DeleteNetwork
+        | Method::ConfigureNetworks
+        | Method::CurrentVmId
+        | Method::Ping => None,
+    }
 }
 
-impl LedgerKind {
-    /// Returns the kind of resource that this method creates.
-    pub(super) fn made_by(method: Method) -> Option<LedgerKind> {
-        match method {
-            Method::CreateStemcell => Some(LedgerKind::Stemcell),
-            Method::CreateVm => Some(LedgerKind::Vm),
-            // `update_disk` may replace the disk.
-            Method::CreateDisk | Method::UpdateDisk => Some(LedgerKind::Disk),
-            Method::SnapshotDisk => Some(LedgerKind::Snapshot),
-            Method::Info
-            | Method::DeleteStemcell
-            | Method::DeleteVm
-            | Method::HasVm
-            | Method::RebootVm
-            | Method::SetVmMetadata
-            | Method::CalculateVmCloudProperties
-            | Method::DeleteDisk
-            | Method::ResizeDisk
-            | Method::HasDisk
-            | Method::AttachDisk
-            | Method::DetachDisk
-            | Method::SetDiskMetadata
-            | Method::GetDisks
-            | Method::DeleteSnapshot
-            | Method::CreateNetwork
-            | Method::DeleteNetwork
-            | Method::ConfigureNetworks
-            | Method::CurrentVmId
-            | Method::Ping => None,
-        }
+/// Returns the name of a kind in documents and in the names of checks.
+pub(super) fn json_name(kind: ResourceKind) -> &'static str {
+    match kind {
+        ResourceKind::Snapshot => "snapshot",
+        ResourceKind::Vm => "vm",
+        ResourceKind::Disk => "disk",
+        ResourceKind::Stemcell => "stemcell",
     }
+}
 
-    /// Returns the name of the kind.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            LedgerKind::Snapshot => "snapshot",
-            LedgerKind::Vm => "vm",
-            LedgerKind::Disk => "disk",
-            LedgerKind::Stemcell => "stemcell",
-        }
+/// Returns the place of a kind in the order of deletion: users before the resources that they use.
+fn deletion_place(kind: ResourceKind) -> u8 {
+    match kind {
+        ResourceKind::Snapshot => 0,
+        ResourceKind::Vm => 1,
+        ResourceKind::Disk => 2,
+        ResourceKind::Stemcell => 3,
     }
+}
 
-    /// Returns the method that deletes such a resource.
-    pub(super) fn delete_method(self) -> Method {
-        match self {
-            LedgerKind::Snapshot => Method::DeleteSnapshot,
-            LedgerKind::Vm => Method::DeleteVm,
-            LedgerKind::Disk => Method::DeleteDisk,
-            LedgerKind::Stemcell => Method::DeleteStemcell,
-        }
+/// Returns the method that deletes such a resource.
+pub(super) fn delete_method(kind: ResourceKind) -> Method {
+    match kind {
+        ResourceKind::Snapshot => Method::DeleteSnapshot,
+        ResourceKind::Vm => Method::DeleteVm,
+        ResourceKind::Disk => Method::DeleteDisk,
+        ResourceKind::Stemcell => Method::DeleteStemcell,
     }
+}
 
-    /// Returns the method that reports existence.
-    pub(super) fn existence_method(self) -> Option<Method> {
-        match self {
-            LedgerKind::Vm => Some(Method::HasVm),
-            LedgerKind::Disk => Some(Method::HasDisk),
-            LedgerKind::Snapshot | LedgerKind::Stemcell => None,
-        }
+/// Returns the method that reports existence.
+pub(super) fn existence_method(kind: ResourceKind) -> Option<Method> {
+    match kind {
+        ResourceKind::Vm => Some(Method::HasVm),
+        ResourceKind::Disk => Some(Method::HasDisk),
+        ResourceKind::Snapshot | ResourceKind::Stemcell => None,
     }
+}
 
-    /// Returns the error type for a missing resource.
-    pub(super) fn not_found(self) -> Option<&'static str> {
-        match self {
-            LedgerKind::Vm => Some("VMNotFound"),
-            LedgerKind::Disk => Some("DiskNotFound"),
-            LedgerKind::Stemcell => Some("StemcellNotFound"),
-            LedgerKind::Snapshot => None,
-        }
+/// Returns the error type for a missing resource.
+pub(super) fn not_found_type(kind: ResourceKind) -> Option<&'static str> {
+    match kind {
+        ResourceKind::Vm => Some("VMNotFound"),
+        ResourceKind::Disk => Some("DiskNotFound"),
+        ResourceKind::Stemcell => Some("StemcellNotFound"),
+        ResourceKind::Snapshot => None,
     }
 }
 
 /// A resource that the CPI created and the run must delete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreatedResource {
-    pub(super) kind: LedgerKind,
+    pub(super) kind: ResourceKind,
     pub(super) cid: String,
 }
 
@@ -133,7 +132,7 @@ impl ResourceLedger {
 
     /// Records the end of a call, after its resources.
     pub(super) fn record_answer(&mut self, request_id: &str) {
-        self.note(|leftover_log| leftover_log.record_answer(request_id));
+        self.write_log(|leftover_log| leftover_log.record_answer(request_id));
     }
 
     /// Ends the leftover log. Leftovers stay on disk.
@@ -144,7 +143,7 @@ impl ResourceLedger {
     }
 
     /// Writes to the leftover log. A failure does not stop the run.
-    fn note(&mut self, write: impl FnOnce(&mut LeftoverLog) -> Result<()>) {
+    fn write_log(&mut self, write: impl FnOnce(&mut LeftoverLog) -> Result<()>) {
         if let Some(leftover_log) = &mut self.leftover_log
             && let Err(error) = write(leftover_log)
         {
@@ -153,11 +152,11 @@ impl ResourceLedger {
     }
 
     /// Records the resource that a result of any shape names.
-    pub(super) fn record_resource(&mut self, kind: LedgerKind, result: &Value) -> Option<CreatedResource> {
+    pub(super) fn record_resource(&mut self, kind: ResourceKind, result: &Value) -> Option<CreatedResource> {
         let resource = CreatedResource { kind, cid: any_cid(result)? };
         if !self.resources.contains(&resource) {
             self.resources.push(resource.clone());
-            self.note(|leftover_log| leftover_log.record_resource(&resource));
+            self.write_log(|leftover_log| leftover_log.record_resource(&resource));
         }
         Some(resource)
     }
@@ -173,20 +172,20 @@ impl ResourceLedger {
         self.resources.retain(|recorded| recorded != resource);
         if self.resources.len() < before {
             self.deleted += 1;
-            self.note(|leftover_log| leftover_log.record_deletion(resource));
+            self.write_log(|leftover_log| leftover_log.record_deletion(resource));
         }
     }
 
     /// Records that a call may have created a resource with an unknown CID.
-    pub(super) fn record_suspect(&mut self, kind: LedgerKind, why: String) {
-        self.suspects.push(LeftBehind { kind: kind.name().to_owned(), cid: None, why });
+    pub(super) fn record_suspect(&mut self, kind: ResourceKind, why: String) {
+        self.suspects.push(LeftBehind { kind: json_name(kind).to_owned(), cid: None, why });
     }
 
     /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
     /// older ones.
     pub(super) fn to_delete(&self) -> Vec<CreatedResource> {
         let mut resources: Vec<CreatedResource> = self.resources.iter().rev().cloned().collect();
-        resources.sort_by_key(|resource| resource.kind);
+        resources.sort_by_key(|resource| deletion_place(resource.kind));
         resources
     }
 
@@ -242,19 +241,19 @@ mod tests {
     fn resources_are_deleted_after_their_users() {
         let mut ledger = ResourceLedger::default();
         for (kind, cid) in [
-            (LedgerKind::Stemcell, "s"),
-            (LedgerKind::Disk, "d1"),
-            (LedgerKind::Vm, "v"),
-            (LedgerKind::Disk, "d2"),
-            (LedgerKind::Snapshot, "n"),
-            (LedgerKind::Disk, "d2"),
+            (ResourceKind::Stemcell, "s"),
+            (ResourceKind::Disk, "d1"),
+            (ResourceKind::Vm, "v"),
+            (ResourceKind::Disk, "d2"),
+            (ResourceKind::Snapshot, "n"),
+            (ResourceKind::Disk, "d2"),
         ] {
             ledger.record_resource(kind, &json!(cid));
         }
         let order: Vec<String> = ledger.to_delete().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
-        ledger.record_deletion(&CreatedResource { kind: LedgerKind::Vm, cid: "v".to_owned() });
-        ledger.record_deletion(&CreatedResource { kind: LedgerKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
+        ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         assert_eq!((ledger.deleted(), ledger.to_delete().len()), (1, 4));
     }
 }

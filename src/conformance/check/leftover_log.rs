@@ -131,11 +131,11 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::LedgerKind;
     use super::*;
+    use engine::protocol::ResourceKind;
 
     fn resource(cid: &str) -> CreatedResource {
-        CreatedResource { kind: LedgerKind::Disk, cid: cid.to_owned() }
+        CreatedResource { kind: ResourceKind::Disk, cid: cid.to_owned() }
     }
 
     #[test]

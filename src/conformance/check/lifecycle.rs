@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::ids;
-use super::ledger::CreatedResource;
+use super::ledger::{self, CreatedResource};
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
@@ -457,7 +457,7 @@ pub(super) fn expect_existence(
     resource: &CreatedResource,
     expected: bool,
 ) -> CheckOutcome {
-    let Some(method) = resource.kind.existence_method() else { return Ok(()) };
+    let Some(method) = ledger::existence_method(resource.kind) else { return Ok(()) };
     match check.call_or_stop(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == expected => Ok(()),
         _ => fail(format!("`{method}` answered {} and not {expected}", !expected)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ledger::{CreatedResource, ResourceLedger};
+use super::ledger::{self, CreatedResource, ResourceLedger};
 use super::report::{Check, Counts, Deviation, LastCall, LeftBehind, Report, Verdict, timings};
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck};
 use super::{CheckContext, CheckSettings};
@@ -68,7 +68,8 @@ impl<'a> Run<'a> {
     pub(super) fn delete_earlier(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
         for resource in self.ledger.to_delete() {
-            let name = format!("delete {} '{}' of an earlier run", resource.kind.name(), resource.cid);
+            let name =
+                format!("delete {} '{}' of an earlier run", ledger::json_name(resource.kind), resource.cid);
             self.check(&name, |check| check.delete_at_end(&resource));
         }
         self.group = group;
@@ -206,12 +207,12 @@ impl<'a> Run<'a> {
         let broken = self.broken.take();
         for resource in self.ledger.to_delete() {
             if (self.context.interrupted_twice)() {
-                let (kind, cid) = (resource.kind.name().to_owned(), Some(resource.cid));
+                let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let why = "not deleted, because a second signal ended the run".to_owned();
                 left.push(LeftBehind { kind, cid, why });
                 continue;
             }
-            let name = format!("{} '{}'", resource.kind.name(), resource.cid);
+            let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
             let (deleted, _) =
                 self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
             if deleted.is_none() {
@@ -221,7 +222,7 @@ impl<'a> Run<'a> {
                     None => reasons,
                 };
                 left.push(LeftBehind {
-                    kind: resource.kind.name().to_owned(),
+                    kind: ledger::json_name(resource.kind).to_owned(),
                     cid: Some(resource.cid.clone()),
                     why,
                 });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::CheckSettings;
-use super::ledger::{CreatedResource, LedgerKind};
+use super::ledger::{self, CreatedResource};
 use super::report::LastCall;
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
@@ -14,7 +14,7 @@ use crate::conformance::reply::{self, AnswerBody, CpiErrorAnswer};
 use base::events::Stage;
 use base::{Error, Result};
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
-use engine::protocol::Terms;
+use engine::protocol::{ResourceKind, Terms};
 
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
 const MAX_RETRIES: u32 = 3;
@@ -130,7 +130,7 @@ impl RunningCheck<'_, '_> {
     /// Builds the request of a call, and records a creating call in the ledger.
     fn announce(&mut self, method: Method, arguments: &[Value]) -> Result<Vec<u8>> {
         let request = self.run.cpi.request(method.name(), arguments, self.run.versions);
-        if LedgerKind::made_by(method).is_some() {
+        if ledger::kind_created_by(method).is_some() {
             self.run.ledger.record_call(method, request_id(&request))?;
         }
         Ok(request.to_string().into_bytes())
@@ -182,7 +182,7 @@ impl RunningCheck<'_, '_> {
         }
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
-            if let Some(kind) = LedgerKind::made_by(method) {
+            if let Some(kind) = ledger::kind_created_by(method) {
                 self.record_created_resource(kind, method, &exchange, &reply);
             }
         }
@@ -210,7 +210,7 @@ impl RunningCheck<'_, '_> {
 
     fn record_created_resource(
         &mut self,
-        kind: LedgerKind,
+        kind: ResourceKind,
         method: Method,
         exchange: &Exchange,
         reply: &reply::RawAnswer,
@@ -225,7 +225,7 @@ impl RunningCheck<'_, '_> {
             if reply.result_beside_error.is_some() {
                 self.add_problem(format!(
                     "`{method}` failed and left {} '{}' behind",
-                    kind.name(),
+                    ledger::json_name(kind),
                     resource.cid
                 ));
             }
@@ -303,7 +303,7 @@ impl RunningCheck<'_, '_> {
 
     /// Calls `has_vm` or `has_disk`. Returns `None` if the CPI does not know.
     pub(super) fn ask_presence(&mut self, resource: &CreatedResource) -> CheckOutcome<Option<bool>> {
-        let Some(method) = resource.kind.existence_method() else { return Ok(None) };
+        let Some(method) = ledger::existence_method(resource.kind) else { return Ok(None) };
         match self.call_or_stop(method, &[json!(resource.cid)]) {
             Ok(Answer::Boolean(exists)) => Ok(Some(exists)),
             Ok(_) => Ok(None),
@@ -314,7 +314,7 @@ impl RunningCheck<'_, '_> {
 
     /// Deletes a resource and checks that it is gone.
     pub(super) fn delete(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        self.call_or_stop(resource.kind.delete_method(), &[json!(resource.cid)])?;
+        self.call_or_stop(ledger::delete_method(resource.kind), &[json!(resource.cid)])?;
         self.remove_if_gone(resource)
     }
 
@@ -330,18 +330,18 @@ impl RunningCheck<'_, '_> {
     /// Deletes a resource at the end of the run. Accepts answers of any form, because only the absence of the
     /// resource counts.
     pub(super) fn delete_at_end(&mut self, resource: &CreatedResource) -> CheckOutcome {
-        let method = resource.kind.delete_method();
+        let method = ledger::delete_method(resource.kind);
         let response = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.problems);
         problems.append(&mut self.unmet_expectations);
         let gone = match &response {
             AnswerBody::Result(_) => true,
             AnswerBody::Refused(refusal) => {
-                resource.kind.not_found().is_some_and(|kind| has_error_type(refusal, kind))
+                ledger::not_found_type(resource.kind).is_some_and(|kind| has_error_type(refusal, kind))
             }
             AnswerBody::Unusable => false,
         };
-        let exists = match resource.kind.existence_method() {
+        let exists = match ledger::existence_method(resource.kind) {
             Some(has) if !self.run.unimplemented.contains(&has) => {
                 match self.call(has, &[json!(resource.cid)])? {
                     AnswerBody::Result(Value::Bool(exists)) => Some(exists),
