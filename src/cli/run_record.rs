@@ -159,7 +159,7 @@ impl RunRecord {
 
     /// Updates the record of the run: its plan, the steps that it began, and the stages for the report at the
     /// end. Only stages near the top are kept, and at most [`MAX_RECORDED_STAGES`] of them.
-    fn note(&self, event: &Event) {
+    fn record_event(&self, event: &Event) {
         if let Event::Planned { headline, steps } = event {
             return self.record_plan(headline, steps);
         }
@@ -221,7 +221,7 @@ pub(super) struct RecordingSink {
 impl Sink for RecordingSink {
     fn emit(&self, event: &Event) {
         self.next.emit(event);
-        self.record.note(event);
+        self.record.record_event(event);
     }
 }
 

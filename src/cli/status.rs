@@ -19,7 +19,7 @@ use crate::ui;
 use base::events::Reporter;
 use base::files::input;
 use base::{Error, Result};
-use engine::history::RecordFile;
+use engine::history::HistoryEntry;
 use engine::inspection::{
     AgentAnswers, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
@@ -197,7 +197,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
     let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(run) = status.running() {
-        let RecordFile { command, started, pid, .. } = &run.record;
+        let HistoryEntry { command, started, pid, .. } = &run.record;
         facts.insert(0, ("In progress", format!("`{command}` since {started} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {

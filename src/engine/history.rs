@@ -34,9 +34,9 @@ const STATE_HOME: &str = "XDG_STATE_HOME=DIR";
 const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
 
-/// The record of a run.
+/// The record of a run in the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordFile {
+pub struct HistoryEntry {
     /// The command, such as `create-env`.
     pub command: String,
     /// The path or URL of its state.
@@ -122,14 +122,14 @@ pub struct RecordedRun {
     pub result: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]
-    pub record: RecordFile,
+    pub record: HistoryEntry,
 }
 
 /// The record of the current run.
 #[derive(Debug)]
 pub struct RunningRecord {
     path: PathBuf,
-    record: RecordFile,
+    record: HistoryEntry,
     /// The locked record. The end of the process releases the lock.
     held: UnlockOnDrop,
 }
@@ -144,7 +144,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
     let state = &canonical_path(state)?;
     let directory = &directory_of(directory, state);
     create_private_directory(directory).map_err(failed)?;
-    let record = RecordFile {
+    let record = HistoryEntry {
         command: command.to_owned(),
         state: state.clone(),
         started: encoding::rfc3339(now),
@@ -175,12 +175,12 @@ impl RunningRecord {
 
     /// Records the end of the run.
     pub fn finish(&self, end: RunEnd) -> Result<()> {
-        write_record(&self.path, &RecordFile { end: Some(end), ..self.record.clone() }).map(drop)
+        write_record(&self.path, &HistoryEntry { end: Some(end), ..self.record.clone() }).map(drop)
     }
 }
 
 /// Writes a record. The returned guard holds the lock on it.
-fn write_record(path: &Path, record: &RecordFile) -> Result<UnlockOnDrop> {
+fn write_record(path: &Path, record: &HistoryEntry) -> Result<UnlockOnDrop> {
     let bytes = encode(record)?;
     let replace = || {
         let replacement = Replacement::write(path, &bytes, 0o600)?;
@@ -239,7 +239,7 @@ fn canonical_path(state: &Path) -> Result<PathBuf> {
     })
 }
 
-fn encode(record: &RecordFile) -> Result<Vec<u8>> {
+fn encode(record: &HistoryEntry) -> Result<Vec<u8>> {
     serde_json::to_vec_pretty(record)
         .map_err(|error| Error::failure("encoding the record of a run failed").with_source(error))
 }
@@ -250,8 +250,8 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {
-    let (record, held) = record(path)?;
-    let fate = |record: &RecordFile| match &record.end {
+    let (record, held) = read_record(path)?;
+    let fate = |record: &HistoryEntry| match &record.end {
         Some(end) if end.declined => RunOutcome::Declined,
         Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
         Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
@@ -263,12 +263,12 @@ fn read(path: &Path) -> Option<RecordedRun> {
         return Some(RecordedRun { result: fate(&record), record });
     }
     // The run may have ended, and replaced the file, since it was opened.
-    let record = self::record(path).map_or(record, |(record, _)| record);
+    let record = read_record(path).map_or(record, |(record, _)| record);
     Some(RecordedRun { result: fate(&record), record })
 }
 
 /// Reads a record. Also returns true if its run still goes on.
-fn record(path: &Path) -> Option<(RecordFile, bool)> {
+fn read_record(path: &Path) -> Option<(HistoryEntry, bool)> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();
     (&file).take(MAX_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
@@ -279,7 +279,7 @@ fn record(path: &Path) -> Option<(RecordFile, bool)> {
 /// Removes the oldest records in the directory of a state. Records that cannot be removed stay.
 fn prune(directory: &Path) {
     let records = paths(directory).unwrap_or_default();
-    let is_over = |path: &&PathBuf| record(path).is_some_and(|(_, held)| !held);
+    let is_over = |path: &&PathBuf| read_record(path).is_some_and(|(_, held)| !held);
     // The record of the current run is the newest one.
     for path in records.iter().skip(MAX_KEPT_RECORDS + 1).filter(is_over) {
         let _ = sweep_temporaries(path).and_then(|()| fs::remove_file(path));
@@ -383,7 +383,7 @@ mod tests {
         for number in 0..MAX_KEPT_RECORDS + 20 {
             let name = format!("20200101T000000.{number:03}Z-x.json");
             let record =
-                RecordFile { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
+                HistoryEntry { started: number.to_string(), state: "/x".into(), ..other.record.clone() };
             fs::write(directory.join(name), encode(&record).unwrap()).unwrap();
         }
         let _run = begin_at(base.path(), "/x");

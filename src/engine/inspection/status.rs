@@ -11,7 +11,7 @@ use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
 };
 use crate::effects::{describe_denied, probable_cause};
-use crate::history::{self, RecordFile, RecordedRun, RunOutcome};
+use crate::history::{self, HistoryEntry, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, OpenCallStatus, StateOverview};
@@ -660,7 +660,7 @@ impl Status {
     /// since, with its hint.
     fn unfinished(&self) -> Option<UnfinishedRun> {
         if let Some(run) = self.running() {
-            let RecordFile { command, pid, .. } = &run.record;
+            let HistoryEntry { command, pid, .. } = &run.record;
             return Some(UnfinishedRun::continues(format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
             )));
