@@ -51,7 +51,7 @@ pub struct PlanReport {
     pub keeps: Option<String>,
     /// The declared variables whose values differ from those last deployed.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "credentials")]
-    pub changed_variables: Vec<String>,
+    pub changed_credentials: Vec<String>,
     /// A check that could not be made, as text for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
@@ -117,13 +117,15 @@ pub struct PlanChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PlanInputs {
     /// SHA-256 of the state.
-    state: String,
+    #[serde(rename = "state")]
+    state_digest: String,
     /// The name of the state, see [`state_name`]. Empty in plans of earlier versions.
     #[serde(default)]
     #[serde(rename = "place")]
     state_name: String,
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
-    manifest: String,
+    #[serde(rename = "manifest")]
+    manifest_digest: String,
     /// The digests of stemcell and releases.
     artifacts: Vec<String>,
 }
@@ -220,7 +222,7 @@ impl PlanReport {
                     disk.cid
                 )
             }),
-            changed_variables: match plan.deploys() {
+            changed_credentials: match plan.deploys() {
                 true => draft.prepared.changed_credentials.clone(),
                 false => Vec::new(),
             },
@@ -281,8 +283,9 @@ impl PlanReport {
             let number = number + 1;
             // Steps in a row may have one reason, and the headline has that of the deploy.
             let reason = step.reason.as_str();
-            let is_known = [before.replace(reason), self.reason()].contains(&Some(reason));
-            match is_known {
+            let is_repeated = [before, self.reason()].contains(&Some(reason));
+            before = Some(reason);
+            match is_repeated {
                 true => format!("{number}. {}", step.what),
                 false => format!("{number}. {}: {}", step.what, step.reason),
             }
@@ -290,7 +293,7 @@ impl PlanReport {
         lines.splice(1..1, self.changed_leaves());
         lines.extend(self.deletions());
         lines.extend(self.keeps.as_ref().map(|disk| format!("Keeps {disk}")));
-        lines.extend(self.changed_credentials());
+        lines.extend(self.describe_changed_credentials());
         lines.extend(self.unchecked.clone());
         if let Some(packages) = &self.packages {
             let PackageCounts { to_compile, cached, precompiled } = packages;
@@ -323,8 +326,8 @@ impl PlanReport {
     }
 
     /// Lists the credentials that change, for a person.
-    fn changed_credentials(&self) -> Option<String> {
-        let names = text::listed(&self.changed_variables);
+    fn describe_changed_credentials(&self) -> Option<String> {
+        let names = text::listed(&self.changed_credentials);
         (!names.is_empty()).then(|| format!("Credentials that change: {names}"))
     }
 
@@ -394,9 +397,11 @@ impl PlanReport {
             () if !now.generated.is_empty() => {
                 moved(&format!("variables have no saved values: {}", text::listed(&now.generated)))
             }
-            () if self.basis.manifest != now.basis.manifest => moved("the manifest or a variable changed"),
+            () if self.basis.manifest_digest != now.basis.manifest_digest => {
+                moved("the manifest or a variable changed")
+            }
             () if self.basis.artifacts != now.basis.artifacts => moved("the stemcell or a release changed"),
-            () if self.basis.state != now.basis.state => moved("the state changed"),
+            () if self.basis.state_digest != now.basis.state_digest => moved("the state changed"),
             () if self.steps != now.steps => moved("other steps are needed now"),
             () => Ok(()),
         }
@@ -448,9 +453,9 @@ impl PlanInputs {
         let is_unwritten = state.is_empty_of_resources() && state.current_deploy_digest.is_empty();
         let bytes = if is_unwritten { Vec::new() } else { state.to_bytes().unwrap_or_default() };
         PlanInputs {
-            state: hex::encode(Sha256::digest(bytes)),
+            state_digest: hex::encode(Sha256::digest(bytes)),
             state_name: state_name(storage),
-            manifest: prepared.deploy_digest.clone(),
+            manifest_digest: prepared.deploy_digest.clone(),
             artifacts,
         }
     }

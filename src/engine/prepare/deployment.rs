@@ -164,7 +164,7 @@ pub(crate) fn prepare(
         leaves,
         vm_properties,
         credentials: credentials::to_record(&loaded),
-        changed_credentials: credentials::changed_variables(state, &loaded.values),
+        changed_credentials: credentials::changed_credentials(state, &loaded.values),
         given: (&loaded).into(),
         generated: loaded.generated,
         vars_store,
