@@ -108,7 +108,7 @@ fn write(out: &Path, file: &JobFile) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let mode = if file.executable { 0o700 } else { 0o600 };
+    let mode = if file.is_executable { 0o700 } else { 0o600 };
     let mut target =
         OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
     target.write_all(&file.content).map_err(failed)

@@ -22,7 +22,7 @@ struct Drawing {
     /// The lines of the next drawing.
     lines: Vec<String>,
     /// True if the last drawing has lines.
-    shown: bool,
+    is_drawn: bool,
 }
 
 impl Canvas {
@@ -64,10 +64,10 @@ pub(super) fn stderr_size() -> (u16, u16) {
 }
 
 /// Returns the text that replaces the last drawing with these lines.
-fn redrawn(lines: &[String], shown: bool) -> String {
+fn redrawn(lines: &[String], is_drawn: bool) -> String {
     if lines.is_empty() {
         // Erase from the cursor to the end of the screen (ED).
-        return if shown { "\r\x1b[J".to_owned() } else { String::new() };
+        return if is_drawn { "\r\x1b[J".to_owned() } else { String::new() };
     }
     // Wrapping is off (DECAWM), each line is erased after its end (EL), and all rows below the last line are
     // erased (ED).
@@ -126,8 +126,8 @@ impl TermLike for Canvas {
     fn flush(&self) -> io::Result<()> {
         let mut drawing = self.lock();
         let lines = std::mem::take(&mut drawing.lines);
-        let text = redrawn(&lines, drawing.shown);
-        drawing.shown = !lines.is_empty();
+        let text = redrawn(&lines, drawing.is_drawn);
+        drawing.is_drawn = !lines.is_empty();
         io::stderr().lock().write_all(text.as_bytes())
     }
 }

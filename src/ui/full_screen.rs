@@ -13,22 +13,24 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The screen, restored when this is closed or dropped.
 pub struct FullScreen {
-    terminal: bool,
+    /// True while the alternate screen of a terminal is open.
+    is_screen_open: bool,
     /// True for output to a program: each text is one line, and no empty line separates them.
     one_line_per_text: bool,
     frame: String,
-    first: bool,
+    /// True until a text was drawn.
+    is_empty: bool,
 }
 
 impl FullScreen {
     /// Opens the alternate screen of a terminal (xterm's `?1049`). With `one_line_per_text`, a program
     /// reads the output, even from a terminal.
     pub fn open(one_line_per_text: bool) -> Self {
-        let terminal = !one_line_per_text && std::io::stdout().is_terminal();
-        if terminal {
+        let is_screen_open = !one_line_per_text && std::io::stdout().is_terminal();
+        if is_screen_open {
             write("\x1b[?1049h\x1b[?25l");
         }
-        FullScreen { terminal, one_line_per_text, frame: String::new(), first: true }
+        FullScreen { is_screen_open, one_line_per_text, frame: String::new(), is_empty: true }
     }
 
     /// Shows a text for `interval`. Returns false if the user interrupts, or the reader is gone.
@@ -55,30 +57,30 @@ impl FullScreen {
 
     /// Restores the screen and returns the last text, to print it below.
     pub fn close(mut self) -> String {
-        let shown = self.terminal;
+        let was_open = self.is_screen_open;
         self.leave();
-        if shown { std::mem::take(&mut self.frame) } else { String::new() }
+        if was_open { std::mem::take(&mut self.frame) } else { String::new() }
     }
 
     /// Returns the numbers of columns and rows.
     fn size(&self) -> (usize, usize) {
-        let size = self.terminal.then(|| tcgetwinsize(rustix::stdio::stdout()).ok()).flatten();
+        let size = self.is_screen_open.then(|| tcgetwinsize(rustix::stdio::stdout()).ok()).flatten();
         size.filter(|size| size.ws_col > 0 && size.ws_row > 0)
             .map_or((80, 24), |size| (usize::from(size.ws_col), usize::from(size.ws_row)))
     }
 
     /// Draws the text. Returns false if the reader is gone.
     fn draw(&mut self, size: (usize, usize)) -> bool {
-        if self.terminal {
+        if self.is_screen_open {
             return write(&fit_frame(&self.frame, size));
         }
-        let between = if self.first || self.one_line_per_text { "" } else { "\n" };
-        self.first = false;
+        let between = if self.is_empty || self.one_line_per_text { "" } else { "\n" };
+        self.is_empty = false;
         write(&format!("{between}{}", self.frame))
     }
 
     fn leave(&mut self) {
-        if std::mem::take(&mut self.terminal) {
+        if std::mem::take(&mut self.is_screen_open) {
             write("\x1b[?25h\x1b[?1049l");
         }
     }

@@ -20,7 +20,7 @@ pub struct JobFile {
     /// Its content, which may be binary.
     pub content: Vec<u8>,
     /// True for a target below `bin/`.
-    pub executable: bool,
+    pub is_executable: bool,
 }
 
 /// The request of `render`.
@@ -94,7 +94,7 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
                 .map_err(|error| Error::io(format!("reading '{}'", file.path.display()), error))?;
             let target =
                 file.name.split_once('/').map_or(file.name.as_str(), |(_, target)| target).to_owned();
-            Ok(JobFile { target, content, executable: file.executable })
+            Ok(JobFile { target, content, is_executable: file.is_executable })
         })
         .collect::<Result<Vec<JobFile>>>()?;
     rendering.finish();

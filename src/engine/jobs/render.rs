@@ -60,8 +60,8 @@ pub(crate) fn render(
     files.sort_by(|one, other| one.name.cmp(&other.name));
     let mut packer = Packer::create(&archive)?;
     let mut hash = Sha256::new();
-    for RenderedFile { name, path, executable } in &files {
-        packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*executable) })?;
+    for RenderedFile { name, path, is_executable } in &files {
+        packer.add(Path::new(name), &Input::File { path: path.clone(), executable: Some(*is_executable) })?;
         hash.update(name);
         hash.update([0]);
         hash.update(
@@ -134,7 +134,7 @@ pub(crate) struct RenderedFile {
     /// The path of the file.
     pub(crate) path: PathBuf,
     /// True for a target below `bin/`.
-    pub(crate) executable: bool,
+    pub(crate) is_executable: bool,
 }
 
 /// Renders the templates of a job, without its monit file, into `<root>/<job>/<target>`.
@@ -171,7 +171,7 @@ pub(crate) fn render_template(
     let name = format!("{}/{target}", job.name);
     let path = root.join(&name);
     write(&path, &rendered)?;
-    Ok(RenderedFile { name, path, executable: target.starts_with("bin/") })
+    Ok(RenderedFile { name, path, is_executable: target.starts_with("bin/") })
 }
 
 /// Returns true if a template calls `link`, which its context does not have.

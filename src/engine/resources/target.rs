@@ -42,9 +42,9 @@ impl TargetEnvironment {
         self.begin(run, command, true)
     }
 
-    fn begin(&self, run: &RunContext, command: &str, new: bool) -> Result<OpenedEnvironment> {
+    fn begin(&self, run: &RunContext, command: &str, may_begin: bool) -> Result<OpenedEnvironment> {
         let mut store = lock::open(run, command)?;
-        if !new && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
+        if !may_begin && !store.exists() && store.open_calls::<Effect>()?.is_empty() {
             return Err(no_state(store.storage()));
         }
         run.reporter.report_state(store.storage());

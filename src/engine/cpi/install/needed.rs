@@ -18,7 +18,7 @@ pub(super) struct NeededPackage<'r> {
     /// The indexes of the packages that it is compiled with. They are all smaller than its own.
     pub(super) dependencies: Vec<usize>,
     /// True if a job names it, so the CPI needs it at run time.
-    direct: bool,
+    is_named_by_job: bool,
 }
 
 /// Returns the packages of the jobs and their dependencies, each after its own dependencies.
@@ -28,7 +28,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<
     let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for job in jobs {
         let release = job.release;
-        let direct = &release.job(job.name)?.packages;
+        let named_by_job = &release.job(job.name)?.packages;
         for package in release.package_levels(&[job.name])?.into_iter().flatten() {
             let mut dependencies = BTreeSet::new();
             let mut with = Vec::new();
@@ -47,11 +47,11 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<
             let key = package_key(package, &with, place);
             let dependencies = dependencies.into_iter().collect();
             let index = needed.iter().position(|other| other.key == key).unwrap_or_else(|| {
-                needed.push(NeededPackage { release, package, key, dependencies, direct: false });
+                needed.push(NeededPackage { release, package, key, dependencies, is_named_by_job: false });
                 needed.len() - 1
             });
             if let Some(needed_package) = needed.get_mut(index) {
-                needed_package.direct |= direct.contains(&package.name);
+                needed_package.is_named_by_job |= named_by_job.contains(&package.name);
             }
             positions.insert((&release.name, &package.name), index);
         }
@@ -63,7 +63,7 @@ pub(super) fn find<'r>(jobs: &[CpiJob<'r>], place: &CompilePlace<'_>) -> Result<
 /// one of the same name that was only a dependency.
 pub(super) fn visible<'n, 'r>(needed: &'n [NeededPackage<'r>]) -> Result<Vec<&'n NeededPackage<'r>>> {
     let mut visible: Vec<&NeededPackage<'r>> = Vec::new();
-    for package in needed.iter().filter(|package| package.direct) {
+    for package in needed.iter().filter(|package| package.is_named_by_job) {
         if let Some(other) = visible.iter().find(|other| other.package.name == package.package.name) {
             return Err(same_name(other, package));
         }

@@ -295,7 +295,7 @@ fn render_job(
     create_private_directory(&jobs_dir.join(&job.name))?;
     let context = templates::context(&context(inputs.deployment, job, properties))?;
     for file in render::render_templates(inputs.renderer, job, &context, jobs_dir)? {
-        if file.executable {
+        if file.is_executable {
             fs::set_permissions(&file.path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| Error::io(format!("making '{}' executable", file.path.display()), error))?;
         }
