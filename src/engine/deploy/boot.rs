@@ -31,8 +31,8 @@ pub(super) fn boot_if_off(
     if vm.cpi().is_none() && !matches!(loaded.provider()?.cpi, CpiSource::Builtin(_)) {
         return Ok(false);
     }
-    let cpi_parts = OwnedCpiInputs::open(run, inputs, Mode::default(), loaded, stage)?;
-    let cpis = Cpis::find(run, cpi_parts.parts(), state, None)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, Mode::default(), loaded, stage)?;
+    let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
     if !cpis.is_off(&vm)? {
         return Ok(false);
     }

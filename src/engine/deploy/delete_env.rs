@@ -167,8 +167,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     }
     run.reporter.announce_plan("Delete everything on record", plan.announced(""));
     let endpoint = endpoint(run, &provider)?;
-    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
-    let cpis = Cpis::find(run, cpi_parts.parts(), store.state(), request.cpi_api_version)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let cpis = Cpis::find(run, cpi_inputs.borrowed(), store.state(), request.cpi_api_version)?;
     cpis.install_all_of(store.state(), &validating)?;
     validating.finish();
 
@@ -186,7 +186,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         request.agent_timeout,
     );
     stop_context.registry =
-        RunRegistry::start(run, &cpi_parts.provider, &request.inputs.manifest, contract, &mut executor)?;
+        RunRegistry::start(run, &cpi_inputs.provider, &request.inputs.manifest, contract, &mut executor)?;
     let failures = stop_context.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();

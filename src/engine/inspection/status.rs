@@ -259,7 +259,7 @@ pub struct StatusSources<'a> {
     request: &'a StatusRequest,
     endpoint: Option<AgentEndpoint>,
     /// The inputs from which CPIs are found, if the CPIs are to be asked.
-    cpi_parts: Option<OwnedCpiInputs>,
+    cpi_inputs: Option<OwnedCpiInputs>,
     manifests_networks: Map<String, Value>,
     /// The credentials of this run.
     given: GivenCredentials,
@@ -301,7 +301,7 @@ impl<'a> StatusSources<'a> {
             run,
             request,
             endpoint: None,
-            cpi_parts: None,
+            cpi_inputs: None,
             manifests_networks: Map::new(),
             given: GivenCredentials::default(),
             certificates: Vec::new(),
@@ -315,8 +315,8 @@ impl<'a> StatusSources<'a> {
         sources.endpoint = Some(endpoint(run, &loaded.provider()?)?);
         sources.given = (&loaded).into();
         if request.ask_cpi {
-            let cpi_parts = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
-            sources.cpi_parts = Some(cpi_parts);
+            let cpi_inputs = OwnedCpiInputs::open(run, inputs, request.templates, &loaded, &preparing)?;
+            sources.cpi_inputs = Some(cpi_inputs);
         }
         // The networks are omitted if the manifest cannot be deployed.
         if let Ok(deployment) = loaded.deployment() {
@@ -491,15 +491,15 @@ impl StatusCollector<'_> {
         if self.last_answers.as_ref().is_some_and(|answers| answers.situation == situation) {
             return Ok(());
         }
-        let Some(cpi_parts) = &self.from.cpi_parts else { return Ok(()) };
+        let Some(cpi_inputs) = &self.from.cpi_inputs else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = run_cpis::apply_migrated_from(cpi_parts.config.as_ref(), state)?;
+        let (renamed, _) = run_cpis::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {
                 let (run, request) = (self.from.run, self.from.request);
-                Cpis::find(run, cpi_parts.parts(), &renamed, request.cpi_api_version)?
+                Cpis::find(run, cpi_inputs.borrowed(), &renamed, request.cpi_api_version)?
             }
         };
         let cpis = self.cpis.insert(cpis);

@@ -80,13 +80,13 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let inputs = Inputs { discard_generated: true, ..request.inputs.clone() };
     let loaded = prepare::load(run, &inputs)?;
     let deployment = loaded.deployment()?;
-    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
-    let endpoint = endpoint(run, &cpi_parts.provider)?;
-    run_cpis::check_az(cpi_parts.config.as_ref(), deployment.az.as_ref())?;
+    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
+    let endpoint = endpoint(run, &cpi_inputs.provider)?;
+    run_cpis::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     record_disk_and_stemcells(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();
-    let mut cpis = Cpis::find(run, cpi_parts.parts(), &state, request.cpi_api_version)?;
+    let mut cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, request.cpi_api_version)?;
     cpis.use_stemcell(cpi, request.stemcell_api_version);
     cpis.install(cpi, &validating)?;
     validating.finish();

@@ -36,9 +36,9 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
             .with_note("nothing was changed")
             .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
-    run_cpis::check_az(opened.cpi_parts.config.as_ref(), deployment.az.as_ref())?;
+    run_cpis::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let cpi_name = match request.cpi.as_deref() {
-        Some(cpi) => run_cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?,
+        Some(cpi) => run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);
@@ -52,7 +52,7 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
     if opened.store.state().current_disk().is_some_and(|disk| disk.handle() == handle) {
         return Ok(format!("Disk {handle} is the persistent disk of this environment already"));
     }
-    let mut executor = request.target_environment.executor(run, &opened.cpi_parts, opened.store)?;
+    let mut executor = request.target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
     check_presence(&executor, run, &handle, recorded.is_some())?;
     if recorded.is_none() {
         take_on_record(&mut executor, run, &handle, spec, &deployment)?;

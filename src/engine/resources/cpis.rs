@@ -36,7 +36,7 @@ pub struct ListedCpi {
 pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load(run, &target_environment.inputs)?;
-    let cpi_parts = OwnedCpiInputs::open(
+    let cpi_inputs = OwnedCpiInputs::open(
         run,
         &target_environment.inputs,
         target_environment.templates,
@@ -44,10 +44,10 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
         &validating,
     )?;
     let state = State::read(&run.paths.state)?.unwrap_or_else(State::new);
-    let cpis = Cpis::find(run, cpi_parts.parts(), &state, target_environment.cpi_api_version)?;
+    let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, target_environment.cpi_api_version)?;
     validating.finish();
-    let default = default_kind(&cpi_parts.provider.cpi).map(|kind| (None, kind));
-    let named = cpi_parts.config.iter().flat_map(|config| &config.cpis);
+    let default = default_kind(&cpi_inputs.provider.cpi).map(|kind| (None, kind));
+    let named = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
     let named = named.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed = Vec::new();
     for (name, kind) in default.into_iter().chain(named) {

@@ -52,9 +52,9 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let opened = target_environment.open(run, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        run_cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
+        run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
-    let mut executor = target_environment.executor(run, &opened.cpi_parts, opened.store)?;
+    let mut executor = target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
     let mut unknown_vm = None;
     let targets: Vec<Resource> = match target {
         DeleteTarget::Cid(AnyCid::Vm(cid)) if !is_on_record(executor.state(), cid, cpi) => {
@@ -72,10 +72,10 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         confirm(run, &question(executor.state(), resource))?;
     }
     for resource in &targets {
-        refuse_denied(run, &opened.cpi_parts, &executor, resource)?;
+        refuse_denied(run, &opened.cpi_inputs, &executor, resource)?;
     }
     let registry = match targets.as_slice() {
-        [Resource::Vm(vm)] => start_registry(run, target_environment, &opened.cpi_parts, &mut executor, vm)?,
+        [Resource::Vm(vm)] => start_registry(run, target_environment, &opened.cpi_inputs, &mut executor, vm)?,
         _ => None,
     };
     let deleting = run.reporter.stage("Deleting");
@@ -181,12 +181,12 @@ fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
 fn start_registry<'a>(
     run: &'a RunContext,
     target_environment: &TargetEnvironment,
-    cpi_parts: &OwnedCpiInputs,
+    cpi_inputs: &OwnedCpiInputs,
     executor: &mut Executor<'_>,
     vm: &VmHandle,
 ) -> Result<Option<RunRegistry<'a>>> {
     let contract = executor.cpis().connect_in_own_stage(vm.cpi())?.contract();
-    RunRegistry::start(run, &cpi_parts.provider, &target_environment.inputs.manifest, contract, executor)
+    RunRegistry::start(run, &cpi_inputs.provider, &target_environment.inputs.manifest, contract, executor)
 }
 
 /// Returns the matching stemcells on record. A CID matches one stemcell. `NAME/VERSION` matches the stemcells
@@ -224,7 +224,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
 /// then looks in the wrong place, and its success would mean nothing.
 fn refuse_denied(
     run: &RunContext,
-    cpi_parts: &OwnedCpiInputs,
+    cpi_inputs: &OwnedCpiInputs,
     executor: &Executor<'_>,
     resource: &Resource,
 ) -> Result<()> {
@@ -234,7 +234,7 @@ fn refuse_denied(
     }
     let asking = run.reporter.stage(format!("Asking for VM {vm}"));
     if executor.ask_presence(&asking, resource)? == Presence::Gone {
-        let agent = connect(run, endpoint(run, &cpi_parts.provider)?, executor.state());
+        let agent = connect(run, endpoint(run, &cpi_inputs.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, &asking)?;
     }
     asking.finish();

@@ -23,7 +23,7 @@ pub struct TakeSnapshotRequest {
 pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<String> {
     let opened = request.target_environment.open(run, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        run_cpis::check_named_cpi(opened.cpi_parts.config.as_ref(), cpi)?;
+        run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {
@@ -34,7 +34,7 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
     };
     let (effect, arguments) =
         snapshot::effect(opened.store.state(), &opened.loaded.deployment()?, &disk, SnapshotPolicy::Keep);
-    let mut executor = request.target_environment.executor(run, &opened.cpi_parts, opened.store)?;
+    let mut executor = request.target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
     let taking = run.reporter.stage(format!("Taking a snapshot of disk {disk}"));
     let answer = executor.perform(&taking, "requested on the command line", &effect, arguments)?;
     taking.finish();

@@ -28,7 +28,7 @@ pub struct TargetEnvironment {
 pub(super) struct OpenedEnvironment {
     pub(super) store: Store,
     pub(super) loaded: LoadedManifest,
-    pub(super) cpi_parts: OwnedCpiInputs,
+    pub(super) cpi_inputs: OwnedCpiInputs,
 }
 
 impl TargetEnvironment {
@@ -54,20 +54,20 @@ impl TargetEnvironment {
         // know them.
         let inputs = Inputs { discard_generated: true, ..self.inputs.clone() };
         let loaded = prepare::load(run, &inputs)?;
-        let cpi_parts = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
-        run_cpis::record_migrated_from(run, cpi_parts.config.as_ref(), &mut store)?;
+        let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
+        run_cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
         validating.finish();
-        Ok(OpenedEnvironment { store, loaded, cpi_parts })
+        Ok(OpenedEnvironment { store, loaded, cpi_inputs })
     }
 
     /// Returns an executor for the state and the CPIs of the manifest. No CPI is asked yet.
     pub(super) fn executor<'a>(
         &self,
         run: &'a RunContext,
-        cpi_parts: &'a OwnedCpiInputs,
+        cpi_inputs: &'a OwnedCpiInputs,
         store: Store,
     ) -> Result<Executor<'a>> {
-        let cpis = self.cpis(run, cpi_parts, store.state())?;
+        let cpis = self.cpis(run, cpi_inputs, store.state())?;
         Ok(Executor::new(run, cpis, store))
     }
 
@@ -75,10 +75,10 @@ impl TargetEnvironment {
     pub(super) fn cpis<'a>(
         &self,
         run: &'a RunContext,
-        cpi_parts: &'a OwnedCpiInputs,
+        cpi_inputs: &'a OwnedCpiInputs,
         state: &State,
     ) -> Result<Cpis<'a>> {
-        Cpis::find(run, cpi_parts.parts(), state, self.cpi_api_version)
+        Cpis::find(run, cpi_inputs.borrowed(), state, self.cpi_api_version)
     }
 }
 

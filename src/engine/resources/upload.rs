@@ -40,10 +40,10 @@ const REASON: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
 pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Result<String> {
-    let OpenedEnvironment { mut store, loaded, cpi_parts } =
+    let OpenedEnvironment { mut store, loaded, cpi_inputs } =
         request.target_environment.open_or_begin(run, "upload-stemcell")?;
     let deployment = loaded.deployment()?;
-    let targets = targets(&request.cpis, cpi_parts.config.as_ref(), &deployment, store.state())?;
+    let targets = targets(&request.cpis, cpi_inputs.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
         let is_on_record = |cpi: &&CpiName| has(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| is_on_record(&cpi)) {
@@ -79,7 +79,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let stemcell = obtained.stemcell(run, &obtaining)?;
     obtaining.finish();
 
-    let mut cpis = request.target_environment.cpis(run, &cpi_parts, store.state())?;
+    let mut cpis = request.target_environment.cpis(run, &cpi_inputs, store.state())?;
     for cpi in &missing {
         cpis.use_stemcell(cpi.as_deref(), stemcell.api_version);
     }

@@ -67,16 +67,16 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     let opening = run.reporter.stage("Preparing the CPI");
     let state = State::read(&run.paths.state)?;
     let loaded = prepare::load(run, &request.inputs)?;
-    let cpi_parts = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &opening)?;
-    let provider = &cpi_parts.provider;
+    let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &opening)?;
+    let provider = &cpi_inputs.provider;
     let az = match &request.cpi {
         Some(_) => None,
         None => loaded.az()?,
     };
-    names::check_az(cpi_parts.config.as_ref(), az.as_ref())?;
+    names::check_az(cpi_inputs.config.as_ref(), az.as_ref())?;
     let name = request.cpi.as_deref().or_else(|| az.as_ref()?.cpi.as_deref());
     let name = match name {
-        Some(name) => names::check_named_cpi(cpi_parts.config.as_ref(), name)?,
+        Some(name) => names::check_named_cpi(cpi_inputs.config.as_ref(), name)?,
         None => None,
     };
     let manifest = &request.inputs.manifest;
@@ -94,7 +94,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
             Some(VmAndDiskInputs { deployment, stemcell })
         }
     };
-    let sources = CpiSources::find(run, cpi_parts.parts())?;
+    let sources = CpiSources::find(run, cpi_inputs.borrowed())?;
     let LocatedCpi { executable, context, installed, .. } = sources.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {

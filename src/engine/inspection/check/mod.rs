@@ -352,7 +352,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
-    let (state, _) = run_cpis::apply_migrated_from(check_inputs.cpi_parts.config.as_ref(), store.state())?;
+    let (state, _) = run_cpis::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();

@@ -13,7 +13,7 @@ use manifest::LoadedManifest;
 
 /// The inputs of a check, read from the manifest.
 pub(super) struct CloudCheckInputs {
-    pub(super) cpi_parts: OwnedCpiInputs,
+    pub(super) cpi_inputs: OwnedCpiInputs,
     endpoint: AgentEndpoint,
     given: GivenCredentials,
 }
@@ -21,16 +21,16 @@ pub(super) struct CloudCheckInputs {
 impl CloudCheckInputs {
     /// Reads the manifest of the environment with this state, as a part of `stage`.
     pub(super) fn load(
-        check: &ReportRequest,
+        request: &ReportRequest,
         run: &RunContext,
         state: &State,
         stage: &Stage,
     ) -> Result<(Self, LoadedManifest)> {
-        let loaded = prepare::load_deployed(run, &check.inputs, state)?;
-        let cpi_parts = OwnedCpiInputs::open(run, &check.inputs, check.templates, &loaded, stage)?;
-        let endpoint = endpoint(run, &cpi_parts.provider)?;
+        let loaded = prepare::load_deployed(run, &request.inputs, state)?;
+        let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, stage)?;
+        let endpoint = endpoint(run, &cpi_inputs.provider)?;
         let given = (&loaded).into();
-        Ok((CloudCheckInputs { cpi_parts, endpoint, given }, loaded))
+        Ok((CloudCheckInputs { cpi_inputs, endpoint, given }, loaded))
     }
 }
 
@@ -49,14 +49,14 @@ pub(super) struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// Connects the CPI of the VM; other CPIs are connected when they are needed.
     pub(super) fn open(
-        check: &ReportRequest,
+        request: &ReportRequest,
         run: &'a RunContext,
         check_inputs: &'a CloudCheckInputs,
         state: State,
         store: Store,
     ) -> Result<Self> {
-        let parts = check_inputs.cpi_parts.parts();
-        let cpis = Cpis::find(run, parts, &state, check.cpi_api_version)?;
+        let inputs = check_inputs.cpi_inputs.borrowed();
+        let cpis = Cpis::find(run, inputs, &state, request.cpi_api_version)?;
         let CloudCheckInputs { endpoint, given, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);

@@ -44,7 +44,7 @@ pub(super) fn prepare(
     let validating = run.reporter.stage("Validating");
     let (check_inputs, loaded) = CloudCheckInputs::load(&request.check(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
-    run_cpis::record_migrated_from(run, check_inputs.cpi_parts.config.as_ref(), &mut store)?;
+    run_cpis::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
 }
@@ -74,7 +74,7 @@ impl<'a> RepairContext<'a> {
         let contract = probe.executor.cpis().connect_in_own_stage(first.as_deref())?.contract();
         let registry = RunRegistry::start(
             run,
-            &check_inputs.cpi_parts.provider,
+            &check_inputs.cpi_inputs.provider,
             &request.deploy.inputs.manifest,
             contract,
             &mut probe.executor,

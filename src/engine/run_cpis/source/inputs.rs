@@ -64,7 +64,7 @@ impl OwnedCpiInputs {
     }
 
     /// Borrows the inputs.
-    pub(crate) fn parts(&self) -> CpiInputs<'_> {
+    pub(crate) fn borrowed(&self) -> CpiInputs<'_> {
         CpiInputs {
             provider: &self.provider,
             config: self.config.as_ref(),
