@@ -27,7 +27,7 @@ pub(crate) use arguments::Args;
 
 use super::meter::{self, Charge, Exceeded, Limits, SignalCheck};
 use super::stdlib::regex::Regex;
-use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, release, release_values};
+use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, deep_drop, deep_drop_values};
 use crate::context::Context;
 use crate::error::RenderError;
 use crate::parse::Template;
@@ -338,7 +338,7 @@ impl Env {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        release_values(std::mem::take(&mut self.args).into_iter().chain(self.block.take()));
+        deep_drop_values(std::mem::take(&mut self.args).into_iter().chain(self.block.take()));
     }
 }
 
@@ -347,6 +347,6 @@ impl Drop for Env {
         let variables = self.vars.take().into_iter();
         let this = std::mem::replace(&mut self.this, Value::Nil);
         let parent = self.parent.take().map(Part::Env);
-        release(variables.chain([this]).map(Part::Value).chain(parent));
+        deep_drop(variables.chain([this]).map(Part::Value).chain(parent));
     }
 }

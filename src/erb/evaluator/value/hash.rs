@@ -7,7 +7,7 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHasher};
 
-use super::{Data, ENTRY_BYTES, RString, Value, release_values};
+use super::{Data, ENTRY_BYTES, RString, Value, deep_drop_values};
 use crate::evaluator::meter::{self, Charge};
 
 /// A key, compared by `eql?`.
@@ -45,7 +45,7 @@ impl Drop for RHash {
         let map = std::mem::take(self.map.get_mut());
         let defaults = [self.default.take(), self.default_proc.take()].into_iter().flatten();
         let entries = map.into_iter().flat_map(|(key, value)| [key.0, value]);
-        release_values(entries.chain(defaults));
+        deep_drop_values(entries.chain(defaults));
     }
 }
 

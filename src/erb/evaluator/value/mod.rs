@@ -1,8 +1,8 @@
 //! Ruby's values.
 
+mod deep_drop;
 mod hash;
 mod object;
-mod release;
 mod string;
 
 use std::cell::{Cell, RefCell};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use num_bigint::BigInt;
 use rustc_hash::FxHashSet;
 
+pub(crate) use deep_drop::{Part, deep_drop, deep_drop_values};
 pub(crate) use hash::{Key, RHash, hash_code};
 pub(crate) use object::{Class, Data, Exception, Method, MethodBody, Object, Visibility};
-pub(crate) use release::{Part, release, release_values};
 pub(crate) use string::RString;
 
 use super::eval::{Env, EvalResult, Interp};
@@ -279,7 +279,7 @@ impl Drop for RArray {
     fn drop(&mut self) {
         let items = std::mem::take(self.items.get_mut());
         if items.iter().any(Value::nests) {
-            release_values(items.into_iter());
+            deep_drop_values(items.into_iter());
         }
     }
 }
@@ -293,7 +293,7 @@ impl RRange {
 impl Drop for RRange {
     fn drop(&mut self) {
         let parts = [&mut self.from, &mut self.to].map(|part| std::mem::replace(part, Value::Nil));
-        release_values(parts.into_iter());
+        deep_drop_values(parts.into_iter());
     }
 }
 
@@ -305,10 +305,10 @@ impl RProc {
 
 impl Drop for RProc {
     fn drop(&mut self) {
-        // The scope of a block releases its own parts.
+        // The scope of a block drops its own parts.
         if matches!(self.kind, ProcKind::Method { .. } | ProcKind::Native(_)) {
             let kind = std::mem::replace(&mut self.kind, ProcKind::Symbol(Arc::default()));
-            release(std::iter::once(Part::Kind(kind)));
+            deep_drop(std::iter::once(Part::Kind(kind)));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::{Part, RHash, RString, Value, release, release_values};
+use super::{Part, RHash, RString, Value, deep_drop, deep_drop_values};
 use crate::evaluator::meter::{self, Charge};
 use crate::evaluator::stdlib::ipaddr::Address;
 use crate::evaluator::stdlib::openssl::Name as DistinguishedName;
@@ -92,7 +92,7 @@ impl Drop for Object {
     fn drop(&mut self) {
         let variables = std::mem::take(self.variables.get_mut());
         let data = std::mem::replace(self.data.get_mut(), Data::Plain);
-        release_values(variables.into_values().chain(data.into_values()));
+        deep_drop_values(variables.into_values().chain(data.into_values()));
     }
 }
 
@@ -101,7 +101,7 @@ impl Drop for Class {
         let classes = [self.superclass.take(), self.outer.take()].into_iter().flatten();
         let modules = self.included.take().into_iter().chain(self.extended.take());
         let values = self.constants.take().into_values().chain(self.variables.take().into_values());
-        release(classes.chain(modules).map(Part::Class).chain(values.map(Part::Value)));
+        deep_drop(classes.chain(modules).map(Part::Class).chain(values.map(Part::Value)));
     }
 }
 

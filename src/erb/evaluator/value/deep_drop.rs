@@ -1,7 +1,7 @@
 //! Drops deeply nested values without equally deep recursion.
 //!
 //! Values nest through arrays, hashes, ranges, objects, classes, procs and scopes. Each of these hands its
-//! parts to [`release`] when it is dropped. Parts up to [`MAX_DEPTH`] levels deep are dropped immediately.
+//! parts to [`deep_drop`] when it is dropped. Parts up to [`MAX_DEPTH`] levels deep are dropped immediately.
 //! Deeper parts are kept, and the outermost call drops them.
 
 use std::cell::{Cell, RefCell};
@@ -28,7 +28,7 @@ pub(crate) enum Part {
 }
 
 /// Drops the parts of a value.
-pub(crate) fn release(parts: impl Iterator<Item = Part>) {
+pub(crate) fn deep_drop(parts: impl Iterator<Item = Part>) {
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         // During thread exit, the thread-local list may already be destroyed.
@@ -46,8 +46,8 @@ pub(crate) fn release(parts: impl Iterator<Item = Part>) {
 }
 
 /// Drops values that are parts of another value.
-pub(crate) fn release_values(values: impl Iterator<Item = Value>) {
-    release(values.map(Part::Value));
+pub(crate) fn deep_drop_values(values: impl Iterator<Item = Value>) {
+    deep_drop(values.map(Part::Value));
 }
 
 impl Part {
