@@ -97,6 +97,8 @@ impl Suite {
     }
 }
 
+/// Measures the chosen rows and writes their results after each one. Fails if a limit is missed, except with
+/// `--quick`, whose sizes are too small for the limits.
 fn main() -> ExitCode {
     support::scripted::cpi::run_if_called();
     if let Some(code) = worker::run_if_called() {

@@ -152,6 +152,8 @@ impl FailureLife {
         }
     }
 
+    /// Runs one stage with a failure of the CPI, checks that nothing is lost, and runs the same command
+    /// again.
     fn run_stage(&mut self, stage: usize, disturbance: &Disturbance) {
         self.context = format!("{:?}, {}, {disturbance:?}", self.info, STAGES[stage]);
         self.begin(stage);
@@ -337,6 +339,8 @@ fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     (states, points)
 }
 
+/// Runs lives that together try the failures at the calls of each stage: a sample, or all with
+/// `MONOPILE_SWEEP=full`. Each must end in the state of the undisturbed life.
 fn sweep(info: InfoAnswer) {
     let (states, calls) = reference(info);
     let points = [0, 1, 2, 3].map(|stage: usize| {

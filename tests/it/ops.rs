@@ -487,6 +487,7 @@ fn nesting_of_operations_is_limited() {
     assert!(refused(&ops).0[0].contains("would nest deeper"));
 }
 
+/// Draws the text of an ops path from tokens that exist, that do not, and that are malformed.
 fn path_text() -> impl Strategy<Value = String> {
     let token = proptest::sample::select(vec![
         "name",

@@ -79,6 +79,8 @@ const GENERATED: [&str; 3] =
 struct Repository(World);
 
 impl Repository {
+    /// Creates a repository with the files that the scripts of a release read, and a `cargo` that only
+    /// records its calls.
     fn new() -> Self {
         let world = World::new();
         for path in [

@@ -123,6 +123,8 @@ struct Environment<'s> {
 }
 
 impl Environment<'_> {
+    /// Creates the environment. Its CPI writes the time of `create_stemcell` into a file and refuses to
+    /// create a VM, so that a run ends there.
     fn new<'s>(suite: &'s Suite, stemcell: &Hashed) -> Environment<'s> {
         let mut hello = Hello::new();
         let mark = hello.world.path("mark");

@@ -89,6 +89,8 @@ impl Canary {
         self.unmarked.extend(lines.map(str::to_owned));
     }
 
+    /// Adds a marked secret at each kind of place: manifest, variables of every source, generated values, and
+    /// a job that shows its secrets and fails where the test says.
     fn of(mut hello: Hello) -> Canary {
         let world = &hello.world;
         let leaky = include_str!("leaky").replace("@MONOPILE@", MONOPILE).replace("@HINT@", HINT);

@@ -166,6 +166,8 @@ pub(super) struct ChaosLife {
 }
 
 impl ChaosLife {
+    /// Creates a life with a second region for the CPI, with resources of others in its cloud, and with a
+    /// proxy before the agent that can stall.
     pub(super) fn new(total: &Arc<Mutex<Counts>>) -> ChaosLife {
         let mut hello = Hello::new();
         let local = hello.world.read("local.json");

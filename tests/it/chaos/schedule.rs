@@ -244,6 +244,7 @@ fn step(dice: &mut Dice) -> Step {
     Step { change, command, trouble: trouble(dice, command) }
 }
 
+/// Draws the trouble of a command. Misbehaviour of the CPI is the most frequent one.
 fn trouble(dice: &mut Dice, command: OperatorCommand) -> Trouble {
     let call = dice.between(2, 9);
     let message = dice.between(1, 16);

@@ -39,6 +39,7 @@ struct Shell {
 }
 
 impl Shell {
+    /// Starts the shell on a terminal, in a directory with a file of each kind that is completed.
     fn start(name: &str) -> Shell {
         let world = World::new();
         world.write("boot.yml", MANIFEST);
@@ -178,6 +179,7 @@ impl Drop for Shell {
     }
 }
 
+/// Types lines with tabs into the shell, and compares the words that the program then gets.
 fn completes(name: &str) {
     let mut shell = Shell::start(name);
     for (line, expected) in [

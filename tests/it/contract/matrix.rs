@@ -109,6 +109,8 @@ fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
+/// Creates, changes and deletes an environment, and checks requests, state, messages and registry against the
+/// versions of this cell.
 fn live(cell: &Expected) {
     let mut hello = Hello::new();
     let manifest = hello.world.read("hello/stemcell/stemcell.MF");

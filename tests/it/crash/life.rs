@@ -85,6 +85,8 @@ pub(super) struct CrashLife<'t> {
 }
 
 impl<'t> CrashLife<'t> {
+    /// Creates the environment of a life in this setting, with a proxy before the agent that can hold its
+    /// messages.
     pub(super) fn new(setting: LifeSetting, tally: &'t Tally) -> Self {
         let mut hello = match setting {
             LifeSetting::V2 => Hello::without_vars_store(),

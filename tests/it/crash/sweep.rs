@@ -91,6 +91,8 @@ pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
     REFERENCES[place].get_or_init(|| run_undisturbed(setting))
 }
 
+/// Runs an undisturbed life and records what can be disturbed in it: the CPI calls, messages and system calls
+/// of each stage.
 fn run_undisturbed(setting: LifeSetting) -> Reference {
     let traced = prepare("strace").args(["-qq", "-o", "/dev/null", "true"]).outcome();
     assert!(traced.status.success(), "this test needs strace, and the right to trace");

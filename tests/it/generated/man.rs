@@ -175,6 +175,7 @@ fn neighbours(command: &Command, above: &[&Command]) -> Vec<String> {
     group.into_iter().chain(others).collect()
 }
 
+/// Returns the sections after the options: exit status, environment, files, notes, examples and other pages.
 fn sections(command: &Command, above: &[&Command]) -> Roff {
     let mut page = Roff::new();
     let is_main = command.get_name() == "monopile";

@@ -273,6 +273,7 @@ impl CommonOptions {
     }
 }
 
+/// Appends the section of a command: usage, aliases, details, and the table of its own options.
 fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     let usage = command.clone().render_usage().to_string();
     writeln!(text, "\n## {}\n", name(command)).unwrap();
@@ -357,6 +358,7 @@ fn with_anchor(command: &Command) -> impl Fn(&Arg) -> String {
     }
 }
 
+/// Returns the row of an option: its names with the value, and its help with default, variable and choices.
 fn row(arg: &Arg) -> String {
     let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
     let value = arg

@@ -34,6 +34,7 @@ fn output_equals_that_of_bosh_in_all_cases() {
     assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
 }
 
+/// Runs a case and compares the output, or a part of the error. No error may contain the secret.
 fn run(case: &Case) -> Result<(), String> {
     let world = World::new();
     if let Some(manifest) = &case.manifest {

@@ -56,6 +56,7 @@ struct Faulty {
 }
 
 impl Faulty {
+    /// Starts a proxy before Ironic, and a program before the storage commands, which make the planned fault.
     fn new() -> Faulty {
         let metal = Metal::new();
         let plan = Arc::<Mutex<Plan>>::default();

@@ -24,6 +24,8 @@ fn look_elsewhere(hello: &Hello) {
     hello.answer("delete_disk", "instead", &done);
 }
 
+/// Runs a command while the CPI looks in the wrong place. It must say so, and change neither the cloud nor
+/// the state.
 fn command(hello: &Hello, words: &[&str], code: i32) {
     hello.create(&[]).success();
     let before = hello.state();

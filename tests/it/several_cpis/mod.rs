@@ -31,6 +31,8 @@ struct Clouds {
 }
 
 impl Clouds {
+    /// Creates an environment with a default CPI and three named ones, of which `foreign` is an executable,
+    /// and a zone for each.
     fn new() -> Clouds {
         let mut hello = Hello::new();
         let root = |name: &str| hello.world.path(name).display().to_string();

@@ -17,6 +17,8 @@ fn google_stores_a_state() {
     live(Service::Gcs);
 }
 
+/// Takes an environment through its life on two machines: a killed run, backups, a foreign lease, and a write
+/// without the lease.
 fn live(service: Service) {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "6s", ..Bucket::of(service) });

@@ -50,6 +50,7 @@ pub(crate) struct Bucket {
     pub lease: &'static str,
 }
 
+/// Returns the server of a service, which is started once for all tests.
 fn server(service: Service) -> &'static Server {
     static SERVERS: [OnceLock<Server>; 3] = [const { OnceLock::new() }; 3];
     SERVERS[service as usize].get_or_init(|| {

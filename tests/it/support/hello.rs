@@ -70,6 +70,8 @@ impl Hello {
         Hello::bare(&subnet())
     }
 
+    /// Creates the environment without a vars store: the example, the scripted CPI before the CPI `local`,
+    /// and an address of its own.
     fn bare(subnet: &str) -> Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");

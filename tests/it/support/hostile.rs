@@ -87,6 +87,7 @@ fn names(t: &dyn Fn() -> Tar) -> Vec<Case> {
     ])
 }
 
+/// Returns archives whose extensions (PAX and GNU) lead out of the archive or contradict it.
 fn extensions(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let pax = |records: &[(&str, &str)]| t().pax(EntryType::XHeader, records).file("ok", "x").tgz();
     let raw = |body: &[u8]| t().raw(EntryType::XHeader, b"p", 0o644, b"", body).file("ok", "x").tgz();
@@ -191,6 +192,8 @@ fn sizes(t: &dyn Fn() -> Tar) -> Vec<Case> {
 /// The fields of a [`Case`], in their order.
 type Link = (&'static str, Vec<u8>, &'static str, bool);
 
+/// Returns archives with links that lead out. The last value is true if the link is accepted where links are
+/// kept as they are.
 fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
     vec![
         ("symlink out", t().symlink("l", "../victim").tgz(), "leads out", true),
@@ -259,6 +262,7 @@ fn links(t: &dyn Fn() -> Tar) -> Vec<Link> {
     ]
 }
 
+/// Returns archives that are cut off, changed or followed by other data.
 fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let archive = || t().file("a", "x".repeat(3000)).file("b", "y");
     let (plain, whole) = (archive().tar(), archive().tgz());

@@ -257,6 +257,7 @@ impl ForwardProxy {
     }
 }
 
+/// Serves one connection of a SOCKS 5 proxy, as RFC 1928 and RFC 1929 say, and records its target.
 fn socks5(
     mut stream: TcpStream,
     credentials: Option<(&str, &str)>,

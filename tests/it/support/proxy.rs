@@ -147,6 +147,8 @@ impl Drop for AgentProxy {
     }
 }
 
+/// Passes the requests of a connection on to the agent. The listener can hold each of them and replace
+/// answers, and the disguise replaces the agent's id.
 fn serve(
     stream: TcpStream,
     tls: Arc<ServerConfig>,

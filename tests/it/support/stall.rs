@@ -73,6 +73,7 @@ fn stall(reached: &Sender<()>) {
     std::thread::sleep(Duration::from_secs(100));
 }
 
+/// Serves one connection like an agent up to the point, and stalls there.
 fn answer(
     mut tcp: TcpStream,
     tls: Arc<ServerConfig>,

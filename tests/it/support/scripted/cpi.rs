@@ -56,6 +56,8 @@ pub(super) fn counts(directory: &Path) -> BTreeMap<String, usize> {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
+/// Answers one request as the script says. An interruption at this call takes precedence over a reaction of
+/// the method.
 fn serve(directory: &Path, mut output: File) {
     // The parent is the caller, because the wrapper has become this process by `exec`.
     let caller = getppid().unwrap();
@@ -219,6 +221,7 @@ impl Call<'_> {
         }
     }
 
+    /// Makes the call in the CPI `local`. An interruption during the call kills the caller or the CPI.
     fn local(&self, request: &str, point: Option<Interruption>) -> String {
         let mut request = request.to_owned();
         if self.script.config != CONFIG && !self.request.is_null() {

@@ -593,6 +593,7 @@ impl Generator {
         format!("({from}{dots}{to})")
     }
 
+    /// Draws a text that is JSON, or almost.
     fn json(&mut self) -> String {
         let scalar = |it: &mut Self| {
             it.dice
@@ -685,6 +686,7 @@ impl Generator {
         format!("{atom}{quantifier}")
     }
 
+    /// Draws an atom of a regular expression.
     fn atom(&mut self, depth: u32) -> String {
         match self.dice.below(if depth == 0 { 8 } else { 11 }) {
             0..=2 => self
