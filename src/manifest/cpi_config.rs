@@ -155,7 +155,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         *names.entry(&cpi.name).or_default() += 1;
     }
     for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
-        location(name).problem(problems, format!("defines CPI '{name}' a second time"));
+        location(name).add_problem(problems, format!("defines CPI '{name}' a second time"));
     }
     let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
@@ -163,7 +163,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             let earlier = earlier.as_deref();
             let what = cpi_label(earlier);
             let mut wrong = |why: String| {
-                location(&cpi.name).problem(problems, format!("has {what} in `migrated_from`, but {why}"))
+                location(&cpi.name).add_problem(problems, format!("has {what} in `migrated_from`, but {why}"))
             };
             if earlier == Some(&cpi.name) {
                 wrong("that is this CPI itself".to_owned());

@@ -79,7 +79,7 @@ impl<'a> Field<'a> {
     }
 
     /// Adds a problem with this field.
-    pub(super) fn problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
+    pub(super) fn add_problem(&self, problems: &mut Problems, problem: impl std::fmt::Display) {
         match self.path.as_str() {
             "" => problems.push(&self.node.position, &format!("the manifest {problem}")),
             path => problems.add(self.node, path, problem),
@@ -87,18 +87,18 @@ impl<'a> Field<'a> {
     }
 
     /// Adds a problem with this field, at the position of the value under a key.
-    pub(super) fn problem_at(&self, key: &str, problems: &mut Problems, problem: impl std::fmt::Display) {
+    pub(super) fn add_problem_at(&self, key: &str, problems: &mut Problems, problem: impl std::fmt::Display) {
         let node = self.node.get(key).unwrap_or(self.node);
-        Field { node, path: self.path.clone() }.problem(problems, problem);
+        Field { node, path: self.path.clone() }.add_problem(problems, problem);
     }
 
-    fn missing(&self, key: &str, problems: &mut Problems) {
+    fn add_missing(&self, key: &str, problems: &mut Problems) {
         problems.add(self.node, &self.join(key), "must be provided");
     }
 
     /// Adds the problem that this field is not `expected`.
-    pub(super) fn wrong(&self, expected: &str, problems: &mut Problems) {
-        self.problem(problems, format!("must be {expected}, not {}", kind_with_article(self.node)));
+    pub(super) fn add_mismatch(&self, expected: &str, problems: &mut Problems) {
+        self.add_problem(problems, format!("must be {expected}, not {}", kind_with_article(self.node)));
     }
 
     /// Returns true if the field is a mapping. Anything else is a problem.
@@ -106,8 +106,8 @@ impl<'a> Field<'a> {
         let is_mapping = self.node.as_map().is_some();
         match is_mapping {
             true => {}
-            false if self.path.is_empty() && self.node.is_null() => self.problem(problems, "is empty"),
-            false => self.wrong("a mapping", problems),
+            false if self.path.is_empty() && self.node.is_null() => self.add_problem(problems, "is empty"),
+            false => self.add_mismatch("a mapping", problems),
         }
         is_mapping
     }
@@ -121,7 +121,7 @@ impl<'a> Field<'a> {
             Data::Float(float) => Some(float.to_string()),
             Data::Bool(flag) => Some(flag.to_string()),
             _ => {
-                self.wrong("a string", problems);
+                self.add_mismatch("a string", problems);
                 None
             }
         }
@@ -136,13 +136,13 @@ impl<'a> Field<'a> {
     pub(super) fn required_text(&self, key: &str, problems: &mut Problems) -> Option<String> {
         match self.get(key) {
             None => {
-                self.missing(key, problems);
+                self.add_missing(key, problems);
                 None
             }
             Some(field) => {
                 let text = field.text(problems)?;
                 if text.trim().is_empty() {
-                    field.problem(problems, "must not be blank");
+                    field.add_problem(problems, "must not be blank");
                     return None;
                 }
                 Some(text)
@@ -156,13 +156,15 @@ impl<'a> Field<'a> {
         match field.node.as_i64() {
             Some(number) if number >= least => Some(number),
             Some(number) => {
-                field.problem(problems, format!("must be at least {least}, not {number}"));
+                field.add_problem(problems, format!("must be at least {least}, not {number}"));
                 None
             }
             None => {
                 match field.node.as_str().filter(|text| text.len() <= MAX_QUOTED_BYTES) {
-                    Some(text) => field.problem(problems, format!("must be a whole number, not '{text}'")),
-                    None => field.wrong("a whole number", problems),
+                    Some(text) => {
+                        field.add_problem(problems, format!("must be a whole number, not '{text}'"))
+                    }
+                    None => field.add_mismatch("a whole number", problems),
                 }
                 None
             }
@@ -179,7 +181,7 @@ impl<'a> Field<'a> {
                 .map(|(index, node)| Field { node, path: format!("{}[{index}]", field.path) })
                 .collect(),
             None => {
-                field.wrong("a list", problems);
+                field.add_mismatch("a list", problems);
                 Vec::new()
             }
         }
@@ -205,7 +207,7 @@ impl<'a> Field<'a> {
             Ok(Value::Object(object)) => Some(object),
             Ok(_) => None,
             Err(error) => {
-                field.problem(problems, format!("cannot be used: {error}"));
+                field.add_problem(problems, format!("cannot be used: {error}"));
                 None
             }
         }

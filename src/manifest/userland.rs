@@ -49,7 +49,7 @@ pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<Userlan
     if !matches!(userland.node.data, Data::Map(_)) {
         let named = UserlandRef::named(&userland.text(problems)?)?;
         if named.url.trim().is_empty() {
-            userland.problem(problems, "must be `host`, a path or a URL");
+            userland.add_problem(problems, "must be `host`, a path or a URL");
         }
         return Some(UserlandRef { file, position, ..named });
     }
@@ -58,7 +58,7 @@ pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<Userlan
     let files = userland.texts("files", problems);
     for path in &files {
         if !(path.starts_with('/') || path.starts_with("~/")) {
-            userland.problem(problems, format!("has '{path}' in `files`, which is not an absolute path"));
+            userland.add_problem(problems, format!("has '{path}' in `files`, which is not an absolute path"));
         }
     }
     Some(UserlandRef { url, sha1, files, position, file })

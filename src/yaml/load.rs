@@ -184,7 +184,7 @@ impl<'a> Decoder<'a> {
             RawContent::Map(contents) => {
                 let mut entries = Entries::default();
                 entries.pairs.reserve_exact(tree.entries(id, contents).count());
-                self.mapping(id, &mut entries, false)?;
+                self.add_entries(id, &mut entries, false)?;
                 Data::Map(Mapping::from_iter(entries.pairs))
             }
         };
@@ -259,7 +259,7 @@ impl<'a> Decoder<'a> {
 
     /// Adds the entries of a mapping. Entries of a merge key give way to those of the mapping itself, and a
     /// key that is set twice is an error.
-    fn mapping(&mut self, id: NodeId, into: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
+    fn add_entries(&mut self, id: NodeId, into: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
         self.enter(id)?;
         let tree = self.tree;
         let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
@@ -326,11 +326,11 @@ impl<'a> Decoder<'a> {
     fn merge_one(&mut self, id: NodeId, into: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match self.tree.content(id) {
-            RawContent::Map(_) => self.mapping(id, into, true),
+            RawContent::Map(_) => self.add_entries(id, into, true),
             RawContent::Alias(target) if matches!(self.tree.content(target), RawContent::Map(_)) => self
                 .alias(id, target, |decoder, target| {
                     decoder.count(target)?;
-                    decoder.mapping(target, into, true)
+                    decoder.add_entries(target, into, true)
                 }),
             _ => Err(self
                 .error(id, "'<<' takes a mapping or a list of mappings")

@@ -281,13 +281,13 @@ impl<'t> Builder<'t> {
                     events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
                 break;
             }
-            self.event(event, &span, text)?;
+            self.add_event(event, &span, text)?;
         }
         Ok(self.tree)
     }
 
     /// Adds a node to the tree. Rejects what the parser accepts but other YAML programs read differently.
-    fn event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
+    fn add_event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
         let (kind, (start, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
                 // The parser adds a line break to a block scalar that ends with the text.

@@ -122,7 +122,7 @@ pub(crate) fn answer<C: CloudMethods>(
         "has_vm" => has(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
-            let cloud = cloud_of(call, &cid)?;
+            let cloud = require_cloud(call, &cid)?;
             call.reboot_vm(&cloud, &cid).map(|()| Value::Null)
         }
         "set_vm_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Vm),
@@ -143,14 +143,14 @@ pub(crate) fn answer<C: CloudMethods>(
                 "update_disk" => Some(arguments.hash("cloud_properties")?),
                 _ => None,
             };
-            let cloud = cloud_of(call, &cid)?;
+            let cloud = require_cloud(call, &cid)?;
             call.update_disk(&cloud, &cid, size, cloud_properties).map(|()| Value::Null)
         }
         "has_disk" => has(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
             let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
-            let cloud = cloud_of(call, &vm)?;
+            let cloud = require_cloud(call, &vm)?;
             match method {
                 "attach_disk" => attach(call, &cloud, vm, disk),
                 _ => detach(call, &cloud, vm, disk),
@@ -159,7 +159,7 @@ pub(crate) fn answer<C: CloudMethods>(
         "set_disk_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Disk),
         "get_disks" => {
             let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
-            let cloud = cloud_of(call, &cid)?;
+            let cloud = require_cloud(call, &cid)?;
             let disks = call.get_disks(&cloud, &cid)?;
             Ok(json!(disks.iter().map(Cid::as_str).collect::<Vec<_>>()))
         }
@@ -186,7 +186,7 @@ pub(crate) fn answer<C: CloudMethods>(
 }
 
 /// Opens the cloud, or fails because the object cannot exist.
-fn cloud_of(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
+fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
     open_cloud(call)?.ok_or_else(|| cid.not_found())
 }
 
@@ -202,7 +202,7 @@ fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) ->
 
 fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let (cid, metadata) = (arguments.own_cid(kind)?, arguments.hash("metadata")?);
-    let cloud = cloud_of(call, &cid)?;
+    let cloud = require_cloud(call, &cid)?;
     records::set_metadata(&cloud.require(&cid)?, &cid, metadata)?;
     Ok(Value::Null)
 }

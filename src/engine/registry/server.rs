@@ -185,7 +185,7 @@ where
 {
     let header_timeout = shared.header_timeout;
     let app = Router::new()
-        .route("/instances/{id}/settings", any(settings))
+        .route("/instances/{id}/settings", any(answer_settings))
         .fallback(async || answer(StatusCode::NOT_FOUND, "not_found"))
         .layer(Extension(origin))
         .with_state(shared);
@@ -202,7 +202,7 @@ fn document(code: StatusCode, document: &Value) -> Response {
 
 /// Answers a request for the settings of a VM. The CPI writes with credentials. The VM reads without them,
 /// and only through the tunnel.
-async fn settings(
+async fn answer_settings(
     State(shared): State<Arc<ServerState>>,
     Extension(origin): Extension<RequestOrigin>,
     UrlPath(id): UrlPath<String>,

@@ -26,7 +26,7 @@ pub(super) fn of_group(sections: &Sections<'_>, group: &Field<'_>, problems: &mu
         [az_field] => az_field,
         several => {
             let count = several.len();
-            group.problem(
+            group.add_problem(
                 problems,
                 format!("must be in one AZ (`azs`), not in {count}, because it is a single VM"),
             );

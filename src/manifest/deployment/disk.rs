@@ -21,7 +21,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
     if let Some(disk_type) = group.get("persistent_disk_type") {
         for other in ["persistent_disk", "persistent_disk_pool"] {
             if group.get(other).is_some() {
-                disk_type.problem(problems, format!("and `{other}` cannot both be given"));
+                disk_type.add_problem(problems, format!("and `{other}` cannot both be given"));
             }
         }
         let disk_type_entry = sections.find(DISK_TYPES, &disk_type, problems)?;
@@ -32,7 +32,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
             Some(index) => pools.swap_remove(index).1,
             None => {
                 let hint = did_you_mean(&pool_name, pools.iter().map(|(name, _)| name.as_str()));
-                group.problem(
+                group.add_problem(
                     problems,
                     format!("names disk pool '{pool_name}', which is not in `disk_pools`{hint}"),
                 );
@@ -49,7 +49,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
 fn spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
     let size = field.optional_number("disk_size", 1, problems);
     if field.get("disk_size").is_none() {
-        field.problem(problems, "needs a `disk_size` in MiB");
+        field.add_problem(problems, "needs a `disk_size` in MiB");
     }
     let cloud_properties = sections.cloud_properties(field, problems);
     Some(DiskSpec { size: size?.unsigned_abs(), cloud_properties })

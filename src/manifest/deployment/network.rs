@@ -54,7 +54,7 @@ impl Network {
             Some(other) => {
                 if let Some(kind) = field.get("type") {
                     let meant = did_you_mean(other, ["manual", "dynamic", "vip"]);
-                    kind.problem(
+                    kind.add_problem(
                         problems,
                         format!("must be 'manual', 'dynamic' or 'vip', not '{other}'{meant}"),
                     );
@@ -68,14 +68,14 @@ impl Network {
             NetworkKind::Manual => {
                 let fields = field.list("subnets", problems);
                 if fields.is_empty() {
-                    field.problem(problems, "must have a subnet in `subnets`");
+                    field.add_problem(problems, "must have a subnet in `subnets`");
                 }
                 fields.iter().map(|subnet| Subnet::manual(subnet, sections, problems)).collect()
             }
             NetworkKind::Dynamic if field.get("subnets").is_some() => {
                 for key in ["cloud_properties", BY_CPI, "dns"] {
                     if let Some(own) = field.get(key) {
-                        own.problem(problems, "and `subnets` cannot both be given");
+                        own.add_problem(problems, "and `subnets` cannot both be given");
                     }
                 }
                 let fields = field.list("subnets", problems);
@@ -106,7 +106,7 @@ impl Network {
             let (name, az, zones) = (&self.name, &az.name, zones.join(", "));
             let problem =
                 format!("names network '{name}', which has no subnet in AZ '{az}', only in {zones}");
-            membership.problem(problems, problem);
+            membership.add_problem(problems, problem);
             return None;
         }
         let ranges: Vec<IpNet> =
@@ -114,7 +114,7 @@ impl Network {
         let mut first_subnet = None;
         for ip in ips {
             let Ok(address) = ip.parse::<IpAddr>() else {
-                membership.problem_at(
+                membership.add_problem_at(
                     "static_ips",
                     problems,
                     format!("static IP '{ip}' is not an IP address"),
@@ -125,7 +125,7 @@ impl Network {
                 |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
             match (candidates.iter().find(has), ranges.as_slice()) {
                 (Some(subnet), _) => first_subnet = first_subnet.or(Some(*subnet)),
-                (None, [range]) => membership.problem_at(
+                (None, [range]) => membership.add_problem_at(
                     "static_ips",
                     problems,
                     format!("static IP '{ip}' is not in the `range` {range}"),
@@ -134,7 +134,7 @@ impl Network {
                     let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
                     let problem =
                         format!("static IP '{ip}' is in no `range` of its zone: {}", ranges.join(", "));
-                    membership.problem(problems, problem);
+                    membership.add_problem(problems, problem);
                 }
             }
         }
@@ -181,7 +181,10 @@ impl Subnet {
         let range = field.required_text("range", problems).and_then(|text| match text.parse::<IpNet>() {
             Ok(range) => Some(range),
             Err(_) => {
-                field.problem(problems, format!("`range` '{text}' is not a CIDR range, such as 10.0.0.0/24"));
+                field.add_problem(
+                    problems,
+                    format!("`range` '{text}' is not a CIDR range, such as 10.0.0.0/24"),
+                );
                 None
             }
         });
@@ -189,18 +192,21 @@ impl Subnet {
             field.required_text("gateway", problems).and_then(|text| match text.parse::<IpAddr>() {
                 Ok(gateway) => Some(gateway),
                 Err(_) => {
-                    field.problem(problems, format!("`gateway` '{text}' is not an IP address"));
+                    field.add_problem(problems, format!("`gateway` '{text}' is not an IP address"));
                     None
                 }
             });
         let subnet = Subnet::parse(field, sections, problems);
         let (range, gateway) = (range?, gateway?);
         if !range.contains(&gateway) {
-            field.problem(problems, format!("`gateway` {gateway} is not in its `range` {range}"));
+            field.add_problem(problems, format!("`gateway` {gateway} is not in its `range` {range}"));
         } else if gateway == range.network() {
-            field.problem(problems, format!("`gateway` {gateway} is the network address of `range` {range}"));
+            field.add_problem(
+                problems,
+                format!("`gateway` {gateway} is the network address of `range` {range}"),
+            );
         } else if gateway == range.broadcast() {
-            field.problem(
+            field.add_problem(
                 problems,
                 format!("`gateway` {gateway} is the broadcast address of `range` {range}"),
             );
@@ -214,7 +220,7 @@ impl Subnet {
 fn zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Vec<String> {
     let fields = match (subnet.get("az"), subnet.get("azs")) {
         (Some(_), Some(azs)) => {
-            azs.problem(problems, "and `az` cannot both be given");
+            azs.add_problem(problems, "and `az` cannot both be given");
             return Vec::new();
         }
         (Some(az), None) => vec![az],
@@ -226,7 +232,7 @@ fn zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -
         let Some(name) = field.text(problems) else { continue };
         if !az_names.is_empty() && !az_names.contains(&name) {
             let hint = sections.suggest(AZS, &name);
-            field.problem(problems, format!("names AZ '{name}', which is not in `azs`{hint}"));
+            field.add_problem(problems, format!("names AZ '{name}', which is not in `azs`{hint}"));
         }
         zones.push(name);
     }
@@ -253,17 +259,18 @@ pub(super) fn interfaces(
     let mut interfaces = Map::new();
     let memberships = group.list("networks", problems);
     if memberships.is_empty() {
-        group.problem(problems, "must be in at least one network (`networks`)");
+        group.add_problem(problems, "must be in at least one network (`networks`)");
     }
     let mut roles: Vec<String> = Vec::new();
     for membership in &memberships {
         let mut defaults = membership.texts("default", problems);
         for role in &defaults {
             if role != "dns" && role != "gateway" {
-                membership.problem(problems, format!("`default` must be 'dns' or 'gateway', not '{role}'"));
+                membership
+                    .add_problem(problems, format!("`default` must be 'dns' or 'gateway', not '{role}'"));
             }
             if roles.contains(role) {
-                membership.problem(problems, format!("only one network can be the default for '{role}'"));
+                membership.add_problem(problems, format!("only one network can be the default for '{role}'"));
             }
             roles.push(role.clone());
         }
@@ -271,20 +278,23 @@ pub(super) fn interfaces(
         let Some(network) = networks.iter().find(|network| network.name == name) else {
             if !names.contains(&name) {
                 let hint = base::error::did_you_mean(&name, names.iter().map(String::as_str));
-                membership
-                    .problem(problems, format!("names network '{name}', which is not in `networks`{hint}"));
+                membership.add_problem(
+                    problems,
+                    format!("names network '{name}', which is not in `networks`{hint}"),
+                );
             }
             continue;
         };
         let ips = membership.texts("static_ips", problems);
         if network.kind == NetworkKind::Manual && ips.is_empty() {
-            membership.problem(problems, format!("needs `static_ips`, because network '{name}' is manual"));
+            membership
+                .add_problem(problems, format!("needs `static_ips`, because network '{name}' is manual"));
         }
         if memberships.len() == 1 {
             defaults = vec!["dns".into(), "gateway".into()];
         }
         if interfaces.contains_key(&name) {
-            membership.problem(problems, format!("lists network '{name}' a second time"));
+            membership.add_problem(problems, format!("lists network '{name}' a second time"));
         }
         if let Some(subnet) = network.subnet(membership, &ips, az, problems) {
             let ip = ips.first().map(String::as_str);
@@ -294,7 +304,7 @@ pub(super) fn interfaces(
     if memberships.len() > 1 {
         for role in ["dns", "gateway"] {
             if !roles.iter().any(|given| given == role) {
-                group.problem(
+                group.add_problem(
                     problems,
                     format!("is in several networks, so one of them needs `default: [{role}]`"),
                 );

@@ -142,13 +142,13 @@ pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<Art
     if let Some(sha1) = field.get("sha1")
         && matches!(sha1.node.data, Data::Float(_))
     {
-        sha1.problem(problems, "must be in quotes, because YAML reads it as a number");
+        sha1.add_problem(problems, "must be in quotes, because YAML reads it as a number");
         return None;
     }
     let sha1 = field.optional_text("sha1", problems);
     let url = url?;
     if url.starts_with("http") && sha1.is_none() {
-        field.problem(problems, "needs `sha1`, because its `url` is fetched over the network");
+        field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
     }
     let position = |key: &str| field.get(key).map(|field| field.node.position.describe());
     let place = ArtifactPlace::Manifest { url: position("url").unwrap_or_default(), sha1: position("sha1") };
@@ -162,7 +162,7 @@ fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
         let artifact = artifact(&field, problems);
         if let (Some(name), Some(artifact)) = (name, artifact) {
             if releases.iter().any(|release| release.name == name) {
-                field.problem(problems, format!("defines release '{name}' a second time"));
+                field.add_problem(problems, format!("defines release '{name}' a second time"));
             }
             releases.push(ReleaseRef { name, artifact });
         }
@@ -173,7 +173,7 @@ fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
 fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
     let Some(field) = root.get("tags") else { return BTreeMap::new() };
     let Some(map) = field.node.as_map() else {
-        field.wrong("a mapping", problems);
+        field.add_mismatch("a mapping", problems);
         return BTreeMap::new();
     };
     map.iter()
@@ -188,7 +188,7 @@ fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
 fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field<'a>> {
     let key = match (root.get("instance_groups"), root.get("jobs")) {
         (Some(_), Some(jobs)) => {
-            jobs.problem(problems, "and `instance_groups` cannot both be given");
+            jobs.add_problem(problems, "and `instance_groups` cannot both be given");
             return None;
         }
         (None, Some(_)) => "jobs",
@@ -198,11 +198,11 @@ fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field
     match groups.len() {
         1 => groups.pop(),
         0 => {
-            root.problem(problems, format!("must have one instance group in `{key}`"));
+            root.add_problem(problems, format!("must have one instance group in `{key}`"));
             None
         }
         count => {
-            groups[1].problem(
+            groups[1].add_problem(
                 problems,
                 format!("is the second of {count} instance groups: the manifest must have only one"),
             );
@@ -218,16 +218,16 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     if let Some(instances) = field.optional_number("instances", 0, problems)
         && instances != 1
     {
-        field.problem_at("instances", problems, format!("must have `instances: 1`, not {instances}"));
+        field.add_problem_at("instances", problems, format!("must have `instances: 1`, not {instances}"));
     }
     if let Some(lifecycle) = field.optional_text("lifecycle", problems)
         && lifecycle != "service"
     {
-        field.problem(problems, format!("must have `lifecycle: service`, not '{lifecycle}'"));
+        field.add_problem(problems, format!("must have `lifecycle: service`, not '{lifecycle}'"));
     }
     let key = match (field.get("jobs"), field.get("templates")) {
         (Some(_), Some(templates)) => {
-            templates.problem(problems, "and `jobs` cannot both be given");
+            templates.add_problem(problems, "and `jobs` cannot both be given");
             "jobs"
         }
         (None, Some(_)) => "templates",
@@ -241,12 +241,12 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
             && !releases.contains(release)
         {
             let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            job.problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
+            job.add_problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
         }
         let properties = job.optional_object("properties", problems);
         let (Some(job_name), Some(release)) = (job_name, release) else { continue };
         if jobs.iter().any(|other| other.name == job_name) {
-            job.problem(problems, format!("lists job '{job_name}' a second time"));
+            job.add_problem(problems, format!("lists job '{job_name}' a second time"));
         }
         let mut property_locations = BTreeMap::new();
         if let Some(properties) = job.get("properties") {
@@ -287,11 +287,11 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
     match parsed {
         Some(time) if time.start <= time.end => Some(time),
         Some(_) => {
-            field.problem(problems, format!("'{text}' ends before it begins"));
+            field.add_problem(problems, format!("'{text}' ends before it begins"));
             None
         }
         None => {
-            field.problem(problems, format!("'{text}' is not a range of milliseconds, such as 0-300000"));
+            field.add_problem(problems, format!("'{text}' is not a range of milliseconds, such as 0-300000"));
             None
         }
     }
@@ -305,7 +305,7 @@ fn cloud_provider(
     problems: &mut Problems,
 ) -> Option<CloudProvider> {
     let Some(field) = root.get("cloud_provider") else {
-        root.problem(problems, "needs a `cloud_provider`");
+        root.add_problem(problems, "needs a `cloud_provider`");
         return None;
     };
     if !field.is_mapping(problems) {
@@ -315,7 +315,7 @@ fn cloud_provider(
     // As in the manifest's URLs, paths are relative to the manifest, also in an ops file.
     let userland = userland::read(&field, problems).map(|userland| UserlandRef { file: None, ..userland });
     if let (Some(CpiSource::Builtin(_) | CpiSource::Path { .. }), Some(_)) = (&cpi, &userland) {
-        field.problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
+        field.add_problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
     }
     let position = |keys: &[&str]| {
         let named = keys.iter().find_map(|key| field.get(key));
@@ -372,8 +372,8 @@ fn check_cpi(
         None => "an AZ (`azs`) whose `cpi` names one".to_owned(),
     };
     match provider.get("cpi") {
-        Some(cpi) => cpi.problem(problems, format!("is `none`, so the instance group needs {zone}")),
-        None => provider.problem(
+        Some(cpi) => cpi.add_problem(problems, format!("is `none`, so the instance group needs {zone}")),
+        None => provider.add_problem(
             problems,
             format!(
                 "must name a CPI (`template: {{name, release}}`, `templates` or `cpi`), or the instance \
@@ -387,7 +387,7 @@ fn check_cpi(
 fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     match (cpi.get("arguments"), cpi.get("args")) {
         (Some(_), Some(args)) => {
-            args.problem(problems, "and `arguments` cannot both be given");
+            args.add_problem(problems, "and `arguments` cannot both be given");
             Vec::new()
         }
         (None, Some(_)) => cpi.texts("args", problems),
@@ -406,7 +406,10 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
             (Some(name), None) => Some(CpiSource::Builtin(name)),
             (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
             _ => {
-                cpi.problem(problems, "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`");
+                cpi.add_problem(
+                    problems,
+                    "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`",
+                );
                 None
             }
         };
@@ -426,8 +429,10 @@ fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
             && !releases.contains(release)
         {
             let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            template
-                .problem(problems, format!("names release '{release}', which is not in `releases`{hint}"));
+            template.add_problem(
+                problems,
+                format!("names release '{release}', which is not in `releases`{hint}"),
+            );
         }
         jobs.push((name?, release?));
     }

@@ -115,7 +115,7 @@ fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> 
         && name.contains(':')
         && let Some(field) = field.get("username")
     {
-        field.problem(problems, "must not contain a colon, which ends the user name in HTTP Basic auth");
+        field.add_problem(problems, "must not contain a colon, which ends the user name in HTTP Basic auth");
     }
     Some(complete(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
 }
@@ -157,7 +157,10 @@ fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -
         });
     let password = not_blank(field, "password", problems).map(|password| Secret::new(password, redactor));
     if private_key.is_none() && password.is_none() {
-        field.problem(problems, "needs a `private_key` (its text, or the path of its file) or a `password`");
+        field.add_problem(
+            problems,
+            "needs a `private_key` (its text, or the path of its file) or a `password`",
+        );
     }
     let tunnel = SshTunnel {
         host: host?,
@@ -171,7 +174,7 @@ fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -
         && !(key.expose().contains("PRIVATE KEY-----") && key.expose().contains("-----END "))
         && let Some(field) = field.get("private_key")
     {
-        field.problem(problems, "begins like a private key in PEM, but is incomplete");
+        field.add_problem(problems, "begins like a private key in PEM, but is incomplete");
     }
     Some(tunnel)
 }
@@ -185,7 +188,7 @@ fn port(field: &Field<'_>, default: u16, problems: &mut Problems) -> Option<u16>
     let number = field.optional_number("port", 1, problems)?;
     let number = u16::try_from(number).ok();
     if number.is_none() {
-        port.problem(problems, "must be at most 65535");
+        port.add_problem(problems, "must be at most 65535");
     }
     number
 }

@@ -47,7 +47,7 @@ impl<'n> Sections<'n> {
                 && config.is_some_and(|config| config.node.get(key).is_some())
             {
                 let problem = format!("and `{key}` of the --cloud-config cannot both be given");
-                own.problem(problems, problem);
+                own.add_problem(problems, problem);
             }
         }
         Sections { root, config, cpis, cpi: None }
@@ -94,14 +94,14 @@ impl<'n> Sections<'n> {
                 continue;
             }
             if matching_entry.is_some() {
-                entry.problem(problems, format!("defines {} '{name}' a second time", section.entry));
+                entry.add_problem(problems, format!("defines {} '{name}' a second time", section.entry));
             }
             matching_entry = Some(entry);
         }
         if matching_entry.is_none() {
             let hint = self.suggest(section, &name);
             let Section { key, entry } = section;
-            reference.problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
+            reference.add_problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
         }
         matching_entry
     }
@@ -124,7 +124,7 @@ impl<'n> Sections<'n> {
                 let hint =
                     near_or(name, cpi_names(), || format!("; its CPIs are: {}", join_names(cpi_names())));
                 let problem = format!("names CPI '{name}', which the CPI config does not have{hint}");
-                by_cpi.problem(problems, problem);
+                by_cpi.add_problem(problems, problem);
             }
         }
         properties

@@ -66,7 +66,7 @@ pub(super) fn of_group(
         let Some(own) = entry.required_text("alias", problems) else { continue };
         if own == alias {
             if stemcell_entry.is_some() {
-                entry.problem(problems, format!("defines the alias '{alias}' a second time"));
+                entry.add_problem(problems, format!("defines the alias '{alias}' a second time"));
             }
             stemcell_entry = Some(entry);
         }
@@ -78,13 +78,13 @@ pub(super) fn of_group(
             aliases => format!("; the aliases are {}", aliases.join(", ")),
         });
         let problem = format!("names the alias '{alias}', which no entry of `stemcells` has{hint}");
-        group.get("stemcell")?.problem(problems, problem);
+        group.get("stemcell")?.add_problem(problems, problem);
         return None;
     };
     let spec = spec(&entry, problems);
     if entry.get("url").is_none() {
         let problem = "needs a `url` (and its `sha1`), because there is no director that has the stemcell";
-        entry.problem(problems, problem);
+        entry.add_problem(problems, problem);
         return None;
     }
     Some((artifact(&entry, problems)?, spec?))
@@ -93,12 +93,12 @@ pub(super) fn of_group(
 fn spec(entry: &Field<'_>, problems: &mut Problems) -> Option<StemcellSpec> {
     let (name, os) = (entry.optional_text("name", problems), entry.optional_text("os", problems));
     if let (Some(_), Some(_), Some(os)) = (&name, &os, entry.get("os")) {
-        os.problem(problems, "and `name` cannot both be given");
+        os.add_problem(problems, "and `name` cannot both be given");
     }
     if let Some(version) = entry.get("version")
         && matches!(version.node.data, Data::Float(_))
     {
-        version.problem(problems, "must be in quotes, because YAML reads 1.10 as the number 1.1");
+        version.add_problem(problems, "must be in quotes, because YAML reads 1.10 as the number 1.1");
         return None;
     }
     let version = entry.optional_text("version", problems);

@@ -42,13 +42,16 @@ pub(super) fn read(
             let keys = entries.filter_map(|(key, _)| key.as_str());
             let hint = keys.map(|key| did_you_mean(key, SIZES)).find(|hint| !hint.is_empty());
             let hint = hint.unwrap_or_default();
-            group.problem(problems, format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"));
+            group.add_problem(
+                problems,
+                format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"),
+            );
             return None;
         }
         [("resource_pool", _)] => {
             for key in ["stemcell", "vm_extensions"] {
                 if let Some(field) = group.get(key) {
-                    field.problem(problems, "and `resource_pool` cannot both be given");
+                    field.add_problem(problems, "and `resource_pool` cannot both be given");
                 }
             }
             pool?
@@ -66,7 +69,7 @@ pub(super) fn read(
             of_type(sections, group, own, problems)?
         }
         [(first, _), .., (_, last)] => {
-            last.problem(problems, format!("and `{first}` cannot both be given"));
+            last.add_problem(problems, format!("and `{first}` cannot both be given"));
             return None;
         }
     };
@@ -107,7 +110,7 @@ fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResource
     for key in RESOURCES {
         if field.get(key).is_none() {
             let unit = if key == "cpu" { "" } else { " in MiB" };
-            field.problem(problems, format!("needs `{key}`{unit}"));
+            field.add_problem(problems, format!("needs `{key}`{unit}"));
         }
         if let Some(number) = field.optional_number(key, 1, problems) {
             size.insert(key.to_owned(), number.into());
@@ -127,7 +130,7 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
         let stemcell = match pool.get("stemcell") {
             Some(stemcell) => artifact(&stemcell, problems),
             None => {
-                pool.problem(problems, "needs a `stemcell`");
+                pool.add_problem(problems, "needs a `stemcell`");
                 None
             }
         };
@@ -135,7 +138,10 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
             && !networks.contains(&network)
         {
             let hint = did_you_mean(&network, networks.iter().map(String::as_str));
-            pool.problem(problems, format!("names network '{network}', which is not in `networks`{hint}"));
+            pool.add_problem(
+                problems,
+                format!("names network '{network}', which is not in `networks`{hint}"),
+            );
         }
         let cloud_properties = sections.cloud_properties(&pool, problems);
         let env = pool.object("env", problems);
@@ -153,7 +159,7 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
         && !pool_names.contains(pool_name)
     {
         let hint = did_you_mean(pool_name, pool_names.iter().map(String::as_str));
-        group.problem(
+        group.add_problem(
             problems,
             format!("names resource pool '{pool_name}', which is not in `resource_pools`{hint}"),
         );

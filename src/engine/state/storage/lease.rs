@@ -277,7 +277,7 @@ impl SharedLease {
             )
         })?;
         let lease_id = self.status().content.lease_id;
-        if let Err(why) = held_by(lease_id, present.as_ref()) {
+        if let Err(why) = check_holder(lease_id, present.as_ref()) {
             self.status().lost_reason = Some(why);
         }
         self.check()
@@ -395,7 +395,7 @@ impl SharedLease {
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.client.get(LOCK) else { return false };
-                let held = held_by(content.lease_id, present.as_ref());
+                let held = check_holder(content.lease_id, present.as_ref());
                 let mut status = self.status();
                 match (held, present) {
                     (Ok(()), Some(object)) => status.version = object.version,
@@ -441,7 +441,7 @@ impl LeaseContent {
 }
 
 /// Checks that an object is the lease of this owner. The error describes the difference.
-fn held_by(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
+fn check_holder(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
         Ok(text) if text.lease_id == lease_id => Ok(()),
