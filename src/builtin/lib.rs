@@ -21,6 +21,8 @@ pub mod local;
 pub mod qemu;
 #[cfg(target_os = "linux")]
 mod registry;
+#[cfg(all(test, target_os = "linux"))]
+mod test_program;
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{agent, ironic, local, qemu};

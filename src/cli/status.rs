@@ -346,8 +346,8 @@ fn processes(status: &Status) -> Option<Table> {
 /// Returns the table of disks, whose states in capital letters need attention. `None` if there are none.
 fn disks(status: &Status, with_hints: bool) -> Option<Table> {
     let header = match with_hints {
-        true => vec!["Disk", "Size", "On VM", "State", "Used", "Hint"],
-        false => vec!["Disk", "Size", "On VM", "State", "Used"],
+        true => vec!["Disk", "Size", "In use", "State", "Used", "Hint"],
+        false => vec!["Disk", "Size", "In use", "State", "Used"],
     };
     let mut table = Table::of_kind("disk", header);
     for disk in &status.disks {

@@ -302,8 +302,12 @@ fn unrunnable_cpis_are_reported() {
     for (content, mode, said) in [
         (None, 0, &["cannot be run", "check the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
+        (
+            Some("#!/no/such/interpreter -x\n"),
+            0o755,
+            &["cpi.yml:1:", "its interpreter '/no/such/interpreter', named in its first line, is missing"],
+        ),
         // The following problems show only when the CPI is called, which `plan` does not do.
-        (Some("#!/no/such/interpreter\n"), 0o755, &["cannot be run", "interpreter"]),
         (Some("#!/bin/sh\necho broken >&2\n"), 0o755, &["`info`", "wrote nothing", "broken"]),
         (Some("#!/bin/sh\necho '{\"result\": {'\n"), 0o755, &["`info`", "not one JSON document"]),
         (
@@ -318,7 +322,7 @@ fn unrunnable_cpis_are_reported() {
             let path = hello.world.write("own-cpi", content);
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
-        if mode == 0o755 {
+        if content.is_some_and(|content| content.contains("echo")) {
             expect_refusal(&hello, hello.create(&[]), 1, said);
         } else {
             assert_both_refuse(&hello, &[], 3, said);

@@ -101,17 +101,13 @@ pub(super) fn cannot_run(program: &Path, error: io::Error) -> CpiFailure {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
+    use crate::test_program::write_program;
 
     fn system(script: Option<&str>) -> Result<String, String> {
         let dir = tempfile::tempdir().unwrap();
         if let Some(script) = script {
-            let path = dir.path().join(SYSTEM);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&dir.path().join(SYSTEM), script);
         }
         let system = Programs::new(Some(dir.path())).system();
         system.map(|system| system.version).map_err(|failure| failure.message)

@@ -62,6 +62,11 @@ impl CpiErrorKind {
             false => "run the same command with --verbose to see the CPI's log",
         };
         match self {
+            CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
+                "the VM is gone, or the CPI looks in another account, region or project than before: check \
+                 the CPI's properties first"
+                    .to_owned()
+            }
             CpiErrorKind::VmNotFound => {
                 "the VM is gone, or the CPI looks in another account, region or project than before: check \
                  the CPI's properties first. If the VM is gone, `monopile create-env MANIFEST` creates a new \

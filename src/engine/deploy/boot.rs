@@ -1,16 +1,15 @@
-//! Boots a VM on this machine whose processes have ended, as after a reboot of the machine.
+//! VMs on this machine whose processes have ended, as after a reboot of the machine.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use crate::agent::Agent;
 use crate::cpi::Method;
 use crate::run_context::RunContext;
-use crate::run_cpis::{Cpis, OwnedCpiInputs, name_cpi};
-use crate::state::{DiskRecord, State};
+use crate::run_cpis::{Cpis, OwnedCpiInputs, describe_off, name_cpi};
+use crate::state::{State, VmHandle};
 use base::events::Stage;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use erb::Mode;
 use manifest::deployment::CpiSource;
 use manifest::{Inputs, LoadedManifest};
@@ -26,29 +25,59 @@ pub(super) fn boot_if_off(
     state: &State,
     stage: &Stage,
 ) -> Result<bool> {
-    let Some(vm) = state.vm_handle() else { return Ok(false) };
+    with_vm_that_is_off((run, inputs, loaded, state), stage, |cpis, vm| {
+        let booting = run.reporter.stage(format!("Booting VM {vm}"));
+        let asked = cpis.connect(vm.cpi(), &booting)?.ask(&booting, Method::RebootVm, vec![json!(vm.cid)])?;
+        asked.map_err(|error| name_cpi(vm.cpi(), error))?;
+        booting.finish();
+        Ok(())
+    })
+    .map(|booted| booted.is_some())
+}
+
+/// Replaces the error of an agent that does not answer if its VM is off.
+pub(crate) fn explain_if_off(
+    error: Error,
+    run: &RunContext,
+    inputs: &Inputs,
+    loaded: &LoadedManifest,
+    state: &State,
+) -> Error {
+    if error.kind() != ErrorKind::AgentUnreachable {
+        return error;
+    }
+    let stage = run.reporter.stage("Checking that the VM is on");
+    match with_vm_that_is_off((run, inputs, loaded, state), &stage, |_, vm| Ok(off_error(vm))) {
+        Ok(Some(off)) => off,
+        // The error of the agent says more than that of the check.
+        Ok(None) | Err(_) => {
+            stage.finish();
+            error
+        }
+    }
+}
+
+/// Returns the error for a VM that is off.
+pub(crate) fn off_error(vm: &VmHandle) -> Error {
+    Error::new(ErrorKind::AgentUnreachable, describe_off(vm))
+        .with_hint("start it: `monopile start-env MANIFEST`")
+}
+
+/// Calls `act` with the VM on record if it is off.
+fn with_vm_that_is_off<T>(
+    (run, inputs, loaded, state): (&RunContext, &Inputs, &LoadedManifest, &State),
+    stage: &Stage,
+    act: impl FnOnce(&Cpis<'_>, &VmHandle) -> Result<T>,
+) -> Result<Option<T>> {
+    let Some(vm) = state.vm_handle() else { return Ok(None) };
     // The default CPI of a release has no VMs on this machine, so the release is not opened.
     if vm.cpi().is_none() && !matches!(loaded.provider()?.cpi, CpiSource::Builtin(_)) {
-        return Ok(false);
+        return Ok(None);
     }
     let cpi_inputs = OwnedCpiInputs::open(run, inputs, Mode::default(), loaded, stage)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
-    if !cpis.is_off(&vm)? {
-        return Ok(false);
-    }
-    let booting = run.reporter.stage(format!("Booting VM {vm}"));
-    let asked = cpis.connect(vm.cpi(), &booting)?.ask(&booting, Method::RebootVm, vec![json!(vm.cid)])?;
-    asked.map_err(|error| name_cpi(vm.cpi(), error))?;
-    booting.finish();
-    Ok(true)
-}
-
-/// Checks that the agent has mounted the disk again, without which no job may start.
-pub(super) fn check_disk(agent: &Agent, state: &State) -> Result<()> {
-    let Some(disk) = state.current_disk().map(DiskRecord::handle) else { return Ok(()) };
-    match agent.list_disk()?.contains(&disk.cid) {
-        true => Ok(()),
-        false => Err(Error::failure(format!("disk {disk} is not mounted after the boot of the VM"))
-            .with_hint("attach it again: `monopile cloud-check MANIFEST`")),
+    match cpis.is_off(&vm)? {
+        true => act(&cpis, &vm).map(Some),
+        false => Ok(None),
     }
 }

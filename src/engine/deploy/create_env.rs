@@ -1,5 +1,6 @@
 //! `create-env`: deploys the manifest.
 
+use super::boot;
 use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
@@ -86,7 +87,8 @@ pub fn create_env(
     let connection = cpis.connect(cpi, &connecting)?;
     let contract = connection.contract();
     connecting.finish();
-    check_formats(run, cpi, connection.stemcell_formats(), &opened.stemcell.stemcell_formats)?;
+    let place = &prepared.deployment.stemcell.place;
+    check_formats(run, cpi, connection.stemcell_formats(), place, &opened.stemcell.stemcell_formats)?;
     // The VM may turn out to be gone.
     if draft.plan.creates_vm() || unreachable.is_some() {
         deploy_run.vm_cloud_properties = super::vm::cloud_properties(&connection, &prepared.deployment, run)?;
@@ -100,6 +102,9 @@ pub fn create_env(
         let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
+        if presence != Presence::Gone && executor.cpis().is_off(&vm)? {
+            return Err(boot::off_error(&vm).with_note("nothing changed since the last deploy"));
+        }
         if presence != Presence::Gone {
             let trouble = agent.trouble();
             return Err(agent

@@ -4,7 +4,7 @@
 //! Entry points: [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs`
 //! takes them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
 
-mod boot;
+pub(crate) mod boot;
 mod create_env;
 mod delete_env;
 pub(crate) mod disk;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::boot;
 use crate::agent::{Agent, contact, endpoint};
-use crate::jobs::Jobs;
+use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
 use crate::run_context::{RunContext, lock};
-use crate::state::Store;
+use crate::state::{DiskRecord, Store};
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 
@@ -16,7 +16,7 @@ pub(super) struct ReachableEnvironment {
     pub(super) deployment: Deployment,
     agent: Agent,
     instance: String,
-    _store: Store,
+    store: Store,
 }
 
 impl ReachableEnvironment {
@@ -55,17 +55,37 @@ impl ReachableEnvironment {
         validating.finish();
 
         let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };
-        let agent = contact(run, endpoint, state, &(&loaded).into(), timeout)?;
-        if booted {
-            boot::check_disk(&agent, state)?;
-        }
+        let agent = contact(run, endpoint, state, &(&loaded).into(), timeout)
+            .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
-        Ok(ReachableEnvironment {
-            deployment,
-            agent,
-            instance: format!("instance '{instance}'"),
-            _store: store,
-        })
+        Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })
+    }
+
+    /// Checks that jobs were deployed to the VM.
+    pub(super) fn check_has_jobs(&self) -> Result<()> {
+        let state = self.store.state();
+        let is_unfinished = state.current_deploy_digest.is_empty();
+        if is_unfinished && !AgentState::fetch(&self.agent, state)?.has_jobs() {
+            let problem = format!("{} has no jobs: the last deploy did not finish", self.instance);
+            return Err(Error::failure(problem)
+                .with_note("nothing was changed")
+                .with_hint("finish it: `monopile create-env MANIFEST`"));
+        }
+        Ok(())
+    }
+
+    /// Checks that the agent has mounted the persistent disk. Otherwise, jobs that start write to the VM's own
+    /// disk.
+    pub(super) fn check_disk(&self) -> Result<()> {
+        let Some(disk) = self.store.state().current_disk().map(DiskRecord::handle) else { return Ok(()) };
+        if self.agent.list_disk()?.contains(&disk.cid) {
+            return Ok(());
+        }
+        let problem =
+            format!("disk {disk} is not mounted on the VM: the jobs would write to the VM's own disk");
+        Err(Error::failure(problem)
+            .with_note("no job was stopped or started")
+            .with_hint("mount it and start the jobs: `monopile cloud-check MANIFEST`"))
     }
 
     /// Returns the jobs on the VM.

@@ -8,8 +8,9 @@ use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
 use crate::{prepare, run_cpis};
+use base::text::listed;
 use base::{Error, Result};
-use manifest::{Inputs, LoadedManifest, VariableValue};
+use manifest::{Inputs, LoadedManifest, VariableValue, cpi_label};
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
@@ -35,8 +36,15 @@ pub(crate) fn recreate_unfinished(
     state: &State,
 ) -> Result<String> {
     // `create_env` reports errors in the manifest.
-    if !state.current_deploy_digest.is_empty() && matches!(is_deployed(request, run, state), Ok(false)) {
-        return Err(Error::invalid("the manifest differs from the deployed one")
+    if !state.current_deploy_digest.is_empty()
+        && let Ok(Some(changes)) = changes_since_deploy(request, run, state)
+    {
+        let mut error = Error::invalid("the manifest differs from the deployed one");
+        if !changes.is_empty() {
+            error = error.with_source(listed(&changes));
+        }
+        return Err(error
+            .with_note("nothing was changed")
             .with_hint("pass the same ops files and variables as for the last create-env")
             .with_hint("to deploy the changes with a new VM: `monopile create-env MANIFEST --recreate`"));
     }
@@ -58,12 +66,28 @@ fn load(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<L
     manifest::load_checked(&inputs, &run.redactor, &check)
 }
 
-/// Returns true if the manifest is the deployed one and still selects the CPI of the VM. The digest of the
-/// manifest does not cover the choice of the CPI.
-fn is_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
+/// Returns the differences between the manifest and the deployed one, if there are any. The list is empty if
+/// only the digest of the deployed manifest is on record.
+fn changes_since_deploy(
+    request: &CreateEnvRequest,
+    run: &RunContext,
+    state: &State,
+) -> Result<Option<Vec<String>>> {
     let loaded = load(request, run, state)?;
-    let (state, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
+    let (migrated, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
-    let moves = state.vm_handle().is_some_and(|vm| vm.cpi() != deployment.cpi());
-    Ok(!moves && prepare::deploy_digest(&loaded) == state.current_deploy_digest)
+    // The digest of the manifest does not cover the choice of the CPI.
+    if let Some(vm) = migrated.vm_handle()
+        && vm.cpi() != deployment.cpi()
+    {
+        let selected = cpi_label(deployment.cpi());
+        return Ok(Some(vec![format!("VM {vm} was created by another CPI than {selected}")]));
+    }
+    if prepare::deploy_digest(&loaded) == migrated.current_deploy_digest {
+        return Ok(None);
+    }
+    let deployed = state.monopile.manifest.as_ref();
+    let changes =
+        deployed.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &loaded)));
+    Ok(Some(changes.iter().map(ToString::to_string).collect()))
 }

@@ -9,6 +9,8 @@ use base::{ErrorKind, Result};
 /// Restarts the jobs of the environment and returns a summary in one sentence.
 pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let reachable = ReachableEnvironment::reach(run, &request.inputs, "restart", request.agent_timeout)?;
+    reachable.check_has_jobs()?;
+    reachable.check_disk()?;
     let jobs = reachable.jobs(run);
     let stage = run.reporter.stage("Stopping");
     jobs.stop(stop_options.drain(), StopReason::Stop, &stage)?;

@@ -9,6 +9,7 @@ use base::Result;
 /// Stops the jobs of the environment and returns a summary in one sentence.
 pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunContext) -> Result<String> {
     let reachable = ReachableEnvironment::reach(run, &request.inputs, "stop-env", request.agent_timeout)?;
+    reachable.check_has_jobs()?;
     let stage = run.reporter.stage("Stopping");
     reachable.jobs(run).stop(stop_options.drain(), StopReason::Stop, &stage)?;
     stage.finish();

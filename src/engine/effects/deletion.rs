@@ -108,7 +108,9 @@ pub(crate) fn delete(
         }
         Presence::Exists | Presence::Unknown(_) => {
             deletion.record_undeleted(executor, &error, false)?;
-            Ok(Some(name_cpi(resource.cpi(), error)))
+            let forget = forget_command_of(executor.run_context(), resource);
+            let hint = format!("if the IaaS does not show it any more, drop its record: `{forget}`");
+            Ok(Some(name_cpi(resource.cpi(), error).with_hint(hint)))
         }
     }
 }

@@ -88,8 +88,10 @@ pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: Cpi
 
 fn hint(run: &RunContext, suspect: &Suspect) -> String {
     format!(
-        "look in the IaaS for {}, and delete it. Then drop the record: `{}`, and run the same command again",
+        "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, delete it. \
+         Then, or if you find nothing, drop the record: `{}`, and run the same command again",
         suspect.how_to_find(),
+        suspect.failed_at,
         forget_command(run, &format!("--call {}", suspect.request_id))
     )
 }

@@ -29,6 +29,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
+use crate::deploy::boot;
 use crate::prepare;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
@@ -62,7 +63,8 @@ fn agent_endpoint(
 fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
-    let agent = contact(run, endpoint.clone(), &state, &(&loaded).into(), timeout)?;
+    let agent = contact(run, endpoint.clone(), &state, &(&loaded).into(), timeout)
+        .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, &state))?;
     Ok(ReachedVm { endpoint, agent })
 }
 

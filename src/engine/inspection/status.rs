@@ -16,7 +16,7 @@ use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence};
+use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::exit_code;
@@ -754,8 +754,7 @@ impl Status {
             );
         }
         if vm.stopped && self.agent.answers == AgentAnswers::No && self.running().is_none() {
-            let text = format!("VM {} is stopped: its processes on this machine have ended", vm.handle);
-            let error = Error::new(ErrorKind::AgentUnreachable, text);
+            let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(error.with_hint(next("start it: `monopile start-env MANIFEST`")));
         }
         match self.agent.answers {

@@ -48,10 +48,15 @@ impl AgentState {
         self.0.get("job_state").and_then(Value::as_str).unwrap_or("running")
     }
 
+    /// Returns true if jobs were applied.
+    pub(crate) fn has_jobs(&self) -> bool {
+        let jobs = self.0.pointer("/job/templates").and_then(Value::as_array);
+        jobs.is_some_and(|jobs| !jobs.is_empty())
+    }
+
     /// Returns true if jobs were applied, and they run.
     fn runs_jobs(&self) -> bool {
-        let jobs = self.0.pointer("/job/templates").and_then(Value::as_array);
-        self.job_state() == "running" && jobs.is_some_and(|jobs| !jobs.is_empty())
+        self.job_state() == "running" && self.has_jobs()
     }
 
     /// Returns true if the spec that was applied last has the deployment, jobs and rendered templates of
@@ -187,7 +192,7 @@ impl<'a> Instance<'a> {
             }
             let error = error
                 .context(format!("the update of instance '{instance}' in place failed"))
-                .with_note("VM and disk are kept")
+                .with_note("VM and disk are kept; the jobs were stopped, and may not all run now")
                 .with_hint(
                     "correct the cause and run the same command again: if the jobs do not run, it creates a \
                      new VM with the same persistent disk",

@@ -9,7 +9,6 @@ use crate::records;
 use crate::run_context::RunContext;
 use crate::run_cpis::{self, OwnedCpiInputs, Presence};
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
-use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -85,10 +84,8 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             put_on_record(&mut executor, vm)?;
         }
         if let Some(error) = deletion::delete(&mut executor, resource, REASON, &deleting)? {
-            return Err(error.with_note(format!("{resource} stays on record")).with_hint(format!(
-                "run the same command again, or drop the record: `monopile state forget MANIFEST {}`",
-                forget_flags(resource)
-            )));
+            let error = error.with_note(format!("{resource} stays on record"));
+            return Err(error.with_hint("correct the cause, then run the same command again"));
         }
         let mark = executor.state().undeleted(resource);
         if let Some(vm) = unknown_vm.as_ref().filter(|_| mark.is_some_and(|mark| mark.not_found)) {
@@ -111,18 +108,6 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             left.join(" and ")
         ),
     })
-}
-
-/// Returns the flags of `state forget` for a resource.
-fn forget_flags(resource: &Resource) -> String {
-    let flag = match resource.kind() {
-        ResourceKind::Vm => "--vm",
-        ResourceKind::Disk => "--disk",
-        ResourceKind::Stemcell => "--stemcell",
-        ResourceKind::Snapshot => "--snapshot",
-    };
-    let cpi = resource.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
-    format!("{flag} {}{}", shell_word(resource.cid()), cpi.unwrap_or_default())
 }
 
 fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {

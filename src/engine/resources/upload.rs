@@ -214,8 +214,8 @@ fn find_accepting_cpis(
     let mut refusals = Vec::new();
     for cpi in asked {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
-        let fits =
-            check_formats(run, cpi.as_deref(), connection.stemcell_formats(), &stemcell.stemcell_formats);
+        let (accepted, place) = (connection.stemcell_formats(), ArtifactPlace::CommandLine);
+        let fits = check_formats(run, cpi.as_deref(), accepted, &place, &stemcell.stemcell_formats);
         match fits {
             Ok(()) => accepting.push(cpi),
             Err(error) => refusals.push(error),

@@ -179,6 +179,11 @@ fn names_of(resources: impl Iterator<Item = Resource>) -> BTreeSet<CpiName> {
     resources.map(|resource| resource.cpi().map(str::to_owned)).collect()
 }
 
+/// Describes a VM for which [`Cpis::is_off`] returns true.
+pub(crate) fn describe_off(vm: &VmHandle) -> String {
+    format!("VM {vm} is stopped: its processes on this machine have ended")
+}
+
 /// Returns the stage name for asking a CPI for `info`.
 pub(crate) fn info_stage_name(name: Option<&str>) -> String {
     match name {

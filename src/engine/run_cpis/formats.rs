@@ -2,12 +2,14 @@
 
 use crate::run_context::RunContext;
 use base::{Error, Result};
+use manifest::deployment::ArtifactPlace;
 
-/// Checks that the CPI accepts the stemcell, if both declare their formats.
+/// Checks that the CPI accepts the stemcell named at `place`, if both declare their formats.
 pub(crate) fn check_formats(
     run: &RunContext,
     name: Option<&str>,
     cpi: Option<&[String]>,
+    place: &ArtifactPlace,
     stemcell: &[String],
 ) -> Result<()> {
     let formats = cpi.filter(|formats| !formats.is_empty());
@@ -19,12 +21,19 @@ pub(crate) fn check_formats(
         }
         (Some(formats), name) => {
             let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
+            let position = match place {
+                ArtifactPlace::Manifest { url, .. } => format!("{url}: "),
+                ArtifactPlace::CommandLine => String::new(),
+            };
             Err(Error::invalid(format!(
-                "{who} accepts the stemcell formats {}, but this stemcell has {}",
+                "{position}{who} accepts the stemcell formats {}, but this stemcell has {}",
                 formats.join(", "),
                 stemcell.join(", ")
             ))
-            .with_hint("set the stemcell's `url` to the stemcell for this IaaS"))
+            .with_hint(match place {
+                ArtifactPlace::Manifest { .. } => "set the stemcell's `url` to the stemcell for this IaaS",
+                ArtifactPlace::CommandLine => "pass the stemcell for this IaaS",
+            }))
         }
         (None, Some(name)) => {
             run.reporter.note(format!(

@@ -12,7 +12,7 @@ mod open;
 mod source;
 
 pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
-pub(crate) use cpis::{CpiName, Cpis, info_stage_name};
+pub(crate) use cpis::{CpiName, Cpis, describe_off, info_stage_name};
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};

@@ -185,7 +185,7 @@ fn missing_optional_method_leaves_no_suspect() {
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
     let hint =
-        format!("and delete it. Then drop the record: `monopile state forget --call {request} --state ");
+        format!("or if you find nothing, drop the record: `monopile state forget --call {request} --state ");
     let hint_start = "hint: look in the IaaS for a snapshot of disk";
     assert!(run.stderr.contains(&hint) && run.stderr.contains(hint_start), "{}", run.stderr);
     assert!(run.stderr.contains("`, and run the same command again\n"), "{}", run.stderr);

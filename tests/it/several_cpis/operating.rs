@@ -59,6 +59,7 @@ fn recreate_does_not_move_to_another_cpi() {
     let before = clouds.hello.world.read("state.json");
     let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).exits_with(3);
     assert_output_contains(&run, "the manifest differs from the deployed one");
+    assert_output_contains(&run, "was created by another CPI than CPI 'west'");
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();

@@ -179,18 +179,15 @@ fn same_length(lengths: [usize; 3]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use crate::ironic::volume::VolumeKind;
+    use crate::test_program::write_program;
 
     /// Returns a tool that gives this answer to every request.
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tool");
-        std::fs::write(&program, format!("#!/bin/sh\ncat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND\n"))
-            .unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, &format!("cat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND"));
         (dir, Command::new(CommandSettings { program, arguments: Vec::new() }).unwrap())
     }
 

@@ -13,7 +13,7 @@ use crate::cpi::{Answer, CpiError, Method};
 use crate::effects::{CHECK_PROPERTIES, Contradiction};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
-use crate::run_cpis::{Presence, name_cpi};
+use crate::run_cpis::{Presence, describe_off, name_cpi};
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::Result;
 
@@ -310,7 +310,7 @@ fn ask_mounted_disks(
             };
             let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let description = match error.is_transient() && probe.executor.cpis().is_off(vm)? {
-                true => format!("VM {vm} is stopped: its processes on this machine have ended"),
+                true => describe_off(vm),
                 false => format!("the agent of VM {vm} {what}: {error}"),
             };
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))

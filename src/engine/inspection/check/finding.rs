@@ -71,6 +71,9 @@ impl Finding {
     }
 }
 
+/// The kind of a finding about a call in flight.
+pub(super) const OPEN_CALL: &str = "open call";
+
 /// The result of a check that repairs nothing.
 #[derive(Debug)]
 pub struct CloudReport {
@@ -104,6 +107,10 @@ impl CloudReport {
             false if !self.hints.is_empty() => error,
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
+            // Their rows say how to find what the calls made.
+            false if drifted.iter().all(|finding| finding.what == OPEN_CALL) => {
+                error.with_hint("look first for what the calls made, as the table says")
+            }
             false => {
                 error.with_hint("drop a record without deleting anything: `monopile state forget --help`")
             }

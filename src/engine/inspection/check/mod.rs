@@ -378,7 +378,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
                 (FindingStatus::Drifted, format!("the outcome of `{method}` is unknown: {search}"))
             }
         };
-        findings.push(Finding::new("open call", cid, cpi, status, detail));
+        findings.push(Finding::new(finding::OPEN_CALL, cid, cpi, status, detail));
     }
     Ok(CloudReport { findings, hints, has_other_address })
 }

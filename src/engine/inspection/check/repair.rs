@@ -88,7 +88,7 @@ impl<'a> RepairContext<'a> {
         let repairing = self.probe.run.reporter.stage(name);
         match (repair, &problem.affected) {
             (Repair::RecreateVm, _) => {
-                repairing.finish();
+                repairing.skip("the deploy that follows does it");
                 return Ok(RepairOutcome::NeedsNewVm);
             }
             (Repair::RebootVm, Affected::Vm(vm)) => self.reboot(vm, &repairing)?,

@@ -12,6 +12,7 @@ mod userland;
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,7 +203,22 @@ fn check_program(program: &Path, position: &str) -> Result<()> {
             .with_source("it is not executable")
             .with_hint(format!("make it executable: `chmod +x {}`", program.display())));
     }
+    if let Some(interpreter) = interpreter(program).filter(|interpreter| !interpreter.exists()) {
+        let problem =
+            format!("its interpreter '{}', named in its first line, is missing", interpreter.display());
+        return Err(cannot().with_source(problem).with_hint("install it, or correct the first line"));
+    }
     Ok(())
+}
+
+/// Returns the absolute path of the interpreter that the first line of a script names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    const MAX_FIRST_LINE: u64 = 256;
+    let mut start = Vec::new();
+    fs::File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    let first_line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let path = std::str::from_utf8(first_line).ok()?.split_whitespace().next()?;
+    Some(PathBuf::from(path)).filter(|path| path.is_absolute())
 }
 
 /// Creates a directory that only this user can read, because it will hold credentials.

@@ -354,12 +354,7 @@ mod tests {
         let program = dir.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
             save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
-        let source = dir.path().join("source");
-        std::fs::write(&source, format!("#!/bin/sh\n{head}{script}\n")).unwrap();
-        std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
-        // A separate process writes the program. Otherwise, a fork of this process could hold it open, and it
-        // could not be run.
-        assert!(Command::new("cp").arg("-p").args([&source, &program]).status().unwrap().success());
+        write_program(&program, &format!("{head}{script}"));
         let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
         let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };
         (dir, lio)
