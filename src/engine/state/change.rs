@@ -16,8 +16,9 @@ use super::salted::{Leaves, VmProperties, VmPropertiesDigests};
 use crate::protocol::{DiskCid, DiskHint, RequestId, VmCid};
 
 /// One transition of the state. Applying the changes of a CPI's answer twice has the same effect as applying
-/// them once, so a run that died between a write and its acknowledgement can repeat them. Those of an
-/// operator's command are then rejected.
+/// them once, so a run that died between a write and its acknowledgement can repeat them. Changes of an
+/// operator's command are never repeated: [`Change::Forgotten`] and [`Change::VmAdopted`] are rejected the
+/// second time.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// A stemcell was uploaded.
@@ -273,7 +274,7 @@ impl State {
                     Some(vm_record) => vm_record,
                     None => return Err(Rejected::Unknown { what: "VM", name: vm.to_string() }),
                 };
-                if vm_record.ssh_host_key.as_ref().is_some_and(|vm_record| *vm_record != key) {
+                if vm_record.ssh_host_key.as_ref().is_some_and(|on_record| *on_record != key) {
                     return Err(Rejected::HostKeyKnown { vm });
                 }
                 vm_record.ssh_host_key = Some(key);

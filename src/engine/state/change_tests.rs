@@ -78,20 +78,24 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
     assert!(state.monopile.credentials.is_some());
 }
 
-#[test]
-fn suspects_stay_until_they_are_forgotten() {
-    let mut state = State::new();
-    let before = state.clone();
-    let failed = Change::CreationFailed(Suspect {
+fn suspect(cpi: Option<&str>) -> Suspect {
+    Suspect {
         kind: ResourceKind::Vm,
         request_id: "r".parse().unwrap(),
-        cpi: Some("old".into()),
+        cpi: cpi.map(str::to_owned),
         agent_id: Some("a".into()),
         description: "a VM".into(),
         cpi_message: "no".into(),
         failed_at: "2026-01-01T00:00:00Z".into(),
         unknown: serde_json::Map::new(),
-    });
+    }
+}
+
+#[test]
+fn suspects_stay_until_they_are_forgotten() {
+    let mut state = State::new();
+    let before = state.clone();
+    let failed = Change::CreationFailed(suspect(Some("old")));
     state.apply(failed.clone()).unwrap();
     state.apply(failed).unwrap();
     assert_eq!(state.monopile.suspects.len(), 1);
@@ -299,20 +303,95 @@ fn adopts_a_vm_only_if_none_is_on_record() {
     assert_eq!((recorded(&state), state.vm()), (Some("vm-1"), None));
 }
 
-/// Adds a disk, a stemcell and a VM of this CPI, with the same CIDs for every CPI.
-fn of_cpi(state: &mut State, cpi: Option<&str>) {
-    let cpi = cpi.map(str::to_owned);
-    let stemcell = StemcellRecord {
+/// Returns a state with a VM, and with two disks, of which the first is in use.
+fn state_with_vm_and_disks() -> State {
+    let mut state = State::new();
+    state.apply(vm("vm-1")).unwrap();
+    for cid in ["disk-1", "disk-2"] {
+        state.apply(Change::DiskCreated(disk(cid))).unwrap();
+    }
+    state.apply(Change::DiskUsed(handle("disk-1"))).unwrap();
+    state
+}
+
+fn stemcell(cpi: Option<&str>) -> StemcellRecord {
+    StemcellRecord {
         id: format!("s-{cpi:?}"),
         name: "jammy".into(),
         version: "1".into(),
         api_version: Some(if cpi.is_some() { 3 } else { 2 }),
         cid: "same".parse().unwrap(),
-        cpi: cpi.clone(),
+        cpi: cpi.map(str::to_owned),
         digest: None,
         is_kept: false,
         unknown: serde_json::Map::new(),
+    }
+}
+
+#[test]
+fn changes_of_answers_can_be_repeated() {
+    let resized = |renamed: Option<RenamedDisk>| Change::DiskUpdated {
+        disk: handle("disk-1"),
+        size: 2048,
+        cloud_properties: None,
+        renamed,
     };
+    let renamed = RenamedDisk { cid: "disk-3".parse().unwrap(), old_record_id: "old".to_owned() };
+    let absent = AbsentMethod { method: "snapshot_disk".into(), cpi: None };
+    let mut state = state_with_vm_and_disks();
+    for change in [
+        Change::StemcellCreated(stemcell(None)),
+        vm("vm-1"),
+        Change::DiskCreated(disk("disk-4")),
+        Change::DiskAttached { disk: handle("disk-1"), hint: None },
+        Change::SnapshotCreated(SnapshotRecord::example("snapshot-1")),
+        resized(None),
+        resized(Some(renamed)),
+        Change::CreationFailed(suspect(None)),
+        Change::MethodAbsent(absent),
+        undeleted(Resource::Disk(handle("disk-2")), false),
+        undeleted(Resource::Vm(handle("vm-1")), true),
+        Change::VmDeleted(handle("vm-1")),
+        Change::DiskDeleted(handle("disk-2")),
+        Change::StemcellDeleted(handle("same")),
+        Change::SnapshotDeleted(handle("snapshot-1")),
+    ] {
+        state.apply(change.clone()).unwrap();
+        let once = state.clone();
+        assert_eq!(state.apply(change.clone()), Ok(()), "{change:?}");
+        assert_eq!(state, once, "{change:?}");
+    }
+}
+
+#[test]
+fn repeated_changes_of_an_operator_are_rejected_or_have_no_effect() {
+    let mut recorded = state_with_vm_and_disks();
+    recorded.apply(Change::StemcellCreated(stemcell(None))).unwrap();
+    recorded.apply(Change::CreationFailed(suspect(None))).unwrap();
+    for (change, is_rejected) in [
+        (Change::StemcellKept { stemcell: handle("same"), is_kept: true }, false),
+        (Change::DiskChosen(handle("disk-2")), false),
+        (Change::SuspectForgotten { request_id: "r".parse().unwrap() }, false),
+        (Change::Replaced(Box::new(recorded.clone())), false),
+        (Change::Forgotten(Resource::Disk(handle("disk-2"))), true),
+        (Change::Forgotten(Resource::Vm(handle("vm-1"))), true),
+        (Change::VmAdopted { handle: handle("vm-2"), vm: None }, true),
+    ] {
+        let mut state = recorded.clone();
+        if matches!(change, Change::VmAdopted { .. }) {
+            state.apply(Change::VmDeleted(handle("vm-1"))).unwrap();
+        }
+        state.apply(change.clone()).unwrap();
+        let once = state.clone();
+        assert_eq!(state.apply(change.clone()).is_err(), is_rejected, "{change:?}");
+        assert_eq!(state, once, "{change:?}");
+    }
+}
+
+/// Adds a stemcell, a disk and a snapshot of this CPI, with the same CIDs for every CPI.
+fn add_resources_of_cpi(state: &mut State, cpi: Option<&str>) {
+    let stemcell = stemcell(cpi);
+    let cpi = cpi.map(str::to_owned);
     let (disk_cid, cpi_name) = ("same".parse().unwrap(), cpi.clone());
     let snapshot = SnapshotRecord { disk: disk_cid, cpi: cpi_name, ..SnapshotRecord::example("same") };
     state.apply(Change::StemcellCreated(stemcell)).unwrap();
@@ -324,8 +403,8 @@ fn of_cpi(state: &mut State, cpi: Option<&str>) {
 #[test]
 fn same_cid_of_two_cpis_is_two_resources() {
     let mut state = State::new();
-    of_cpi(&mut state, None);
-    of_cpi(&mut state, Some("a"));
+    add_resources_of_cpi(&mut state, None);
+    add_resources_of_cpi(&mut state, Some("a"));
     assert_eq!(state.resources().count(), 6);
     assert_eq!((state.stemcell_api_version(None), state.stemcell_api_version(Some("a"))), (2, 3));
     let disk_of_a = DiskHandle::new("same".parse().unwrap(), Some("a"));
@@ -366,7 +445,7 @@ fn same_cid_of_two_cpis_is_two_resources() {
 #[test]
 fn renamed_cpi_keeps_its_resources() {
     let mut state = State::new();
-    of_cpi(&mut state, None);
+    add_resources_of_cpi(&mut state, None);
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     state.apply(vm("vm-2")).unwrap();
@@ -382,7 +461,7 @@ fn renamed_cpi_keeps_its_resources() {
     assert_eq!(all.len(), 5);
     assert!(all.iter().all(|resource| resource.cpi() == Some("b")), "{all:?}");
 
-    of_cpi(&mut state, Some("c"));
+    add_resources_of_cpi(&mut state, Some("c"));
     let before = state.clone();
     assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejected::SameHandle(_))));
     assert_eq!(state, before);
