@@ -1,5 +1,6 @@
-//! Decides which values of a manifest are secret, and adds them to the redactor. The only other places that
-//! add secrets are [`Secret::new`](base::secret::Secret::new) and downloads.
+//! Decides which values of a manifest are secret, and adds them to the redactor. Secrets from other sources,
+//! such as environment variables, downloads and prompts, are added where they are read: by
+//! [`Secret::new`](base::secret::Secret::new) or [`Redactor::add`].
 //!
 //! Always secret are:
 //! - values under keys and of variables that are named like secrets ([`NameClass`]), except paths of keys,
@@ -10,8 +11,9 @@
 //!
 //! Never secret, unless declared so, is a text that is public: the name of the environment, or of a CPI,
 //! release, stemcell, job, network, availability zone, or of a type or extension of VMs or disks, or a key of
-//! the manifest that is a word. Hiding it would garble every message, and not hide it. If a value that is
-//! named like a secret is public, a warning says so.
+//! the manifest that is a word. Messages contain these texts: redacting them would make messages unreadable,
+//! and the places that were redacted would give the text away. If a value that is named like a secret is
+//! public, a warning says so.
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - has fewer than [`MIN_SECRET_CHARS`] characters, and stands in the manifest under a key that is not
