@@ -81,7 +81,7 @@ static CREATE_STEMCELL: MethodFacts = MethodFacts {
     changes_iaas: true,
     v1: ResultShape::Cid(ResourceKind::Stemcell),
     v2: ResultShape::Cid(ResourceKind::Stemcell),
-    callers: "create-env and a director's upload-stemcell, to create VMs from it",
+    callers: "create-env, upload-stemcell and a director, to create VMs from it",
     ..COMMON
 };
 
@@ -90,7 +90,7 @@ static DELETE_STEMCELL: MethodFacts = MethodFacts {
     purpose: "delete the image of a stemcell",
     arguments: &[STEMCELL],
     changes_iaas: true,
-    callers: "create-env when a newer stemcell is deployed, delete-env, and a director's clean-up",
+    callers: "create-env when a newer stemcell is deployed, delete-env, delete-stemcell, and a director's clean-up",
     ..COMMON
 };
 
@@ -129,7 +129,7 @@ static HAS_VM: MethodFacts = MethodFacts {
     v1: ResultShape::Boolean,
     v2: ResultShape::Boolean,
     absence: MissingMethodPolicy::Tolerated,
-    callers: "create-env and delete-env before they stop a VM, and a director's cloud check",
+    callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, and a director's cloud check",
     ..COMMON
 };
 
@@ -138,7 +138,7 @@ static REBOOT_VM: MethodFacts = MethodFacts {
     purpose: "reboot a VM",
     arguments: &[VM],
     changes_iaas: true,
-    callers: "a director's cloud check, when it repairs a VM",
+    callers: "start-env when a VM on this machine is off, and cloud-check or a director's cloud check when it repairs a VM",
     ..COMMON
 };
 
@@ -175,7 +175,7 @@ static HAS_DISK: MethodFacts = MethodFacts {
     v1: ResultShape::Boolean,
     v2: ResultShape::Boolean,
     absence: MissingMethodPolicy::Tolerated,
-    callers: "create-env and delete-env after a disk was not found, and a director's cloud check",
+    callers: "create-env and delete-env after a disk was not found, attach-disk, status, cloud-check, and a director's cloud check",
     ..COMMON
 };
 
@@ -206,7 +206,7 @@ static GET_DISKS: MethodFacts = MethodFacts {
     v1: ResultShape::DiskCids,
     v2: ResultShape::DiskCids,
     absence: MissingMethodPolicy::Feature,
-    callers: "a director, for snapshots of its own disks",
+    callers: "cloud-check, and a director for snapshots of its own disks",
     ..COMMON
 };
 
@@ -218,7 +218,7 @@ static SNAPSHOT_DISK: MethodFacts = MethodFacts {
     v1: ResultShape::Cid(ResourceKind::Snapshot),
     v2: ResultShape::Cid(ResourceKind::Snapshot),
     absence: MissingMethodPolicy::Feature,
-    callers: "a director that takes snapshots",
+    callers: "create-env with --snapshot, take-snapshot, and a director that takes snapshots",
     ..COMMON
 };
 
@@ -228,7 +228,7 @@ static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
     arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
     changes_iaas: true,
     absence: MissingMethodPolicy::Feature,
-    callers: "a director that takes snapshots",
+    callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director that takes snapshots",
     ..COMMON
 };
 
@@ -268,7 +268,7 @@ static DELETE_DISK: MethodFacts = MethodFacts {
     purpose: "delete a disk",
     arguments: &[DISK],
     changes_iaas: true,
-    callers: "create-env when a disk was replaced, delete-env, and a director's clean-up",
+    callers: "create-env when a disk was replaced, delete-env, delete-disk, and a director's clean-up",
     ..COMMON
 };
 
@@ -277,7 +277,7 @@ static DELETE_VM: MethodFacts = MethodFacts {
     purpose: "delete a VM",
     arguments: &[VM],
     changes_iaas: true,
-    callers: "create-env before it creates a new VM, delete-env, and a director's deploy",
+    callers: "create-env before it creates a new VM, delete-env, delete-vm, and a director's deploy",
     ..COMMON
 };
 
