@@ -1,4 +1,4 @@
-//! The session of a command: the renderer, the redactor, the clock, and on demand an
+//! The session of a command: the renderer, the redactor, the clock, and on demand a
 //! [`RunContext`](engine::run_context::RunContext) for the engine.
 
 use std::io::IsTerminal;

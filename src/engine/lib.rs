@@ -4,7 +4,7 @@
 //! the contracts and the rules of the journal.
 //!
 //! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`records`], [`resources`]
-//! and [`inspection`], each of which takes a request and an [`run_context::RunContext`]; [`plan::create()`],
+//! and [`inspection`], each of which takes a request and a [`run_context::RunContext`]; [`plan::create()`],
 //! which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`], one CPI.
 
 pub mod agent;

@@ -44,8 +44,8 @@ const ENTRIES: [(&str, &[&str]); 5] = [
     ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
     ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
 ];
-/// Keys of pools, networks and instance groups. Those that only `bosh` or a director knows are missing, so
-/// only typing errors are reported.
+/// Keys of pools by their section. Those that only `bosh` or a director knows are missing here and in the
+/// lists below, because of these keys only misspelt ones are reported.
 const POOLS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",
@@ -53,8 +53,10 @@ const POOLS: [(&str, &[&str]); 2] = [
     ),
     ("disk_pools", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
 ];
+/// Keys of a network.
 const NETWORK: &[&str] =
     &["cloud_properties", "cloud_properties_by_cpi", "default", "dns", "name", "subnets", "type"];
+/// Keys of a subnet.
 const SUBNET: &[&str] = &[
     "az",
     "azs",
@@ -66,6 +68,7 @@ const SUBNET: &[&str] = &[
     "reserved",
     "static",
 ];
+/// Keys of an instance group.
 const INSTANCE_GROUP: &[&str] = &[
     "azs",
     "env",

@@ -12,9 +12,11 @@ use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
 
-/// Returns the outcome of a failed call. A call made nothing if the CPI says by its name that it does not
-/// implement the method, or if an optional method was known to be absent. An `update_disk` that the CPI
-/// declines made nothing.
+/// Returns the outcome of a failed call. A call that the CPI answered with an error made nothing if
+/// - a built-in CPI states that;
+/// - the error says that the CPI does not implement the method, and names it;
+/// - the method is optional, and on record as absent;
+/// - the CPI declines an `update_disk`.
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallOutcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
@@ -24,7 +26,7 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallO
             let made_nothing = *made_nothing || is_known || is_declined || error.lacks_called_method();
             CallOutcome::Failed { made_nothing }
         }
-        // Only calls without a journal are ended.
+        // Only calls without an intent are killed, so an effect never ends with `Killed`.
         CpiError::NoAnswer { .. } | CpiError::Killed { .. } => CallOutcome::Unknown,
         CpiError::Abandoned { .. } => CallOutcome::Running,
         CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => {

@@ -19,8 +19,8 @@ const BUNDLES: [&str; 3] =
 /// The variables that name files of certificate authorities.
 const BUNDLE_VARIABLES: [&str; 5] =
     ["SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"];
-/// The id of the user in a userland, as in stemcells. It is not root, as on a machine of which `bosh`
-/// compiles CPIs, so that programs such as `tar` do not try to change owners.
+/// The id of the user in a userland, as in stemcells. It is not root, so that programs such as `tar` do not
+/// try to change owners. `bosh` compiles CPIs as the operator, who is usually not root either.
 pub(super) const USER_ID: u32 = 1000;
 /// The maximum size of a list of users, in bytes.
 const MAX_USERS_BYTES: u64 = 1 << 20;

@@ -277,7 +277,7 @@ impl SharedLease {
             )
         })?;
         let lease_id = self.status().content.lease_id;
-        if let Err(why) = check_holder(lease_id, present.as_ref()) {
+        if let Err(why) = check_lease_id(lease_id, present.as_ref()) {
             self.status().lost_reason = Some(why);
         }
         self.check()
@@ -395,9 +395,9 @@ impl SharedLease {
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
                 let Ok(present) = self.client.get(LOCK) else { return false };
-                let held = check_holder(content.lease_id, present.as_ref());
+                let checked = check_lease_id(content.lease_id, present.as_ref());
                 let mut status = self.status();
-                match (held, present) {
+                match (checked, present) {
                     (Ok(()), Some(object)) => status.version = object.version,
                     (Ok(()), None) => {}
                     (Err(why), _) => status.lost_reason = Some(why),
@@ -440,8 +440,8 @@ impl LeaseContent {
     }
 }
 
-/// Checks that an object is the lease of this owner. The error describes the difference.
-fn check_holder(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
+/// Checks that an object is the lease with this id. The error describes what the bucket has instead.
+fn check_lease_id(lease_id: Uuid, present: Option<&Object>) -> Result<(), String> {
     let Some(object) = present else { return Err("it was deleted".to_owned()) };
     match serde_json::from_slice::<LeaseContent>(&object.bytes) {
         Ok(text) if text.lease_id == lease_id => Ok(()),

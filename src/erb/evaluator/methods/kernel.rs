@@ -78,7 +78,6 @@ impl Interp {
                 | "attr_reader"
                 | "attr_writer"
                 | "attr_accessor"
-                | "using"
         ) || self.find_user_method(this, name).is_some()
         {
             return Ok(None);
@@ -131,7 +130,8 @@ impl Interp {
         }))
     }
 
-    /// Implements `private`, `public`, `protected` and `module_function`.
+    /// Implements `private`, `public`, `protected` and `module_function`. The variants for class methods and
+    /// constants have no effect.
     fn set_visibility(
         &mut self,
         class: &Rc<crate::evaluator::value::Class>,
@@ -216,9 +216,10 @@ impl Interp {
             }
             // Output goes to the standard output of BOSH's renderer and not into the file, so it is
             // discarded.
-            "puts" | "print" | "printf" | "pp" | "warn" | "putc" | "srand" | "private_constant" => {
-                if name == "pp" { args.get(0).cloned().unwrap_or(Value::Nil) } else { Value::Nil }
-            }
+            "puts" | "print" | "printf" | "warn" | "putc" => Value::Nil,
+            "pp" => args.get(0).cloned().unwrap_or(Value::Nil),
+            // `rand` is not supported, so its seed has no effect. Constants are never private.
+            "srand" | "private_constant" => Value::Nil,
             "Integer" => {
                 let value = self.arg(args, 0)?;
                 let strict =
