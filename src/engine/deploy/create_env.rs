@@ -124,7 +124,7 @@ pub fn create_env(
         );
     }
     let served = contract_served(executor.state(), cpi, contract);
-    deploy_run.stop_context.registry =
+    deploy_run.deletion_run.registry =
         RunRegistry::start(run, provider, &prepared.manifest_path, served, &mut executor)?;
     deploy_run.take_steps(&plan, &mut executor, contract)?;
     prepared.forget_previous(run, &request.inputs);

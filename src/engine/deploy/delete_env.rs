@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::deletion_run::DeletionRun;
 use super::request::DeleteEnvRequest;
-use super::run::StopContext;
 use crate::agent::{StopReason, endpoint};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::recovery::{self, legacy_state, suspects};
@@ -178,16 +178,16 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let contract = cpis.connect_in_own_stage(first.as_deref())?.contract();
     let mut executor = Executor::new(run, cpis, store);
 
-    let mut stop_context = StopContext::new(
+    let mut deletion_run = DeletionRun::new(
         run,
         endpoint,
         request.stop_options,
         StopReason::DeleteDeployment,
         request.agent_timeout,
     );
-    stop_context.registry =
+    deletion_run.registry =
         RunRegistry::start(run, &cpi_inputs.provider, &request.inputs.manifest, contract, &mut executor)?;
-    let failures = stop_context.take_steps(&plan, &mut executor)?;
+    let failures = deletion_run.take_steps(&plan, &mut executor)?;
     let store = executor.into_store();
     let kept: Vec<String> = store.state().resources().map(|resource| resource.to_string()).collect();
     if let Some(error) = combine_failures(failures, &kept) {

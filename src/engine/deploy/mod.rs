@@ -2,11 +2,12 @@
 //! render.
 //!
 //! Entry points: [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs`
-//! takes them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
+//! and `deletion_run.rs` take them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
 
 pub(crate) mod boot;
 mod create_env;
 mod delete_env;
+mod deletion_run;
 pub(crate) mod disk;
 mod draft_plan;
 mod liveness;

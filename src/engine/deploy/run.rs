@@ -1,23 +1,24 @@
-//! Takes the steps of a plan in order.
+//! Takes the steps of `create-env` in order.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
+use super::deletion_run::{DeletionRun, step_started_event};
+use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT};
 use super::snapshot::{self, SnapshotPolicy};
 use super::step_timer::StepTimer;
 use super::{disk, vm};
-use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
-use crate::effects::{Executor, RunRegistry, deletion};
+use crate::agent::{Agent, AgentEndpoint, StopReason};
+use crate::effects::Executor;
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{AgentState, Instance, Packages};
-use crate::plan::{DesiredLeaf, DiskRef, Plan, PlannedStep, StemcellRef, Step};
+use crate::plan::{DesiredLeaf, DiskRef, Plan, StemcellRef, Step};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
 use crate::run_context::{RunContext, signals};
 use crate::state::{Change, DiskHandle, Leaves, ReleaseRecord, Resource, State, StemcellRecord};
-use base::events::{Event, Stage};
+use base::events::Stage;
 use base::{Error, ErrorKind, Result};
 use erb::Renderer;
 
@@ -30,26 +31,13 @@ pub(super) struct DeployRun<'a> {
     pub(super) packages: Packages<'a>,
     /// The boot timeout of a new VM.
     pub(super) boot_timeout: Duration,
-    pub(super) stop_context: StopContext<'a>,
+    /// The agent, the registry and the options of the steps that stop and delete.
+    pub(super) deletion_run: DeletionRun<'a>,
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
     snapshot: SnapshotPolicy,
     rendered: Option<RenderedJobs>,
     step_timer: StepTimer,
-}
-
-/// The agent, the registry and the options with which steps stop and delete. `delete-env` and `create-env`
-/// share it.
-pub(super) struct StopContext<'a> {
-    pub(super) run: &'a RunContext,
-    endpoint: AgentEndpoint,
-    pub(super) stop_options: StopOptions,
-    /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
-    pub(super) reason: StopReason<'static>,
-    /// The time after which a VM to delete counts as dead if its agent does not answer.
-    pub(super) agent_timeout: Duration,
-    /// The registry, if contract v1 is in force.
-    pub(super) registry: Option<RunRegistry<'a>>,
 }
 
 impl<'a> DeployRun<'a> {
@@ -62,8 +50,8 @@ impl<'a> DeployRun<'a> {
         endpoint: AgentEndpoint,
         request: &CreateEnvRequest,
     ) -> Result<Self> {
-        let stop_context =
-            StopContext::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
+        let deletion_run =
+            DeletionRun::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages = Packages::needed(&prepared.deployment, &opened.releases, &opened.stemcell)?;
         let boot_timeout = request.boot_timeout;
         let (snapshot, rendered, step_timer) = (request.snapshot, None, StepTimer::default());
@@ -74,7 +62,7 @@ impl<'a> DeployRun<'a> {
             renderer,
             packages,
             boot_timeout,
-            stop_context,
+            deletion_run,
             vm_cloud_properties: Map::new(),
             snapshot,
             rendered,
@@ -126,7 +114,7 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
-        let agent = self.stop_context.agent(executor.state());
+        let agent = self.deletion_run.agent(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned) = plan.steps.get(index).cloned() {
@@ -195,7 +183,7 @@ impl<'a> DeployRun<'a> {
                 }
                 other => {
                     if let Some(error) =
-                        self.stop_context.step(other, reason, executor, &agent, &deploying)?
+                        self.deletion_run.take_step(other, reason, executor, &agent, &deploying)?
                     {
                         // The deploy itself succeeded, so a superseded resource that still exists is only a
                         // warning.
@@ -240,7 +228,7 @@ impl<'a> DeployRun<'a> {
     /// Returns true if the VM has the jobs, rendered templates and packages of the manifest already.
     pub(super) fn is_applied(&mut self, applied: &AgentState, state: &State, stage: &Stage) -> Result<bool> {
         let rendered = self.take_rendered(state, &applied.networks(&self.prepared.deployment), stage)?;
-        let is_applied = self.instance(&self.stop_context.agent(state)).is_applied(&rendered, applied);
+        let is_applied = self.instance(&self.deletion_run.agent(state)).is_applied(&rendered, applied);
         // With a dynamic network, the templates hold the addresses of this VM.
         if !self.prepared.deployment.has_dynamic_network() {
             self.rendered = Some(rendered);
@@ -254,7 +242,7 @@ impl<'a> DeployRun<'a> {
             agent,
             deployment: &self.prepared.deployment,
             packages: &self.packages,
-            drain: self.stop_context.stop_options.drain(),
+            drain: self.deletion_run.stop_options.drain(),
         }
     }
 
@@ -300,17 +288,6 @@ impl<'a> DeployRun<'a> {
     }
 }
 
-fn step_started_event(plan: &Plan, index: usize, planned: &PlannedStep, instance: &str) -> Event {
-    Event::StepStarted {
-        number: index + 1,
-        count: plan.steps.len(),
-        step: planned.step.name(),
-        what: planned.step.describe(instance),
-        words: planned.step.words(instance),
-        reason: planned.reason.clone(),
-    }
-}
-
 /// Returns the disk that an earlier step created.
 fn created(disk: Option<&DiskHandle>) -> Result<&DiskHandle> {
     disk.ok_or_else(|| Error::failure("the plan uses a disk before it creates one"))
@@ -334,69 +311,5 @@ fn in_use(state: &State, resource: &Resource) -> bool {
         Resource::Disk(handle) => state.current_disk().is_some_and(|current| current.handle() == *handle),
         // The VM of this environment may be deleted: a new one replaces it.
         Resource::Vm(_) | Resource::Snapshot(_) => false,
-    }
-}
-
-impl<'a> StopContext<'a> {
-    pub(super) fn new(
-        run: &'a RunContext,
-        endpoint: AgentEndpoint,
-        stop_options: StopOptions,
-        reason: StopReason<'static>,
-        agent_timeout: Duration,
-    ) -> Self {
-        StopContext { run, endpoint, stop_options, reason, agent_timeout, registry: None }
-    }
-
-    fn agent(&self, state: &State) -> Agent {
-        connect(self.run, self.endpoint.clone(), state)
-    }
-
-    /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
-    pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
-        let deleting = self.run.reporter.stage("Deleting");
-        let agent = self.agent(executor.state());
-        let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
-        executor.commit(Change::DeployRequired)?;
-        let mut failures = Vec::new();
-        for (index, planned) in plan.steps.iter().enumerate() {
-            signals::check(self.run)?;
-            self.run.reporter.emit(step_started_event(plan, index, planned, &instance));
-            failures.extend(self.step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
-        }
-        if failures.is_empty() {
-            deleting.finish();
-        }
-        Ok(failures)
-    }
-
-    /// Takes a step. Returns the error of an unused resource that could not be deleted.
-    fn step(
-        &self,
-        step: &Step,
-        reason: &str,
-        executor: &mut Executor<'_>,
-        agent: &Agent,
-        stage: &Stage,
-    ) -> Result<Option<Error>> {
-        match step {
-            Step::StopVm(vm) | Step::LeaveJobs(vm) => {
-                vm::stop(self, executor, agent, vm, stage).map(|()| None)
-            }
-            Step::Delete(resource) => {
-                let failure = deletion::delete(executor, resource, reason, stage)?;
-                // An undeleted VM stops the run: nothing may replace it or touch its resources before it is
-                // gone.
-                match failure {
-                    Some(error)
-                        if executor.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>
-                    {
-                        Err(error)
-                    }
-                    failure => Ok(failure),
-                }
-            }
-            other => Err(Error::failure(format!("a deletion cannot take the step {other:?}"))),
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::run::{DeployRun, StopContext};
+use super::deletion_run::DeletionRun;
+use super::run::DeployRun;
 use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::{Answer, Method};
 use crate::effects::{Contradiction, Effect, Executor};
@@ -136,7 +137,7 @@ pub(super) fn create(
 
     let waiting = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
-    let answered = match &deploy_run.stop_context.registry {
+    let answered = match &deploy_run.deletion_run.registry {
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
         None => agent
             .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
@@ -200,7 +201,7 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
 /// Stops the jobs and unmounts the disks. A VM that is gone, foreign or dead (its agent does not answer in
 /// time) has nothing to stop. Fails if the CPI denies the VM and its agent answers.
 pub(super) fn stop(
-    stop_context: &StopContext<'_>,
+    deletion_run: &DeletionRun<'_>,
     executor: &Executor<'_>,
     agent: &Agent,
     vm: &VmHandle,
@@ -216,11 +217,11 @@ pub(super) fn stop(
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
-    let tunnel = stop_context
+    let tunnel = deletion_run
         .registry
         .as_ref()
-        .and_then(|registry| registry.begin(executor.state(), stop_context.agent_timeout));
-    match agent.wait_until_ready(stop_context.agent_timeout, &mut |problem| waiting.log_line(problem)) {
+        .and_then(|registry| registry.begin(executor.state(), deletion_run.agent_timeout));
+    match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| waiting.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -247,7 +248,7 @@ pub(super) fn stop(
         waiting.finish();
     }
 
-    let jobs = Jobs { run: stop_context.run, agent, instance };
-    jobs.stop(stop_context.stop_options.drain(), stop_context.reason, stage)?;
+    let jobs = Jobs { run: deletion_run.run, agent, instance };
+    jobs.stop(deletion_run.stop_options.drain(), deletion_run.reason, stage)?;
     jobs.unmount(stage)
 }

@@ -1,0 +1,104 @@
+//! Takes the steps of `delete-env`: stops the jobs, and deletes what is on record. `create-env` takes its own
+//! steps of these kinds in the same way.
+
+use std::time::Duration;
+
+use super::request::StopOptions;
+use super::vm;
+use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
+use crate::effects::{Executor, RunRegistry, deletion};
+use crate::plan::{Plan, PlannedStep, Step};
+use crate::run_context::{RunContext, signals};
+use crate::state::{Change, Resource, State};
+use base::events::{Event, Stage};
+use base::{Error, Result};
+
+/// A running `delete-env`, or the steps of a `create-env` that stop jobs and delete resources.
+pub(super) struct DeletionRun<'a> {
+    pub(super) run: &'a RunContext,
+    endpoint: AgentEndpoint,
+    pub(super) stop_options: StopOptions,
+    /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
+    pub(super) reason: StopReason<'static>,
+    /// The time after which a VM to delete counts as dead if its agent does not answer.
+    pub(super) agent_timeout: Duration,
+    /// The registry, if contract v1 is in force.
+    pub(super) registry: Option<RunRegistry<'a>>,
+}
+
+impl<'a> DeletionRun<'a> {
+    pub(super) fn new(
+        run: &'a RunContext,
+        endpoint: AgentEndpoint,
+        stop_options: StopOptions,
+        reason: StopReason<'static>,
+        agent_timeout: Duration,
+    ) -> Self {
+        DeletionRun { run, endpoint, stop_options, reason, agent_timeout, registry: None }
+    }
+
+    /// Returns a client of the agent on the VM.
+    pub(super) fn agent(&self, state: &State) -> Agent {
+        connect(self.run, self.endpoint.clone(), state)
+    }
+
+    /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
+    pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
+        let deleting = self.run.reporter.stage("Deleting");
+        let agent = self.agent(executor.state());
+        let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
+        executor.commit(Change::DeployRequired)?;
+        let mut failures = Vec::new();
+        for (index, planned) in plan.steps.iter().enumerate() {
+            signals::check(self.run)?;
+            self.run.reporter.emit(step_started_event(plan, index, planned, &instance));
+            failures.extend(self.take_step(&planned.step, &planned.reason, executor, &agent, &deleting)?);
+        }
+        if failures.is_empty() {
+            deleting.finish();
+        }
+        Ok(failures)
+    }
+
+    /// Takes a step. Returns the error of an unused resource that could not be deleted.
+    pub(super) fn take_step(
+        &self,
+        step: &Step,
+        reason: &str,
+        executor: &mut Executor<'_>,
+        agent: &Agent,
+        stage: &Stage,
+    ) -> Result<Option<Error>> {
+        match step {
+            Step::StopVm(vm) | Step::LeaveJobs(vm) => {
+                vm::stop(self, executor, agent, vm, stage).map(|()| None)
+            }
+            Step::Delete(resource) => {
+                let failure = deletion::delete(executor, resource, reason, stage)?;
+                // An undeleted VM stops the run: nothing may replace it or touch its resources before it is
+                // gone.
+                match failure {
+                    Some(error)
+                        if executor.state().vm_handle().is_some_and(|vm| *resource == Resource::Vm(vm)) =>
+                    {
+                        Err(error)
+                    }
+                    failure => Ok(failure),
+                }
+            }
+            other => Err(Error::failure(format!("a deletion cannot take the step {other:?}"))),
+        }
+    }
+}
+
+/// Returns the event for the start of a step.
+pub(super) fn step_started_event(plan: &Plan, index: usize, planned: &PlannedStep, instance: &str) -> Event {
+    Event::StepStarted {
+        number: index + 1,
+        count: plan.steps.len(),
+        step: planned.step.name(),
+        what: planned.step.describe(instance),
+        words: planned.step.words(instance),
+        reason: planned.reason.clone(),
+    }
+}
