@@ -109,7 +109,7 @@ fn nearest_property(context: &Context, name: &str) -> Option<String> {
     let names = context.property_names();
     let candidates = || names.iter().map(String::as_str);
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let misplaced = || candidates().filter(|candidates| last(candidates) == last(name)).min();
+    let misplaced = || candidates().filter(|candidate| last(candidate) == last(name)).min();
     nearest(name, candidates()).or_else(misplaced).map(str::to_owned)
 }
 

@@ -180,8 +180,7 @@ impl Loader<'_> {
         for package in packages {
             for dependency in &package.dependencies {
                 if !package_names.contains(dependency.as_str()) {
-                    let names: Vec<&str> =
-                        packages.iter().map(|package_names| package_names.name.as_str()).collect();
+                    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
                     let owner = format!("the package '{}'", package.name);
                     return Err(missing_package(&owner, dependency, &names, self.what));
                 }

@@ -60,7 +60,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let mut listed = Vec::new();
     for (kind, id) in connectors {
         let has = |connector: &JsonObject, key: &str, value: &str| {
-            connector.get(key).is_some_and(|connectors| connectors == value)
+            connector.get(key).is_some_and(|field| field == value)
         };
         let is_same =
             |connector: &&JsonObject| has(connector, "type", kind) && has(connector, "connector_id", &id);

@@ -650,8 +650,8 @@ impl Status {
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed them since.
     pub fn stopped_by(&self) -> Option<&RecordedRun> {
-        let is_stopped = self.job_state.as_deref().is_some_and(|jobs| jobs != "running");
-        let newest = self.last_change.as_ref()?;
+        let is_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
+        let newest = self.last_change_of_jobs.as_ref()?;
         (is_stopped && newest.result == RunOutcome::Succeeded && newest.record.command == "stop-env")
             .then_some(newest)
     }

@@ -27,7 +27,7 @@ pub(crate) fn find<K: CidKind>(
             });
             Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
                 cid.as_str(),
-                cids.iter().copied().filter(|handles| *handles != cid.as_str()),
+                cids.iter().copied().filter(|other| *other != cid.as_str()),
                 || {
                     Some(match cids.is_empty() {
                         true => format!("no {what} is on record at all"),

@@ -67,8 +67,7 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
         }
         Forgettable::Call(id) => {
             let suspects = &store.state().monopile.suspects;
-            if let Some(suspect) = suspects.iter().find(|failed_call| failed_call.request_id == *id).cloned()
-            {
+            if let Some(suspect) = suspects.iter().find(|suspect| suspect.request_id == *id).cloned() {
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
                     consequence: format!(
@@ -80,9 +79,9 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!("Forgot the failed call: look in the IaaS for {}", suspect.how_to_find()));
             }
-            let failed = suspects.iter().map(|failed_call| failed_call.request_id.to_string());
+            let failed_ids = suspects.iter().map(|suspect| suspect.request_id.to_string());
             let request_ids: Vec<String> =
-                open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed).collect();
+                open.iter().map(|(intent, _)| intent.request_id.to_string()).chain(failed_ids).collect();
             let Some((intent, call)) = open.into_iter().find(|(intent, _)| intent.request_id == *id) else {
                 return Err(Error::invalid(format!("no call '{id}' is open or failed")).with_nearest(
                     id.as_str(),
@@ -96,8 +95,8 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
                     },
                 ));
             };
-            let failed = |error| Error::io(format!("reading the answer to call {id}"), error);
-            if matches!(call.progress().map_err(failed)?, CallProgress::Running) {
+            let unreadable = |error| Error::io(format!("reading the answer to call {id}"), error);
+            if matches!(call.progress().map_err(unreadable)?, CallProgress::Running) {
                 return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
