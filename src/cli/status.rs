@@ -295,7 +295,7 @@ fn agent(status: &Status) -> String {
         AgentAnswers::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
         AgentAnswers::No if agent.is_silent => format!("NO ANSWER: {problem}"),
         AgentAnswers::No => format!("NOT USABLE: {problem}"),
-        AgentAnswers::Stranger => format!("NOT USABLE{at}: {problem}"),
+        AgentAnswers::Foreign => format!("NOT USABLE{at}: {problem}"),
         AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),
         AgentAnswers::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }

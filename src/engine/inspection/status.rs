@@ -28,7 +28,7 @@ use manifest::{self, Inputs};
 const MAX_SHOWN_RUNS: usize = 5;
 
 /// The commands that stop or start jobs.
-const CHANGES_JOBS: [&str; 7] =
+const COMMANDS_CHANGING_JOBS: [&str; 7] =
     ["create-env", "stop-env", "start-env", "restart", "recreate", "cloud-check", "delete-env"];
 
 /// The request of `status`.
@@ -87,9 +87,9 @@ pub struct Status {
     /// The run that is in progress on this machine.
     #[serde(skip)]
     in_progress: Option<RecordedRun>,
-    /// The last run that changed something, or tried to.
+    /// The last run that stopped or started jobs, or tried to.
     #[serde(skip)]
-    last_change: Option<RecordedRun>,
+    last_change_of_jobs: Option<RecordedRun>,
     /// True if the last run that deployed, or tried to, did not succeed.
     #[serde(skip)]
     has_failed_deploy: bool,
@@ -155,8 +155,9 @@ pub enum AgentAnswers {
     Yes,
     /// It does not answer.
     No,
-    /// Another VM's agent answers in its place.
-    Stranger,
+    /// A foreign agent answers in its place.
+    #[serde(rename = "stranger")]
+    Foreign,
     /// It was not asked: there is no VM, or no manifest with its address.
     NotAsked,
 }
@@ -395,9 +396,9 @@ impl StatusCollector<'_> {
             None => Vec::new(),
         };
         let in_progress = runs.iter().find(|run| run.result == RunOutcome::Running).cloned();
-        let last_change = runs.iter().find(|run| changed_something(run)).cloned();
+        let last_change_of_jobs = runs.iter().find(|run| may_have_changed_jobs(run)).cloned();
         let last_deploy = runs.iter().find(|run| {
-            matches!(run.record.command.as_str(), "create-env" | "recreate") && changed_something(run)
+            matches!(run.record.command.as_str(), "create-env" | "recreate") && may_have_changed_jobs(run)
         });
         let has_failed_deploy = last_deploy.is_some_and(|run| {
             matches!(run.result, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
@@ -407,7 +408,7 @@ impl StatusCollector<'_> {
             has_failed_deploy,
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             in_progress,
-            last_change,
+            last_change_of_jobs,
             time: base::encoding::now(),
             vm,
             agent,
@@ -458,7 +459,7 @@ impl StatusCollector<'_> {
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
-                agent_status.answers = AgentAnswers::Stranger;
+                agent_status.answers = AgentAnswers::Foreign;
                 agent_status.problem = Some(format!("another VM answers at this address: {other}"));
                 return Ok((agent_status, Value::Null, None));
             }
@@ -616,10 +617,11 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
         .collect()
 }
 
-/// Returns true for a run that changes something and that was not rejected before it began.
-fn changed_something(run: &RecordedRun) -> bool {
+/// Returns true for a run that stops or starts jobs, and that was not rejected before it began.
+fn may_have_changed_jobs(run: &RecordedRun) -> bool {
     let ended = run.record.end.as_ref().map(|end| end.exit_code);
-    CHANGES_JOBS.contains(&run.record.command.as_str()) && !ended.is_some_and(|code| REJECTED.contains(&code))
+    COMMANDS_CHANGING_JOBS.contains(&run.record.command.as_str())
+        && !ended.is_some_and(|code| REJECTED.contains(&code))
 }
 
 /// Describes how to keep a disk that is not on record.
@@ -665,7 +667,7 @@ impl Status {
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
             )));
         }
-        let newest = self.last_change.as_ref();
+        let newest = self.last_change_of_jobs.as_ref();
         let (command, outcome) = match newest.map_or("create-env", |run| run.record.command.as_str()) {
             "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
             "delete-env" => ("delete-env", ", it finishes the deletion"),
@@ -760,7 +762,7 @@ impl Status {
         match self.agent.answers {
             AgentAnswers::Yes => {}
             AgentAnswers::NotAsked => return None,
-            AgentAnswers::No | AgentAnswers::Stranger => {
+            AgentAnswers::No | AgentAnswers::Foreign => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
                 let trouble = match &self.agent {
                     AgentStatus { is_proxy_failure: true, .. } => "cannot be asked",

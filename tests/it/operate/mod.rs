@@ -71,7 +71,7 @@ impl Running {
 }
 
 /// Records an agent for the VM other than the one that answers, and returns the previous state.
-fn make_it_a_stranger(hello: &Hello) -> String {
+fn make_agent_foreign(hello: &Hello) -> String {
     let recorded = hello.world.read("state.json");
     let mut state = hello.state();
     state["monopile"]["vm"]["agent_id"] = "11111111-2222-3333-4444-555555555555".into();
@@ -84,7 +84,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
     let mut hello = Hello::new();
     let proxy = hello.listen();
     hello.create(&[]).success();
-    let recorded = make_it_a_stranger(&hello);
+    let recorded = make_agent_foreign(&hello);
     proxy.take();
     for (command, more) in [
         ("status", &[][..]),
