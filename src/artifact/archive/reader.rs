@@ -117,7 +117,7 @@ impl<R: Read> Entries<R> {
         let mut dangling = false;
         loop {
             self.skip_rest()?;
-            let Some(header) = self.header()? else {
+            let Some(header) = self.read_header()? else {
                 return match dangling {
                     true => {
                         Err(ArchiveError::Damaged("an entry is missing after its extension header".into()))
@@ -134,14 +134,14 @@ impl<R: Read> Entries<R> {
             let size = header.entry_size().map_err(damaged)?;
             dangling = kind != EntryType::XGlobalHeader;
             match kind {
-                EntryType::GNULongName => extension.name = Some(self.long_name(size)?),
-                EntryType::GNULongLink => extension.link = Some(self.long_name(size)?),
-                EntryType::XHeader => self.pax(size, &mut extension)?,
+                EntryType::GNULongName => extension.name = Some(self.read_long_name(size)?),
+                EntryType::GNULongLink => extension.link = Some(self.read_long_name(size)?),
+                EntryType::XHeader => self.read_pax_fields(size, &mut extension)?,
                 EntryType::XGlobalHeader => {
                     // `git archive` writes its commit here. A record that would rename every entry is
                     // refused.
                     let mut global = ExtensionFields::default();
-                    self.pax(size, &mut global)?;
+                    self.read_pax_fields(size, &mut global)?;
                     if global.name.is_some() || global.link.is_some() || global.size.is_some() {
                         return Err(ArchiveError::Damaged("a global header names or sizes entries".into()));
                     }
@@ -187,7 +187,7 @@ impl<R: Read> Entries<R> {
         self.padding = (BLOCK_BYTES as u64 - size % BLOCK_BYTES as u64) % BLOCK_BYTES as u64;
     }
 
-    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+    fn read_header(&mut self) -> Result<Option<Header>, ArchiveError> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
         let mut filled = 0;
@@ -223,7 +223,7 @@ impl<R: Read> Entries<R> {
         ArchiveError::NotAnArchive(text.into())
     }
 
-    fn extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+    fn read_extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
         if size > MAX_EXTENSION_BYTES {
             return Err(ArchiveError::TooLarge {
                 what: "bytes in one extension header",
@@ -239,16 +239,16 @@ impl<R: Read> Entries<R> {
         Ok(body)
     }
 
-    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
-        let mut name = self.extension_body(size)?;
+    fn read_long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+        let mut name = self.read_extension_body(size)?;
         if name.last() == Some(&0) {
             name.pop();
         }
         Ok(name)
     }
 
-    fn pax(&mut self, size: u64, extension: &mut ExtensionFields) -> Result<(), ArchiveError> {
-        let body = self.extension_body(size)?;
+    fn read_pax_fields(&mut self, size: u64, extension: &mut ExtensionFields) -> Result<(), ArchiveError> {
+        let body = self.read_extension_body(size)?;
         for record in PaxExtensions::new(&body) {
             let record = record.map_err(|error| ArchiveError::Damaged(error.to_string()))?;
             match record.key_bytes() {
