@@ -32,8 +32,9 @@ pub(super) struct Inventory {
     reports: Vec<String>,
     /// For each thing, the number of runs before which it was on record.
     known_until: BTreeMap<String, usize>,
-    /// Things that need not be on record, because the CPI reported that it deleted them.
-    excused: BTreeSet<String>,
+    /// Things that need not be on record, because the CPI reported that it deleted them, or because the operator
+    /// dropped their records.
+    unrecorded_allowed: BTreeSet<String>,
 }
 
 /// Returns the kind of a thing by its CID.
@@ -67,13 +68,13 @@ impl Inventory {
         requests
     }
 
-    /// Excuses a thing, because the CPI reported that it deleted it.
-    pub(super) fn excuse(&mut self, cid: &str) {
-        self.excused.insert(cid.to_owned());
+    /// Allows a thing to be off the record.
+    pub(super) fn allow_unrecorded(&mut self, cid: &str) {
+        self.unrecorded_allowed.insert(cid.to_owned());
     }
 
-    pub(super) fn is_excused(&self, cid: &str) -> bool {
-        self.excused.contains(cid)
+    pub(super) fn may_be_unrecorded(&self, cid: &str) -> bool {
+        self.unrecorded_allowed.contains(cid)
     }
 
     /// Returns the things of the environment that exist.
@@ -95,7 +96,7 @@ impl Inventory {
             }
             let since = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
             let reported = |report: &String| names.iter().any(|name| report.contains(name));
-            if !self.is_excused(&cid) && !self.reports[since..].iter().any(reported) {
+            if !self.may_be_unrecorded(&cid) && !self.reports[since..].iter().any(reported) {
                 lost.push(format!("{cid} (known as {})", names[1..].join(", ")));
             }
         }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::inventory::{Inventory, kind};
-use super::schedule::{Change, MachineAction, OperatorCommand, Step, Trouble};
+use super::schedule::{Change, Disturbance, MachineAction, OperatorCommand, Step};
 use crate::support::Run;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
@@ -22,11 +22,11 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
 /// The time after which the operator interrupts a command of a life.
-pub(super) const IMPATIENT_TIMEOUT: Duration = Duration::from_secs(12);
-/// The time after which the operator interrupts a command that asks a CPI in the wrong place.
-pub(super) const DOUBTFUL_TIMEOUT: Duration = Duration::from_secs(4);
-/// The time after which the operator interrupts a command on the way out.
-pub(super) const PATIENT_TIMEOUT: Duration = Duration::from_secs(100);
+pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(12);
+/// The time after which the operator interrupts a command that is a mistake, and must delete nothing.
+pub(super) const MISTAKE_TIMEOUT: Duration = Duration::from_secs(4);
+/// The time after which the operator interrupts a command of the recovery.
+pub(super) const RECOVERY_TIMEOUT: Duration = Duration::from_secs(100);
 /// The time within which an interrupted command must end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The configuration of the local CPI for another region.
@@ -40,7 +40,7 @@ const SECRET: &str = "dxq3vh81zkcm5b9t";
 
 /// The numbers of changes of the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ManifestChanges {
     property: u32,
     disk: u32,
     stemcell: u32,
@@ -50,7 +50,7 @@ pub(super) struct Wanted {
 /// The last successful deploy.
 #[derive(Debug, Clone)]
 pub(super) struct Deployed {
-    pub wanted: Wanted,
+    pub manifest_changes: ManifestChanges,
     pub vm: String,
     pub disk: String,
 }
@@ -85,7 +85,7 @@ pub(super) struct Attempt {
     /// True if the agent is prevented from answering.
     pub silenced: bool,
     /// Methods with which the CPI only pretends to delete.
-    pub pretends: Vec<&'static str>,
+    pub pretended_deletions: Vec<&'static str>,
     /// The time after which the operator interrupts the run.
     pub limit: Duration,
 }
@@ -115,7 +115,7 @@ pub(super) struct Counts {
     pub codes: BTreeMap<i32, usize>,
     /// CPI calls.
     pub calls: usize,
-    /// Commands on the way out.
+    /// Commands of the recovery.
     pub recovery: usize,
     /// Signals to commands, including those from the CPI.
     pub signals: usize,
@@ -144,11 +144,11 @@ pub(super) struct ChaosLife {
     gate: Arc<Gate>,
     _proxy: AgentProxy,
     pub inventory: Inventory,
-    pub wanted: Wanted,
+    pub manifest_changes: ManifestChanges,
     pub deployed: Option<Deployed>,
     /// The things that any run may delete, because an earlier run was asked to delete them or the operator
     /// broke them.
-    pub may_go: DeletePermission,
+    pub may_be_deleted: DeletePermission,
     /// The snapshots that an earlier run was asked to delete.
     snapshots_to_delete: BTreeSet<String>,
     /// The last value of the service's counter, which is on the disk.
@@ -158,7 +158,7 @@ pub(super) struct ChaosLife {
     /// True if the jobs may be stopped.
     jobs_may_be_stopped: bool,
     /// The commands so far, for messages.
-    story: String,
+    log: String,
     last: Run,
     pub counts: Counts,
     /// The counts of all lives, to which this one adds its own at its end.
@@ -184,14 +184,14 @@ impl ChaosLife {
             gate,
             _proxy: proxy,
             inventory: Inventory::default(),
-            wanted: Wanted::default(),
+            manifest_changes: ManifestChanges::default(),
             deployed: None,
-            may_go: DeletePermission::NONE,
+            may_be_deleted: DeletePermission::NONE,
             snapshots_to_delete: BTreeSet::new(),
             counter: 0,
             may_reset: false,
             jobs_may_be_stopped: false,
-            story: String::new(),
+            log: String::new(),
             last: Run { code: 0, stdout: String::new(), stderr: String::new() },
             counts: Counts::default(),
             total: total.clone(),
@@ -240,40 +240,40 @@ impl ChaosLife {
     pub(super) fn remove_bystander(&mut self, cid: &str) {
         let method = format!("delete_{}", kind(cid));
         let answer = self.hello.answer_at(FOREIGN, &method, json!([cid]));
-        self.claim(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
+        self.check(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
         self.inventory.bystanders.remove(cid);
     }
 
     /// Takes a step.
-    pub(super) fn step(&mut self, number: usize, step: &Step) {
-        let _ = writeln!(self.story, "step {number}: {step:?}");
+    pub(super) fn take_step(&mut self, number: usize, step: &Step) {
+        let _ = writeln!(self.log, "step {number}: {step:?}");
         if let Some(change) = step.change {
-            self.change(change);
+            self.change_manifest(change);
         }
-        match &step.trouble {
-            Trouble::Mistake(mistake) => self.mistake(*mistake, step.command),
-            trouble => self.command(step.command, trouble),
+        match &step.disturbance {
+            Disturbance::Mistake(mistake) => self.make_mistake(*mistake, step.command),
+            disturbance => self.run_disturbed(step.command, disturbance),
         }
     }
 
     /// Changes the manifest.
-    fn change(&mut self, change: Change) {
-        let wanted = &mut self.wanted;
+    fn change_manifest(&mut self, change: Change) {
+        let changes = &mut self.manifest_changes;
         match change {
             Change::Property => {
-                wanted.property += 1;
+                changes.property += 1;
                 let ops = format!(
                     "- type: replace\n  \
                      path: /instance_groups/name=hello/jobs/name=hello/properties/greeting?\n  \
                      value: greeting {}\n",
-                    wanted.property
+                    changes.property
                 );
                 self.hello.world.write("property.yml", ops);
             }
             Change::Disk => {
-                wanted.disk += 1;
+                changes.disk += 1;
                 // Every second change makes the disk smaller, and its data is copied.
-                let size = 1024 + wanted.disk + 512 * (wanted.disk % 2);
+                let size = 1024 + changes.disk + 512 * (changes.disk % 2);
                 let ops =
                     format!("- {{type: replace, path: /disk_pools/name=disks/disk_size, value: {size}}}\n");
                 self.hello.world.write("disk.yml", ops);
@@ -282,13 +282,13 @@ impl ChaosLife {
                 let path = "hello/stemcell/stemcell.MF";
                 let version = |number: u32| format!("version: \"1.{number}\"");
                 let text = self.hello.world.read(path);
-                let changed = text.replace(&version(wanted.stemcell), &version(wanted.stemcell + 1));
+                let changed = text.replace(&version(changes.stemcell), &version(changes.stemcell + 1));
                 assert_ne!(text, changed);
-                wanted.stemcell += 1;
+                changes.stemcell += 1;
                 self.hello.world.write(path, changed);
             }
             Change::Password => {
-                wanted.password += 1;
+                changes.password += 1;
                 self.hello.world.run(["vars", "rotate", "creds.yml", "mbus_bootstrap_password"]).success();
             }
         }
@@ -338,9 +338,9 @@ impl ChaosLife {
 
     /// Returns the things that a command may delete, apart from snapshots.
     pub(super) fn may_delete(&self, command: OperatorCommand) -> DeletePermission {
-        let deployed = self.deployed.as_ref().map(|deployed| deployed.wanted);
-        let changed = deployed != Some(self.wanted);
-        let resized = deployed.is_none_or(|deployed| deployed.disk != self.wanted.disk);
+        let deployed = self.deployed.as_ref().map(|deployed| deployed.manifest_changes);
+        let changed = deployed != Some(self.manifest_changes);
+        let resized = deployed.is_none_or(|deployed| deployed.disk != self.manifest_changes.disk);
         match command {
             OperatorCommand::Delete => DeletePermission::ALL,
             OperatorCommand::Create => DeletePermission { vm: changed, disk: resized },
@@ -362,58 +362,64 @@ impl ChaosLife {
             undisturbed: true,
             killed: false,
             silenced: false,
-            pretends: Vec::new(),
-            limit: IMPATIENT_TIMEOUT,
+            pretended_deletions: Vec::new(),
+            limit: STEP_TIMEOUT,
         }
     }
 
-    /// Runs a command with trouble.
-    pub(super) fn command(&mut self, command: OperatorCommand, trouble: &Trouble) {
+    /// Runs a command with a disturbance.
+    pub(super) fn run_disturbed(&mut self, command: OperatorCommand, disturbance: &Disturbance) {
         let mut script = Script::with_info(InfoAnswer::Local);
         let mut attempt = self.attempt(command);
-        attempt.undisturbed = matches!(trouble, Trouble::None);
+        attempt.undisturbed = matches!(disturbance, Disturbance::None);
         let (mut hold, mut point, mut hangs, mut flags) = (HeldCallAction::Nothing, None, false, &[][..]);
-        match trouble {
-            Trouble::None => {}
-            Trouble::Cpi { misdeeds, .. } => {
-                for misdeed in misdeeds {
-                    script = script.on(misdeed.method, misdeed.calls, misdeed.how.reaction(misdeed.method));
-                    hangs |= misdeed.how.hangs();
-                    attempt.pretends.extend(misdeed.how.pretends_to_delete().then_some(misdeed.method));
+        match disturbance {
+            Disturbance::None => {}
+            Disturbance::Cpi { misbehaviours, .. } => {
+                for misbehaviour in misbehaviours {
+                    script = script.on(
+                        misbehaviour.method,
+                        misbehaviour.calls,
+                        misbehaviour.how.reaction(misbehaviour.method),
+                    );
+                    hangs |= misbehaviour.how.hangs();
+                    attempt
+                        .pretended_deletions
+                        .extend(misbehaviour.how.pretends_to_delete().then_some(misbehaviour.method));
                 }
                 if hangs {
                     flags = &["--cpi-timeout", "1s"];
                 }
             }
-            Trouble::Signal { call, terminate, times } => {
+            Disturbance::Signal { call, terminate, times } => {
                 script = script.stopped_at(*call, Interruption::Hold);
                 hold = HeldCallAction::Signal(if *terminate { Signal::TERM } else { Signal::INT }, *times);
             }
-            Trouble::Kill { call, when } => {
+            Disturbance::Kill { call, when } => {
                 script = script.stopped_at(*call, *when);
                 attempt.killed = true;
             }
-            Trouble::KillAtMessage { message, side } => {
+            Disturbance::KillAtMessage { message, side } => {
                 point = Some((*message, *side));
                 (hold, attempt.killed) = (HeldCallAction::Kill, true);
             }
-            Trouble::Stall { message, side } => {
+            Disturbance::Stall { message, side } => {
                 point = Some((*message, *side));
                 (hold, attempt.silenced) = (HeldCallAction::Interrupt, true);
             }
-            Trouble::AtCall { call, act } => {
+            Disturbance::AtCall { call, action } => {
                 script = script.stopped_at(*call, Interruption::Hold);
-                (hold, attempt.silenced) = (HeldCallAction::Act(*act), true);
+                (hold, attempt.silenced) = (HeldCallAction::Act(*action), true);
             }
-            Trouble::AtMessage { message, act } => {
+            Disturbance::AtMessage { message, action } => {
                 point = Some((*message, crate::support::gate::Moment::Before));
-                (hold, attempt.silenced) = (HeldCallAction::Act(*act), true);
+                (hold, attempt.silenced) = (HeldCallAction::Act(*action), true);
             }
-            Trouble::Off => {
+            Disturbance::Off => {
                 self.hello.kill_vm();
                 attempt = Attempt { silenced: true, undisturbed: false, ..self.attempt(command) };
             }
-            Trouble::Mistake(_) => unreachable!("mistakes are commands of their own"),
+            Disturbance::Mistake(_) => unreachable!("mistakes are commands of their own"),
         }
         if attempt.silenced && command == OperatorCommand::Repair {
             attempt.may_delete.vm = true;
@@ -421,7 +427,7 @@ impl ChaosLife {
         self.hello.script(script);
         self.gate.set(point);
         self.run(self.prepared(command, flags), &attempt, &hold);
-        if let (true, Trouble::Cpi { goes_on, .. }) = (hangs, trouble) {
+        if let (true, Disturbance::Cpi { goes_on, .. }) = (hangs, disturbance) {
             self.end_held_call(*goes_on);
             self.check_nothing_lost();
         }
@@ -440,24 +446,24 @@ impl ChaosLife {
         }
         self.execute(command, attempt, hold);
         let run = &self.last;
-        let _ = writeln!(self.story, "  {:?} ends with {}", attempt.command, run.code);
+        let _ = writeln!(self.log, "  {:?} ends with {}", attempt.command, run.code);
         *self.counts.codes.entry(run.code).or_default() += 1;
         let may_be = CODES.contains(&run.code) || (attempt.killed && run.code == -1);
-        self.claim(may_be, || "an exit code that is not documented".to_owned());
+        self.check(may_be, || "an exit code that is not documented".to_owned());
         let run = &self.last;
         let shown = format!("{}{}", run.stdout, run.stderr);
-        self.claim(!shown.contains("panicked at"), || "the program panicked".to_owned());
-        self.claim(!shown.contains(SECRET), || "a secret is in the output".to_owned());
+        self.check(!shown.contains("panicked at"), || "the program panicked".to_owned());
+        self.check(!shown.contains(SECRET), || "a secret is in the output".to_owned());
         let requests = self.inventory.observe_run(&self.hello, &self.last);
         self.counts.calls += requests.len();
         if !self.is_held() {
             self.hello.wait_until_idle();
         }
-        self.excuse(&requests, &attempt.pretends);
+        self.allow_pretended_deletions(&requests, &attempt.pretended_deletions);
         self.check_deletions(&before, attempt.may_delete);
         self.check_nothing_lost();
         self.check_living_vm(&records, attempt);
-        self.learn(attempt);
+        self.update_expectations(attempt);
         let Run { code, stdout, stderr } = &self.last;
         Run { code: *code, stdout: stdout.clone(), stderr: stderr.clone() }
     }
@@ -480,7 +486,7 @@ impl ChaosLife {
             }
             if held.is_none() && self.is_held() {
                 held = Some(Instant::now());
-                second = self.act(&mut child, hold);
+                second = self.act_on_held_call(&mut child, hold);
             }
             let again = held.is_some_and(|held| held.elapsed() > Duration::from_millis(150));
             if let (true, HeldCallAction::Signal(signal, 2..)) = (again, hold) {
@@ -516,28 +522,28 @@ impl ChaosLife {
             let started = Instant::now();
             let ended = loop {
                 match second.try_wait().unwrap() {
-                    None if started.elapsed() < PATIENT_TIMEOUT => {
+                    None if started.elapsed() < RECOVERY_TIMEOUT => {
                         std::thread::sleep(Duration::from_millis(5))
                     }
                     ended => break ended,
                 }
             };
             let code = ended.and_then(|status| status.code()).unwrap_or(-1);
-            let _ = writeln!(self.story, "  a second Create ends with {code}");
+            let _ = writeln!(self.log, "  a second Create ends with {code}");
             *self.counts.codes.entry(code).or_default() += 1;
             // The reports of both commands count.
             self.last.stdout += &read("second.stdout");
             self.last.stderr += &read("second.stderr");
-            self.claim(CODES.contains(&code), || format!("the second run ends with {code}"));
+            self.check(CODES.contains(&code), || format!("the second run ends with {code}"));
         }
-        self.claim(status.is_some(), || {
+        self.check(status.is_some(), || {
             format!("{:?} does not end, and an interrupt does not end it either", attempt.command)
         });
     }
 
     /// Acts on a held call or message, and releases it unless the act forbids that. Returns the second
     /// command that it has started, if any.
-    fn act(&self, child: &mut Child, hold: &HeldCallAction) -> Option<Child> {
+    fn act_on_held_call(&self, child: &mut Child, hold: &HeldCallAction) -> Option<Child> {
         let mut second = None;
         let send = |signal| {
             let _ = kill_process(Pid::from_child(child), signal);
@@ -570,7 +576,7 @@ impl ChaosLife {
             }
             HeldCallAction::SecondRun => {
                 let second = self.hello.world.finish(self.prepared(OperatorCommand::Create, &[]));
-                self.claim(second.code == 4, || {
+                self.check(second.code == 4, || {
                     format!("a second run ends with {}: {}", second.code, second.stderr)
                 });
             }
@@ -591,15 +597,15 @@ impl ChaosLife {
         self.hello.wait_until_idle();
     }
 
-    /// Excuses the things that the CPI pretended to delete.
-    fn excuse(&mut self, requests: &[Value], pretends: &[&str]) {
+    /// Allows the things that the CPI pretended to delete to be off the record.
+    fn allow_pretended_deletions(&mut self, requests: &[Value], methods: &[&str]) {
         let present = self.inventory.present(&self.hello);
         for request in requests {
-            let pretended = pretends.iter().any(|method| request["method"] == *method);
+            let pretended = methods.iter().any(|method| request["method"] == *method);
             if let Some(cid) = request["arguments"][0].as_str().filter(|_| pretended)
                 && present.contains(cid)
             {
-                self.inventory.excuse(cid);
+                self.inventory.allow_unrecorded(cid);
             }
         }
     }
@@ -608,19 +614,19 @@ impl ChaosLife {
     fn check_deletions(&self, before: &BTreeSet<String>, may_delete: DeletePermission) {
         let now = self.hello.cloud();
         for bystander in &self.inventory.bystanders {
-            self.claim(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
+            self.check(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
         }
         for snapshot in before.difference(&now).filter(|cid| is_snapshot(cid)) {
-            self.claim(self.snapshots_to_delete.contains(snapshot), || {
+            self.check(self.snapshots_to_delete.contains(snapshot), || {
                 format!("{snapshot} was deleted unasked")
             });
         }
         let Some(deployed) = &self.deployed else { return };
-        let may_delete = may_delete.or(self.may_go);
+        let may_delete = may_delete.or(self.may_be_deleted);
         let gone = |cid: &String| before.contains(cid) && !now.contains(cid);
-        self.claim(may_delete.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
+        self.check(may_delete.vm || !gone(&deployed.vm), || format!("{} was deleted unasked", deployed.vm));
         let data = self.counter > 0 && !may_delete.disk;
-        self.claim(!data || !gone(&deployed.disk), || {
+        self.check(!data || !gone(&deployed.disk), || {
             format!("{} was deleted unasked, with its data", deployed.disk)
         });
     }
@@ -628,7 +634,7 @@ impl ChaosLife {
     /// Checks that all existing things are on record or reported.
     pub(super) fn check_nothing_lost(&mut self) {
         let lost = self.inventory.lost(&self.hello);
-        self.claim(lost.is_empty(), || format!("neither on record nor reported: {}", lost.join("; ")));
+        self.check(lost.is_empty(), || format!("neither on record nor reported: {}", lost.join("; ")));
     }
 
     /// Checks that a VM whose agent answers was not dropped from the record.
@@ -639,13 +645,13 @@ impl ChaosLife {
         let records_after = self.hello.announced_or_recorded();
         for vm in self.inventory.present(&self.hello).iter().filter(|cid| kind(cid) == "vm") {
             let dropped =
-                records.contains(vm) && !records_after.contains(vm) && !self.inventory.is_excused(vm);
-            self.claim(!dropped, || format!("{vm} went off the record, and its agent answers"));
+                records.contains(vm) && !records_after.contains(vm) && !self.inventory.may_be_unrecorded(vm);
+            self.check(!dropped, || format!("{vm} went off the record, and its agent answers"));
         }
     }
 
     /// Updates the expectations after the end of a run.
-    fn learn(&mut self, attempt: &Attempt) {
+    fn update_expectations(&mut self, attempt: &Attempt) {
         let command = attempt.command;
         let succeeded = self.last.code == 0;
         let state = self.hello.world.exists("state.json");
@@ -656,7 +662,7 @@ impl ChaosLife {
             }
         }
         if !succeeded || command == OperatorCommand::Delete {
-            self.may_go = self.may_go.or(attempt.later);
+            self.may_be_deleted = self.may_be_deleted.or(attempt.later);
             let looks = [
                 OperatorCommand::Report,
                 OperatorCommand::Plan,
@@ -680,14 +686,15 @@ impl ChaosLife {
             let current = state["disks"].as_array().into_iter().flatten();
             let disk = current.filter(|disk| disk["id"] == state["current_disk_id"]).map(|disk| &disk["cid"]);
             let disk = disk.map(text).next().unwrap_or_default();
-            let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.wanted));
+            let was = self.deployed.as_ref().map(|deployed| (deployed.vm.clone(), deployed.manifest_changes));
             if command.deploys() {
-                self.may_go = DeletePermission::NONE;
-                self.deployed = Some(Deployed { wanted: self.wanted, vm: vm.clone(), disk });
+                self.may_be_deleted = DeletePermission::NONE;
+                self.deployed =
+                    Some(Deployed { manifest_changes: self.manifest_changes, vm: vm.clone(), disk });
             } else if let Some(deployed) = &mut self.deployed {
                 deployed.vm.clone_from(&vm);
             }
-            if was != Some((vm, self.wanted)) {
+            if was != Some((vm, self.manifest_changes)) {
                 self.jobs_may_be_stopped = false;
             }
         }
@@ -705,7 +712,7 @@ impl ChaosLife {
         until("the service answers after a successful deploy", || self.hello.answers());
         let counter = self.hello.ask().1;
         let goes_on = counter == self.counter + 1;
-        self.claim(goes_on || (self.may_reset && counter == 1), || {
+        self.check(goes_on || (self.may_reset && counter == 1), || {
             format!("the counter is {counter} after {}: the data is lost", self.counter)
         });
         (self.counter, self.may_reset) = (counter, false);
@@ -719,17 +726,17 @@ impl ChaosLife {
 
     /// Returns true if the deployed VM is well.
     pub(super) fn is_well(&self) -> bool {
-        self.deployed.is_some() && !self.may_go.vm && self.vm_answers()
+        self.deployed.is_some() && !self.may_be_deleted.vm && self.vm_answers()
     }
 
     /// Deletes a thing in the IaaS, as the operator does.
     pub(super) fn delete_by_hand(&mut self, cid: &str) {
-        let _ = writeln!(self.story, "  the operator deletes {cid} in the IaaS");
+        let _ = writeln!(self.log, "  the operator deletes {cid} in the IaaS");
         let kind = kind(cid);
         let is_there = self.hello.world.exists(format!("cloud/{kind}s/{cid}"));
         let config = if is_there { "local.json" } else { OTHER_REGION };
         let answer = self.hello.answer_at(config, &format!("delete_{kind}"), json!([cid]));
-        self.claim(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
+        self.check(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
     }
 
     /// Ends all disturbances.
@@ -739,20 +746,20 @@ impl ChaosLife {
         self.hello.script(Script::with_info(InfoAnswer::Local));
     }
 
-    /// Adds a line to the story of the life.
+    /// Adds a line to the log of the life.
     pub(super) fn log_step(&mut self, line: &str) {
-        let _ = writeln!(self.story, "  {line}");
+        let _ = writeln!(self.log, "  {line}");
     }
 
-    /// Fails unless the claim holds.
+    /// Fails with a message unless the condition holds.
     #[track_caller]
-    pub(super) fn claim(&self, holds: bool, what: impl FnOnce() -> String) {
+    pub(super) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.fail(&what());
         }
     }
 
-    /// Fails with the story, the last output and the cloud.
+    /// Fails with the log, the last output and the cloud.
     #[track_caller]
     pub(super) fn fail(&self, what: &str) -> ! {
         let Run { code, stdout, stderr } = &self.last;
@@ -761,7 +768,7 @@ impl ChaosLife {
             "{what}\n{}the cloud has {:?}\n--- state\n{state}\n--- the last command, exit code {code}: \
                 stdout\n\
              {stdout}\n--- stderr\n{stderr}",
-            self.story,
+            self.log,
             self.inventory.present(&self.hello),
         );
     }

@@ -5,9 +5,9 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::life::{
-    Attempt, ChaosLife, DOUBTFUL_TIMEOUT, DeletePermission, HeldCallAction, OCCUPANT, OTHER_REGION,
+    Attempt, ChaosLife, DeletePermission, HeldCallAction, MISTAKE_TIMEOUT, OCCUPANT, OTHER_REGION,
 };
-use super::schedule::{Mistake, OperatorCommand, Trouble};
+use super::schedule::{Disturbance, Mistake, OperatorCommand};
 use crate::support::MONOPILE;
 use crate::support::process::prepare;
 use crate::support::scripted::{InfoAnswer, Interruption, Script, until};
@@ -17,8 +17,8 @@ const QUESTIONS: [&str; 4] = ["info", "has_vm", "has_disk", "get_disks"];
 
 impl ChaosLife {
     /// Makes a mistake with a command. If the mistake is impossible, because nothing is deployed, runs the
-    /// command without trouble.
-    pub(super) fn mistake(&mut self, mistake: Mistake, command: OperatorCommand) {
+    /// command undisturbed.
+    pub(super) fn make_mistake(&mut self, mistake: Mistake, command: OperatorCommand) {
         let changes = matches!(
             command,
             OperatorCommand::Create
@@ -33,8 +33,10 @@ impl ChaosLife {
             Mistake::LostState { imports, names_disk } if self.is_well() && self.is_tidy() => {
                 self.lose_state(imports, names_disk);
             }
-            Mistake::DeletedLock { call } => self.at_call(call, command, &HeldCallAction::RemoveLock),
-            Mistake::SecondRun { call } => self.at_call(call, command, &HeldCallAction::SecondRun),
+            Mistake::DeletedLock { call } => {
+                self.run_held_at_call(call, command, &HeldCallAction::RemoveLock)
+            }
+            Mistake::SecondRun { call } => self.run_held_at_call(call, command, &HeldCallAction::SecondRun),
             Mistake::OtherRegion if self.deployed.is_some() => {
                 let script = Script::with_info(InfoAnswer::Local).configured(OTHER_REGION);
                 self.look_elsewhere(command, self.prepared(command, &["-o", "region.yml"]), script);
@@ -49,26 +51,26 @@ impl ChaosLife {
                 process.env("HOME", self.hello.world.path("home-b"));
                 self.look_elsewhere(command, process, Script::with_info(InfoAnswer::Local));
             }
-            Mistake::NoCpi => self.name_no_cpi(),
+            Mistake::NoCpi => self.use_missing_cpi(),
             Mistake::RemovedVm if self.deployed.is_some() => {
-                self.may_go.vm = true;
+                self.may_be_deleted.vm = true;
                 self.remove("vm-");
-                self.command(command, &Trouble::None);
+                self.run_disturbed(command, &Disturbance::None);
             }
             Mistake::RemovedDisk if self.deployed.is_some() => {
-                (self.may_go, self.may_reset) = (DeletePermission::ALL, true);
+                (self.may_be_deleted, self.may_reset) = (DeletePermission::ALL, true);
                 self.remove("vm-");
                 self.remove("disk-");
-                self.command(command, &Trouble::None);
+                self.run_disturbed(command, &Disturbance::None);
             }
             Mistake::RemovedBackups => {
                 let _ = std::fs::remove_file(self.hello.world.path("state.json.bak"));
                 let _ = std::fs::remove_dir_all(self.hello.world.path("state.json.versions"));
-                self.command(command, &Trouble::None);
+                self.run_disturbed(command, &Disturbance::None);
             }
             Mistake::OccupiedAddress if self.has_no_vm() => self.occupy_address(command),
             Mistake::LinkedState if self.hello.world.exists("state.json") => self.link_state(command),
-            _ => self.command(command, &Trouble::None),
+            _ => self.run_disturbed(command, &Disturbance::None),
         }
     }
 
@@ -86,8 +88,8 @@ impl ChaosLife {
         until("the agent of the foreign VM listens", || self.vm_answers());
         let attempt = Attempt { undisturbed: false, ..self.attempt(command) };
         let run = self.run(self.prepared(command, &[]), &attempt, &HeldCallAction::Nothing);
-        self.claim(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
-        self.claim(self.vm_answers(), || format!("the foreign {occupant} was ended"));
+        self.check(!command.deploys() || run.code != 0, || "it deploys to an address in use".to_owned());
+        self.check(self.vm_answers(), || format!("the foreign {occupant} was ended"));
         self.remove_bystander(&occupant);
     }
 
@@ -99,7 +101,7 @@ impl ChaosLife {
         let before = self.hello.cloud();
         let run =
             self.run(self.prepared(command, &[]), &self.harmless_attempt(command), &HeldCallAction::Nothing);
-        self.claim(run.code != 0 && self.hello.cloud() == before, || {
+        self.check(run.code != 0 && self.hello.cloud() == before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
         std::fs::remove_file(link).unwrap();
@@ -111,7 +113,7 @@ impl ChaosLife {
         Attempt {
             may_delete: DeletePermission::default(),
             undisturbed: false,
-            limit: DOUBTFUL_TIMEOUT,
+            limit: MISTAKE_TIMEOUT,
             ..attempt
         }
     }
@@ -125,7 +127,7 @@ impl ChaosLife {
         }
     }
 
-    fn at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
+    fn run_held_at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
         self.hello.script(Script::at(call, Interruption::Hold));
         let mut attempt = Attempt { undisturbed: false, ..self.attempt(command) };
         if matches!(hold, HeldCallAction::RemoveLock) {
@@ -148,7 +150,7 @@ impl ChaosLife {
         };
         let well = self.is_well();
         let run = self.run(self.hello.world.monopile(arguments), &attempt, &HeldCallAction::Nothing);
-        self.claim(!well || run.code != 0, || "it deploys without the vars store".to_owned());
+        self.check(!well || run.code != 0, || "it deploys without the vars store".to_owned());
     }
 
     /// Runs a command whose CPI looks elsewhere. Healthy resources must stay on record.
@@ -159,12 +161,12 @@ impl ChaosLife {
         let Some(deployed) = self.deployed.clone().filter(|_| well) else { return };
         let records = self.hello.announced_or_recorded();
         for cid in [&deployed.vm, &deployed.disk] {
-            self.claim(records.contains(cid), || format!("{cid} went off the record at the CPI's word"));
+            self.check(records.contains(cid), || format!("{cid} went off the record at the CPI's word"));
         }
     }
 
     /// Runs a command with the name of a CPI that does not exist.
-    fn name_no_cpi(&mut self) {
+    fn use_missing_cpi(&mut self) {
         self.hello.script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
@@ -174,7 +176,7 @@ impl ChaosLife {
             &attempt,
             &HeldCallAction::Nothing,
         );
-        self.claim(run.code != 0, || "a CPI that does not exist is no error".to_owned());
+        self.check(run.code != 0, || "a CPI that does not exist is no error".to_owned());
     }
 
     /// Returns true if the state records only resources.
@@ -182,7 +184,8 @@ impl ChaosLife {
         let state = self.hello.state();
         let is_empty =
             |path: &str| state.pointer(path).is_none_or(|value| value.as_array().is_none_or(Vec::is_empty));
-        let deployed = self.deployed.as_ref().is_some_and(|deployed| deployed.wanted == self.wanted);
+        let deployed =
+            self.deployed.as_ref().is_some_and(|deployed| deployed.manifest_changes == self.manifest_changes);
         deployed
             && is_empty("/monopile/suspects")
             && is_empty("/monopile/undeleted")
@@ -214,7 +217,7 @@ impl ChaosLife {
         let requests = self.inventory.observe_run(&self.hello, &run);
         let effect =
             requests.iter().any(|request| !QUESTIONS.iter().any(|method| request["method"] == *method));
-        self.claim(run.code != 0 && !effect && self.hello.cloud() == before, || {
+        self.check(run.code != 0 && !effect && self.hello.cloud() == before, || {
             format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
         });
         if !imports || self.has_snapshots() {
@@ -225,12 +228,12 @@ impl ChaosLife {
             }
         } else {
             let hint = run.stderr.lines().find_map(|line| line.split_once("record the VM: monopile "));
-            self.claim(hint.is_some(), || format!("no command imports the VM: {}", run.stderr));
+            self.check(hint.is_some(), || format!("no command imports the VM: {}", run.stderr));
             let stemcell = &state["stemcells"][0];
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let mut hint = hint.unwrap().1.replace("STEMCELL-CID", &text(&stemcell["cid"]));
             let disk = &self.deployed.as_ref().unwrap().disk;
-            self.claim(hint.contains(&format!(" --disk {disk}")), || format!("{disk} is not named: {hint}"));
+            self.check(hint.contains(&format!(" --disk {disk}")), || format!("{disk} is not named: {hint}"));
             if !names_disk {
                 hint = hint.replace(&format!(" --disk {disk}"), "");
             }
@@ -239,9 +242,9 @@ impl ChaosLife {
             let run = self.hello.world.finish(shell);
             self.log_step(&format!("{hint} ends with {}", run.code));
             self.inventory.observe_run(&self.hello, &run);
-            self.claim(run.code == 0, || format!("the import fails: {}", run.stderr));
+            self.check(run.code == 0, || format!("the import fails: {}", run.stderr));
             // The next deploy creates a new VM, because the specification of the VM is not on record.
-            self.may_go.vm = true;
+            self.may_be_deleted.vm = true;
         }
         let _ = std::fs::remove_dir_all(lost);
         self.check_nothing_lost();

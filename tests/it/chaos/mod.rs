@@ -4,7 +4,7 @@
 //! The cloud is that of the built-in `local` CPI, with real agents. The scripted CPI before it misbehaves and
 //! keeps an inventory of its own: a ledger of what each request created and deleted. A proxy before the agent
 //! stalls. A running VM, a disk, a snapshot and a stemcell of others are in the same cloud. A life is drawn
-//! from its seed: some commands with their trouble, and then the way out.
+//! from its seed: some commands with their disturbances, and then the recovery.
 //!
 //! Checked after each command, against the inventory and not against the state:
 //!
@@ -83,16 +83,16 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
         .map(|steps| steps.split(',').map(|step| step.parse().unwrap()).collect());
     let lived = catch_unwind(AssertUnwindSafe(|| {
         let mut life = ChaosLife::new(total);
-        for (number, step) in schedule::draw(seed).iter().enumerate() {
+        for (number, step) in schedule::draw_steps(seed).iter().enumerate() {
             if steps.as_ref().is_none_or(|steps| steps.contains(&number)) {
-                life.step(number, step);
+                life.take_step(number, step);
             }
         }
         life.recover();
     }));
     lived.map_err(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+        let message = panic.downcast_ref::<String>().cloned();
+        message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
     })
 }
 
@@ -125,8 +125,8 @@ fn live_all(next: impl Fn() -> Option<u64> + Sync) {
     });
     let (counts, failures) = (total.lock().unwrap(), failures.into_inner().unwrap());
     eprintln!(
-        "chaos: {} lives ended well and {} failed in {:.0} s; {} commands by exit code {:?}, {} of them on \
-         the way out; {} signals; {} CPI calls",
+        "chaos: {} lives ended well and {} failed in {:.0} s; {} commands by exit code {:?}, {} of them for \
+         recovery; {} signals; {} CPI calls",
         ended_well.into_inner(),
         failures.len(),
         started.elapsed().as_secs_f64(),

@@ -1,7 +1,7 @@
-//! The way out: when the chaos is over, an operator who follows the messages and the documented commands
+//! The recovery: when the chaos is over, an operator who follows the messages and the documented commands
 //! reaches a working deployment, and then an empty cloud.
 
-use super::life::{Attempt, ChaosLife, HeldCallAction, PATIENT_TIMEOUT};
+use super::life::{Attempt, ChaosLife, HeldCallAction, RECOVERY_TIMEOUT};
 use super::schedule::OperatorCommand;
 use crate::support::Run;
 use crate::support::scripted::until;
@@ -19,7 +19,7 @@ const REQUESTS_TO_LOOK: [&str; 4] = [
 impl ChaosLife {
     /// Deploys the manifest and deletes the environment again, without further chaos.
     pub(super) fn recover(&mut self) {
-        self.log_step("the way out");
+        self.log_step("recovery");
         self.end_disturbances();
         self.pursue(OperatorCommand::Create);
         self.check_service();
@@ -39,7 +39,7 @@ impl ChaosLife {
     /// Runs a command until it has succeeded, and follows its messages.
     fn pursue(&mut self, goal: OperatorCommand) {
         let mut flags: Vec<&str> = Vec::new();
-        let mut helpless = 0;
+        let mut without_advice = 0;
         for _ in 0..MAX_COMMANDS {
             let run = self.run_in_peace(goal, &flags);
             flags.clear();
@@ -59,8 +59,8 @@ impl ChaosLife {
                 continue;
             }
             // This is the general advice of docs/troubleshooting.md, one item after the other.
-            helpless += 1;
-            match (goal, helpless) {
+            without_advice += 1;
+            match (goal, without_advice) {
                 (_, 1 | 2) => {}
                 (_, 3) => drop(self.run_in_peace(OperatorCommand::Repair, &[])),
                 (OperatorCommand::Create, 4) => flags.push("--recreate"),
@@ -72,7 +72,7 @@ impl ChaosLife {
 
     fn run_in_peace(&mut self, command: OperatorCommand, flags: &[&str]) -> Run {
         self.counts.recovery += 1;
-        let mut attempt = Attempt { undisturbed: false, limit: PATIENT_TIMEOUT, ..self.attempt(command) };
+        let mut attempt = Attempt { undisturbed: false, limit: RECOVERY_TIMEOUT, ..self.attempt(command) };
         // The operator knows the effect of the flag.
         attempt.may_delete.vm |= flags.contains(&"--recreate");
         self.log_step(&format!("{command:?} {}", flags.join(" ")));
@@ -149,7 +149,7 @@ impl ChaosLife {
         for cid in self.hello.recorded().into_iter().filter(|cid| is_wanted(cid)) {
             let kind = cid.split('-').next().unwrap_or_default();
             // The operator names it.
-            self.inventory.excuse(&cid);
+            self.inventory.allow_unrecorded(&cid);
             forgotten |= self.forget(&[&format!("--{kind}"), &cid]);
         }
         forgotten

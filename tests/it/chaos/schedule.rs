@@ -167,13 +167,13 @@ impl fmt::Debug for PlannedMisbehaviour {
     }
 }
 
-/// The trouble during a command.
+/// The disturbance of a command.
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
-    /// No trouble.
+pub(super) enum Disturbance {
+    /// No disturbance.
     None,
     /// The CPI misbehaves. A hanging call goes on after the command with `goes_on`, and is killed otherwise.
-    Cpi { misdeeds: Vec<PlannedMisbehaviour>, goes_on: bool },
+    Cpi { misbehaviours: Vec<PlannedMisbehaviour>, goes_on: bool },
     /// Signals to the program while a call is made.
     Signal { call: usize, terminate: bool, times: usize },
     /// SIGKILL at a call.
@@ -183,39 +183,39 @@ pub(super) enum Trouble {
     /// The connection to the agent stalls at a message, until the operator interrupts the command.
     Stall { message: usize, side: Moment },
     /// Something happens to the VM at a call.
-    AtCall { call: usize, act: MachineAction },
+    AtCall { call: usize, action: MachineAction },
     /// Something happens to the VM at a message.
-    AtMessage { message: usize, act: MachineAction },
+    AtMessage { message: usize, action: MachineAction },
     /// The VM is switched off before the command.
     Off,
     /// The operator makes a mistake.
     Mistake(Mistake),
 }
 
-/// One step of a life: a change of the manifest, and a command with its trouble.
+/// One step of a life: a change of the manifest, and a command with its disturbance.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub change: Option<Change>,
     pub command: OperatorCommand,
-    pub trouble: Trouble,
+    pub disturbance: Disturbance,
 }
 
 /// Draws the steps of a seed.
-pub(super) fn draw(seed: u64) -> Vec<Step> {
+pub(super) fn draw_steps(seed: u64) -> Vec<Step> {
     let mut dice = Dice::new(seed);
     // The first command decides how the life begins, so it is a deploy.
     let mut steps = vec![Step {
         change: None,
         command: OperatorCommand::Create,
-        trouble: trouble(&mut dice, OperatorCommand::Create),
+        disturbance: draw_disturbance(&mut dice, OperatorCommand::Create),
     }];
     for _ in 0..dice.between(3, 6) {
-        steps.push(step(&mut dice));
+        steps.push(draw_step(&mut dice));
     }
     steps
 }
 
-fn step(dice: &mut Dice) -> Step {
+fn draw_step(dice: &mut Dice) -> Step {
     let command = dice.weighted(&[
         (40, OperatorCommand::Create),
         (14, OperatorCommand::CreateAgain),
@@ -241,25 +241,25 @@ fn step(dice: &mut Dice) -> Step {
             (1, Change::Password),
         ])
     });
-    Step { change, command, trouble: trouble(dice, command) }
+    Step { change, command, disturbance: draw_disturbance(dice, command) }
 }
 
-/// Draws the trouble of a command. Misbehaviour of the CPI is the most frequent one.
-fn trouble(dice: &mut Dice, command: OperatorCommand) -> Trouble {
+/// Draws the disturbance of a command. Misbehaviour of the CPI is the most frequent one.
+fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
     let call = dice.between(2, 9);
     let message = dice.between(1, 16);
     let side = dice.pick(&[Moment::Before, Moment::After]);
-    let act = dice.weighted(&[
+    let action = dice.weighted(&[
         (4, MachineAction::KillAgent),
         (3, MachineAction::Reboot),
         (2, MachineAction::SwitchOff),
     ]);
     match dice.below(100) {
-        0..15 => Trouble::None,
-        15..62 if !command.methods().is_empty() => cpi(dice, command),
+        0..15 => Disturbance::None,
+        15..62 if !command.methods().is_empty() => draw_misbehaviours(dice, command),
         15..68 => {
             let times = if dice.chance(25) { 2 } else { 1 };
-            Trouble::Signal { call, terminate: dice.chance(40), times }
+            Disturbance::Signal { call, terminate: dice.chance(40), times }
         }
         68..74 => {
             let when = dice.pick(&[
@@ -269,18 +269,18 @@ fn trouble(dice: &mut Dice, command: OperatorCommand) -> Trouble {
                 Interruption::Lost,
                 Interruption::Slow,
             ]);
-            Trouble::Kill { call, when }
+            Disturbance::Kill { call, when }
         }
-        74..76 => Trouble::KillAtMessage { message, side },
-        76..81 => Trouble::Stall { message, side },
-        81..84 => Trouble::AtCall { call, act },
-        84..86 => Trouble::AtMessage { message, act },
-        86..88 => Trouble::Off,
-        _ => Trouble::Mistake(mistake(dice)),
+        74..76 => Disturbance::KillAtMessage { message, side },
+        76..81 => Disturbance::Stall { message, side },
+        81..84 => Disturbance::AtCall { call, action },
+        84..86 => Disturbance::AtMessage { message, action },
+        86..88 => Disturbance::Off,
+        _ => Disturbance::Mistake(draw_mistake(dice)),
     }
 }
 
-fn mistake(dice: &mut Dice) -> Mistake {
+fn draw_mistake(dice: &mut Dice) -> Mistake {
     let call = dice.between(2, 6);
     let (imports, names_disk) = (dice.chance(60), dice.chance(60));
     dice.weighted(&[
@@ -299,15 +299,15 @@ fn mistake(dice: &mut Dice) -> Mistake {
     ])
 }
 
-fn cpi(dice: &mut Dice, command: OperatorCommand) -> Trouble {
+fn draw_misbehaviours(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
     let methods = command.methods();
     let count = if dice.chance(25) { 2 } else { 1 };
-    let misdeeds = (0..count).map(|_| misdeed(dice, methods)).collect();
-    Trouble::Cpi { misdeeds, goes_on: dice.chance(50) }
+    let misbehaviours = (0..count).map(|_| draw_misbehaviour(dice, methods)).collect();
+    Disturbance::Cpi { misbehaviours, goes_on: dice.chance(50) }
 }
 
 /// Draws a misbehaviour first, so that each is equally likely, and then a method that it fits.
-fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehaviour {
+fn draw_misbehaviour(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehaviour {
     loop {
         let how = &MISBEHAVIOURS[dice.below(MISBEHAVIOURS.len())];
         let fitting: Vec<&'static str> = methods.iter().copied().filter(|method| how.fits(method)).collect();
@@ -321,7 +321,7 @@ fn misdeed(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehav
 
 #[test]
 fn every_misbehaviour_and_mistake_can_be_drawn() {
-    let text: String = (0..500).map(|seed| format!("{:?}\n", draw(seed))).collect();
+    let text: String = (0..500).map(|seed| format!("{:?}\n", draw_steps(seed))).collect();
     for misbehaviour in &MISBEHAVIOURS {
         assert!(text.contains(misbehaviour.name), "{}", misbehaviour.name);
     }
