@@ -65,7 +65,7 @@ pub(crate) enum Node {
     Range {
         from: Option<Box<Expr>>,
         to: Option<Box<Expr>>,
-        exclusive: bool,
+        excludes_end: bool,
     },
     /// Appends a piece of the template's text to the output.
     Text(u32),

@@ -371,8 +371,8 @@ impl Lowerer {
         })
     }
 
-    fn range(&mut self, from: Option<&Ast>, to: Option<&Ast>, exclusive: bool) -> Lowered<Node> {
-        Ok(Node::Range { from: self.maybe_box(from)?, to: self.maybe_box(to)?, exclusive })
+    fn range(&mut self, from: Option<&Ast>, to: Option<&Ast>, excludes_end: bool) -> Lowered<Node> {
+        Ok(Node::Range { from: self.maybe_box(from)?, to: self.maybe_box(to)?, excludes_end })
     }
 }
 

@@ -58,7 +58,7 @@ impl Interp {
                 }
                 self.span = expr.span;
                 let old = self.read_or_nil(target, &evaluated, env)?;
-                if old.truthy() {
+                if old.is_truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;
@@ -70,7 +70,7 @@ impl Interp {
                 let evaluated = self.evaluate_target(target, env)?;
                 self.span = expr.span;
                 let old = self.read_or_nil(target, &evaluated, env)?;
-                if !old.truthy() {
+                if !old.is_truthy() {
                     return Ok(old);
                 }
                 let value = self.eval(value, env)?;

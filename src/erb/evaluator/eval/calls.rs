@@ -2,7 +2,7 @@
 //!
 //! A method is looked up in this order: those that the template defined, Ruby's own (`builtin`), Ruby's
 //! private ones (`kernel`) if the receiver is `self`, and `method_missing`. Before all of these, a call on
-//! `self` tries the methods that need the caller's scope, such as `block_given?` (`own_call`).
+//! `self` tries the methods that need the caller's scope, such as `block_given?` (`call_scope_method`).
 //!
 //! Two parameters recur here. `is_self_call` is true if the receiver is `self`, so private methods may be
 //! called. `is_bare_name` is true for a name alone, without receiver and arguments, which Ruby's error calls
@@ -37,7 +37,7 @@ impl Interp {
         };
         let is_bare_name = call.receiver.is_none() && call.args.is_empty();
         let result = if is_self_call {
-            match self.own_call(&receiver, &call.name, &args, env)? {
+            match self.call_scope_method(&receiver, &call.name, &args, env)? {
                 Some(value) => Ok(value),
                 None => self.dispatch(&receiver, &call.name, args, true, is_bare_name, Some(env)),
             }
@@ -186,7 +186,7 @@ impl Interp {
         if let Some(value) = self.builtin(receiver, name, &args, env)? {
             return Ok(value);
         }
-        if is_self_call && let Some(value) = self.kernel(receiver, name, &args, env)? {
+        if is_self_call && let Some(value) = self.call_kernel_method(receiver, name, &args, env)? {
             return Ok(value);
         }
         if let Some(result) = self.method_missing(receiver, name, &args)? {
@@ -245,7 +245,7 @@ impl Interp {
             }
             MethodBody::Builtin(name) => match self.builtin(receiver, name, &args, None)? {
                 Some(value) => Ok(value),
-                None => match self.kernel(receiver, name, &args, None)? {
+                None => match self.call_kernel_method(receiver, name, &args, None)? {
                     Some(value) => Ok(value),
                     None => self.no_method(receiver, name, false, false),
                 },
@@ -317,7 +317,7 @@ impl Interp {
             }
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
-                let is_lambda = block.lambda.get() || as_method;
+                let is_lambda = block.is_lambda.get() || as_method;
                 let id = if is_lambda { self.fresh_id() } else { env.frame.id };
                 let frame = if is_lambda {
                     let outer = &env.frame;

@@ -354,7 +354,7 @@ impl Interp {
         value: Value,
     ) -> EvalResult<()> {
         match this {
-            Value::Object(object) if object.frozen.get() => return self.frozen_error(this),
+            Value::Object(object) if object.is_frozen.get() => return self.frozen_error(this),
             Value::Object(object) => {
                 if object.variables.borrow_mut().insert(Arc::clone(name), value).is_none() {
                     object.charge.grow(ENTRY_BYTES);
@@ -428,7 +428,7 @@ impl Interp {
             '+' => (1..matched.groups.len())
                 .rev()
                 .map(|index| matched.value(index))
-                .find(Value::truthy)
+                .find(Value::is_truthy)
                 .unwrap_or(Value::Nil),
             _ => Value::Nil,
         }

@@ -10,16 +10,16 @@ impl Interp {
     pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::If { condition, then, otherwise } => {
-                let branch = if self.eval(condition, env)?.truthy() { then } else { otherwise };
+                let branch = if self.eval(condition, env)?.is_truthy() { then } else { otherwise };
                 self.eval_maybe(branch.as_deref(), env)
             }
             Node::And(left, right) => {
                 let value = self.eval(left, env)?;
-                if value.truthy() { self.eval(right, env) } else { Ok(value) }
+                if value.is_truthy() { self.eval(right, env) } else { Ok(value) }
             }
             Node::Or(left, right) => {
                 let value = self.eval(left, env)?;
-                if value.truthy() { Ok(value) } else { self.eval(right, env) }
+                if value.is_truthy() { Ok(value) } else { self.eval(right, env) }
             }
             Node::While { condition, body, until, body_first } => {
                 self.eval_while(condition, body.as_deref(), *until, *body_first, env)
@@ -83,7 +83,7 @@ impl Interp {
         let mut check = !body_first;
         loop {
             self.step(1)?;
-            if check && self.eval(condition, env)?.truthy() == until {
+            if check && self.eval(condition, env)?.is_truthy() == until {
                 return Ok(Value::Nil);
             }
             check = true;
@@ -144,7 +144,7 @@ impl Interp {
                     self.span = pattern.span;
                     let hit = match &subject {
                         Some(subject) => self.case_equal(&candidate, subject, Some(env))?,
-                        None => candidate.truthy(),
+                        None => candidate.is_truthy(),
                     };
                     if hit {
                         return self.eval_maybe(when.body.as_ref(), env);
@@ -169,7 +169,7 @@ impl Interp {
                 continue;
             }
             if let Some((guard, expected)) = &arm.guard
-                && self.eval(guard, env)?.truthy() != *expected
+                && self.eval(guard, env)?.is_truthy() != *expected
             {
                 continue;
             }

@@ -11,7 +11,7 @@ use crate::evaluator::value::{RRange, RString, Value};
 use crate::parse::ir::{Expr, Node, Part, Slot};
 
 impl Interp {
-    /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_more`.
+    /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_compound`.
     pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         self.step(1)?;
         match &expr.node {
@@ -47,12 +47,13 @@ impl Interp {
             }
             _ => {
                 self.check_depth()?;
-                self.eval_more(expr, env)
+                self.eval_compound(expr, env)
             }
         }
     }
 
-    fn eval_more(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
+    /// Evaluates an expression of a kind that [`Interp::eval`] does not evaluate itself.
+    fn eval_compound(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::Interpolated(parts) => Ok(Value::Str(Rc::new(self.eval_parts(parts, env)?))),
             Node::InterpolatedSymbol(parts) => {
@@ -70,11 +71,11 @@ impl Interp {
                 Ok(Value::array(self.splat(&value)?))
             }
             Node::Hash(pairs) | Node::Pairs(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
-            Node::Range { from, to, exclusive } => {
+            Node::Range { from, to, excludes_end } => {
                 let from = self.eval_maybe(from.as_deref(), env)?;
                 let to = self.eval_maybe(to.as_deref(), env)?;
                 self.span = expr.span;
-                self.range(from, to, *exclusive)
+                self.range(from, to, *excludes_end)
             }
             Node::InstanceVariable(name) => Ok(self.instance_variable(&env.this, name)),
             Node::ClassVariable(name) => {
@@ -133,7 +134,7 @@ impl Interp {
         }
         let buffer = top.vars.borrow().first().cloned().unwrap_or(Value::Nil);
         match &buffer {
-            Value::Str(buffer) if !buffer.frozen.get() => {
+            Value::Str(buffer) if !buffer.is_frozen.get() => {
                 self.span = expr.span;
                 self.append(buffer, text, binary)?;
             }
@@ -229,7 +230,7 @@ impl Interp {
     }
 
     /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
-    pub(crate) fn range(&mut self, from: Value, to: Value, exclusive: bool) -> EvalResult<Value> {
+    pub(crate) fn range(&mut self, from: Value, to: Value, excludes_end: bool) -> EvalResult<Value> {
         let fits = match (&from, &to) {
             (Value::Nil, _) | (_, Value::Nil) => true,
             (
@@ -242,6 +243,6 @@ impl Interp {
         if !fits {
             return self.argument_error("bad value for range");
         }
-        Ok(Value::Range(RRange::new(from, to, exclusive)))
+        Ok(Value::Range(RRange::new(from, to, excludes_end)))
     }
 }

@@ -243,7 +243,7 @@ impl Interp {
             id: self.fresh_id(),
             variables: RefCell::default(),
             data: RefCell::new(data),
-            frozen: Cell::new(false),
+            is_frozen: Cell::new(false),
             singleton: RefCell::new(None),
             charge: Charge::new(OBJECT_BYTES),
         })

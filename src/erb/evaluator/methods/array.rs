@@ -19,7 +19,7 @@ impl Interp {
         let this = Value::Array(Rc::clone(array));
         let block = args.block.as_ref();
         if let Some(value) = self.array_edit(array, name, args)? {
-            array.count();
+            array.recount_memory();
             return Ok(Some(value));
         }
         Ok(Some(match name {
@@ -64,7 +64,7 @@ impl Interp {
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length } else { to };
-                        let to = if range.exclusive && !range.to.is_nil() { to } else { to + 1 };
+                        let to = if range.excludes_end && !range.to.is_nil() { to } else { to + 1 };
                         self.use_scratch(((to - from).max(0) as usize).saturating_mul(VALUE_BYTES))?;
                         out.extend((from..to).map(|index| at(array, index)));
                         continue;
@@ -204,7 +204,7 @@ impl Interp {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
                     let hit = match (args.get(0), block) {
                         (Some(target), _) => self.equal(&item, target)?,
-                        (None, Some(block)) => self.yield_one(block, item)?.truthy(),
+                        (None, Some(block)) => self.yield_one(block, item)?.is_truthy(),
                         (None, None) => false,
                     };
                     if hit {

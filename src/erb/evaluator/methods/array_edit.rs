@@ -54,7 +54,7 @@ impl Interp {
             return Ok(None);
         }
         let this = Value::Array(Rc::clone(array));
-        if array.frozen.get() {
+        if array.is_frozen.get() {
             return self.frozen_error(&this);
         }
         let block = args.block.clone();
@@ -152,7 +152,7 @@ impl Interp {
                 let mut kept = Vec::new();
                 let before = array.len();
                 for item in array.to_vec() {
-                    if self.yield_one(&block, item.clone())?.truthy() == keep {
+                    if self.yield_one(&block, item.clone())?.is_truthy() == keep {
                         kept.push(item);
                     }
                 }
@@ -213,7 +213,7 @@ impl Interp {
                         }
                         let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
                         let to = if to < 0 { to + length as i64 } else { to };
-                        let open = range.exclusive && !range.to.is_nil();
+                        let open = range.excludes_end && !range.to.is_nil();
                         let to = if open { to } else { to + 1 };
                         (from as usize, to.max(from) as usize)
                     }

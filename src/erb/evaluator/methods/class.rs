@@ -408,8 +408,8 @@ impl Interp {
             },
             ("Range", "new") => {
                 let (from, to) = (self.arg(args, 0)?, self.arg(args, 1)?);
-                let exclusive = args.get(2).is_some_and(Value::truthy);
-                self.range(from, to, exclusive)?
+                let excludes_end = args.get(2).is_some_and(Value::is_truthy);
+                self.range(from, to, excludes_end)?
             }
             ("Struct", "new") => self.new_struct_class(class, args)?,
             ("Class", "new") => {
@@ -445,7 +445,7 @@ impl Interp {
             ("Enumerator", "new") => return Err(self.unsupported("Enumerator.new")),
             ("Kernel", _) => {
                 let main = self.main.clone();
-                return self.kernel(&main, name, args, env);
+                return self.call_kernel_method(&main, name, args, env);
             }
             ("ObjectSpace" | "GC" | "Marshal" | "Signal" | "Thread", _) => {
                 return Err(self.unsupported(format!("{label}.{name}")));

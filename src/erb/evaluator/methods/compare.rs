@@ -53,13 +53,15 @@ impl Interp {
                 true
             }
             (Value::Range(x), Value::Range(y)) => {
-                x.exclusive == y.exclusive && self.equal(&x.from, &y.from)? && self.equal(&x.to, &y.to)?
+                x.excludes_end == y.excludes_end
+                    && self.equal(&x.from, &y.from)?
+                    && self.equal(&x.to, &y.to)?
             }
             (Value::Regexp(x), Value::Regexp(y)) => x.source == y.source && x.options == y.options,
             (Value::Object(x), _) => {
                 if let Some(method) = self.find_user_method(a, "==") {
                     let result = self.invoke(&method, a, Args::new(vec![b.clone()]))?;
-                    return Ok(result.truthy());
+                    return Ok(result.is_truthy());
                 }
                 if a.same(b) {
                     return Ok(true);
@@ -190,7 +192,7 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> EvalResult<bool> {
         if self.find_user_method(pattern, "===").is_some() {
-            return Ok(self.call(pattern, "===", vec![value.clone()])?.truthy());
+            return Ok(self.call(pattern, "===", vec![value.clone()])?.is_truthy());
         }
         match pattern {
             Value::Class(class) => {
@@ -219,7 +221,7 @@ impl Interp {
                 Ok(hit)
             }
             Value::Proc(block) => {
-                Ok(self.call_proc(&Rc::clone(block), Args::new(vec![value.clone()]))?.truthy())
+                Ok(self.call_proc(&Rc::clone(block), Args::new(vec![value.clone()]))?.is_truthy())
             }
             Value::Object(object) => {
                 let set = match &*object.data.borrow() {
@@ -277,7 +279,7 @@ impl Interp {
     /// Implements `clamp` with two bounds or a range.
     pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (low, high) = match args.get(0) {
-            Some(Value::Range(range)) if range.exclusive && !range.to.is_nil() => {
+            Some(Value::Range(range)) if range.excludes_end && !range.to.is_nil() => {
                 return self.argument_error("cannot clamp with an exclusive range");
             }
             Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),

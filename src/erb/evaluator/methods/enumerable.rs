@@ -207,7 +207,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let mut out = Vec::new();
                 for item in self.collect(over)? {
-                    if self.yield_one(&block, item.clone())?.truthy() == (name != "reject") {
+                    if self.yield_one(&block, item.clone())?.is_truthy() == (name != "reject") {
                         out.push(item);
                     }
                 }
@@ -218,7 +218,7 @@ impl Interp {
                 let mut out = Vec::new();
                 for item in self.collect(over)? {
                     let value = self.yield_one(&block, item)?;
-                    if value.truthy() {
+                    if value.is_truthy() {
                         out.push(value);
                     }
                 }
@@ -297,7 +297,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for item in self.collect(over)? {
-                    let hit = self.yield_one(&block, item.clone())?.truthy();
+                    let hit = self.yield_one(&block, item.clone())?.is_truthy();
                     if hit { yes.push(item) } else { no.push(item) }
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
@@ -411,7 +411,7 @@ impl Interp {
                 let mut chunk: Vec<Value> = Vec::new();
                 for item in self.collect(over)? {
                     if let Some(last) = chunk.last() {
-                        let hit = self.yield_to(&block, vec![last.clone(), item.clone()])?.truthy();
+                        let hit = self.yield_to(&block, vec![last.clone(), item.clone()])?.is_truthy();
                         if hit == (name == "slice_when") {
                             chunks.push(Value::array(std::mem::take(&mut chunk)));
                         }

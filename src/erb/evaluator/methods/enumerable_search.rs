@@ -33,7 +33,7 @@ impl Interp {
                 self.each(over, &mut |interp, item| {
                     let hit = match (block, args.get(0)) {
                         (_, Some(target)) if name == "find_index" => interp.equal(&item, target)?,
-                        (Some(block), _) => interp.yield_one(block, item.clone())?.truthy(),
+                        (Some(block), _) => interp.yield_one(block, item.clone())?.is_truthy(),
                         _ => false,
                     };
                     if hit {
@@ -57,8 +57,8 @@ impl Interp {
                 self.each(over, &mut |interp, item| {
                     let hit = match (args.get(0), block) {
                         (Some(pattern), _) => interp.case_equal(pattern, &item, None)?,
-                        (None, Some(block)) => interp.yield_one(block, item)?.truthy(),
-                        (None, None) => item.truthy(),
+                        (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
+                        (None, None) => item.is_truthy(),
                     };
                     if hit {
                         hits += 1
@@ -84,7 +84,7 @@ impl Interp {
                 self.each(over, &mut |interp, item| {
                     let hit = match (args.get(0), block) {
                         (Some(target), _) => interp.equal(&item, target)?,
-                        (None, Some(block)) => interp.yield_one(block, item)?.truthy(),
+                        (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
                         (None, None) => true,
                     };
                     count += i64::from(hit);
@@ -133,13 +133,13 @@ impl Interp {
                 let mut dropping = true;
                 self.each(over, &mut |interp, item| {
                     if take {
-                        if !interp.yield_one(&block, item.clone())?.truthy() {
+                        if !interp.yield_one(&block, item.clone())?.is_truthy() {
                             return Ok(ControlFlow::Break(()));
                         }
                         items.push(item);
                     } else {
                         if dropping {
-                            dropping = interp.yield_one(&block, item.clone())?.truthy();
+                            dropping = interp.yield_one(&block, item.clone())?.is_truthy();
                         }
                         if !dropping {
                             items.push(item);

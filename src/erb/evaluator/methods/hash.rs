@@ -158,7 +158,7 @@ impl Interp {
                 let block = self.block(args)?;
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
-                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.truthy();
+                    let hit = self.yield_to(&block, vec![key.clone(), value.clone()])?.is_truthy();
                     if hit == (name != "reject") {
                         out.insert(key, value);
                     }
@@ -170,7 +170,7 @@ impl Interp {
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for (key, value) in hash.pairs() {
                     let pair = Value::array(vec![key, value]);
-                    let hit = self.yield_one(&block, pair.clone())?.truthy();
+                    let hit = self.yield_one(&block, pair.clone())?.is_truthy();
                     if hit { yes.push(pair) } else { no.push(pair) }
                 }
                 Value::array(vec![Value::array(yes), Value::array(no)])
@@ -178,7 +178,7 @@ impl Interp {
             "any?" if args.is_empty() => {
                 let Some(block) = block else { return Ok(Some(Value::Bool(hash.len() > 0))) };
                 for (key, value) in hash.pairs() {
-                    if self.yield_one(block, Value::array(vec![key, value]))?.truthy() {
+                    if self.yield_one(block, Value::array(vec![key, value]))?.is_truthy() {
                         return Ok(Some(Value::Bool(true)));
                     }
                 }
@@ -304,7 +304,7 @@ impl Interp {
     /// Calls a method that changes the hash.
     fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
         let this = Value::Hash(Rc::clone(hash));
-        if hash.frozen.get() {
+        if hash.is_frozen.get() {
             return self.frozen_error(&this);
         }
         const ENUMERATING: &[&str] = &[
@@ -339,7 +339,7 @@ impl Interp {
                 let keep = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut changed = false;
                 for (key, value) in hash.pairs() {
-                    if self.yield_to(&block, vec![key.clone(), value])?.truthy() != keep {
+                    if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keep {
                         hash.remove(&key);
                         changed = true;
                     }
@@ -404,7 +404,7 @@ impl Interp {
             }
             "default_proc=" => {
                 let value = self.arg(args, 0)?;
-                *hash.default_proc.borrow_mut() = value.truthy().then(|| value.clone());
+                *hash.default_proc.borrow_mut() = value.is_truthy().then(|| value.clone());
                 value
             }
             "rehash" => this,

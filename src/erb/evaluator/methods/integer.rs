@@ -101,7 +101,7 @@ impl Interp {
                 if digits >= 0 {
                     return Ok(Some(this));
                 }
-                let half = if name == "round" { self.half(args)? } else { Half::Up };
+                let half = if name == "round" { self.half_option(args)? } else { Half::Up };
                 let value = to_big(receiver);
                 // Ruby estimates whether the unit has more bytes than the number.
                 let bytes = value.bits().div_ceil(8).max(8) as f64;
@@ -192,7 +192,7 @@ impl Interp {
                         if to <= from {
                             return Err(self.unsupported("Integer#[] with a range without bits"));
                         }
-                        (from, to.saturating_sub(from).saturating_add(i64::from(!range.exclusive)))
+                        (from, to.saturating_sub(from).saturating_add(i64::from(!range.excludes_end)))
                     }
                     [Value::Range(_)] => return Err(self.unsupported("Integer#[] with an endless range")),
                     [_, _] => (self.int_or(args, 0, 0)?, self.int_or(args, 1, 0)?),

@@ -52,7 +52,7 @@ const LIBRARIES: &[&str] = &[
 
 impl Interp {
     /// Calls a method that needs the caller's scope, such as `block_given?` or `private`.
-    pub(crate) fn own_call(
+    pub(crate) fn call_scope_method(
         &mut self,
         this: &Value,
         name: &str,
@@ -178,7 +178,7 @@ impl Interp {
     }
 
     /// Calls a private method that every object has.
-    pub(crate) fn kernel(
+    pub(crate) fn call_kernel_method(
         &mut self,
         this: &Value,
         name: &str,
@@ -223,7 +223,7 @@ impl Interp {
             "Integer" => {
                 let value = self.arg(args, 0)?;
                 let strict =
-                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
+                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 let radix = match args.positional().get(1) {
                     // With a negative base, a prefix of the digits takes precedence.
                     Some(Value::Int(..0)) => return Err(self.unsupported("Integer() with a negative base")),
@@ -244,7 +244,7 @@ impl Interp {
             "Float" => {
                 let value = self.arg(args, 0)?;
                 let strict =
-                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.truthy());
+                    args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
                 match self.float_of(&value) {
                     Err(Flow::Raise(_)) if !strict => Value::Nil,
                     other => other?,

@@ -35,11 +35,11 @@ impl Interp {
                 let other = self.arg(args, 0)?;
                 Value::Bool(!self.equal(receiver, &other)?)
             }
-            "!" => Value::Bool(!receiver.truthy()),
+            "!" => Value::Bool(!receiver.is_truthy()),
             "=~" => Value::Nil,
             "!~" => {
                 let is_match = self.builtin_or_nil(receiver, "=~", args, env)?;
-                Value::Bool(!is_match.truthy())
+                Value::Bool(!is_match.is_truthy())
             }
             "<=>" => {
                 let other = self.arg(args, 0)?;
@@ -63,7 +63,7 @@ impl Interp {
             "respond_to?" => {
                 let method_name = self.arg(args, 0)?;
                 let method_name = self.name_arg(&method_name)?;
-                let all = args.get(1).is_some_and(Value::truthy);
+                let all = args.get(1).is_some_and(Value::is_truthy);
                 let mut responds = if all {
                     self.responds_privately(receiver, &method_name)
                 } else {
@@ -71,7 +71,7 @@ impl Interp {
                 };
                 if !responds && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
                     let args = Args::new(vec![Value::symbol(&method_name), Value::Bool(all)]);
-                    responds = self.invoke(&method, receiver, args)?.truthy();
+                    responds = self.invoke(&method, receiver, args)?.is_truthy();
                 }
                 Value::Bool(responds)
             }
@@ -115,10 +115,10 @@ impl Interp {
                 receiver.clone()
             }
             "frozen?" => Value::Bool(match receiver {
-                Value::Str(text) => text.frozen.get(),
-                Value::Array(array) => array.frozen.get(),
-                Value::Hash(hash) => hash.frozen.get(),
-                Value::Object(object) => object.frozen.get(),
+                Value::Str(text) => text.is_frozen.get(),
+                Value::Array(array) => array.is_frozen.get(),
+                Value::Hash(hash) => hash.is_frozen.get(),
+                Value::Object(object) => object.is_frozen.get(),
                 Value::Class(_) | Value::Proc(_) | Value::Match(_) => false,
                 _ => true,
             }),
@@ -264,7 +264,7 @@ impl Interp {
             && args
                 .options()
                 .and_then(|options| options.get_symbol("freeze"))
-                .is_none_or(|freeze| freeze.truthy());
+                .is_none_or(|freeze| freeze.is_truthy());
         let copy = match value {
             Value::Str(text) => Value::Str(Rc::new(text.copy())),
             Value::Array(array) => Value::array(array.to_vec()),
@@ -292,14 +292,14 @@ impl Interp {
             }
             other => return Ok(other.clone()),
         };
-        let frozen = match value {
-            Value::Str(text) => text.frozen.get(),
-            Value::Array(array) => array.frozen.get(),
-            Value::Hash(hash) => hash.frozen.get(),
-            Value::Object(object) => object.frozen.get(),
+        let is_frozen = match value {
+            Value::Str(text) => text.is_frozen.get(),
+            Value::Array(array) => array.is_frozen.get(),
+            Value::Hash(hash) => hash.is_frozen.get(),
+            Value::Object(object) => object.is_frozen.get(),
             _ => false,
         };
-        if keep_frozen && frozen {
+        if keep_frozen && is_frozen {
             freeze(&copy);
         }
         Ok(copy)
@@ -422,10 +422,10 @@ impl Interp {
 
 fn freeze(value: &Value) {
     match value {
-        Value::Str(text) => text.frozen.set(true),
-        Value::Array(array) => array.frozen.set(true),
-        Value::Hash(hash) => hash.frozen.set(true),
-        Value::Object(object) => object.frozen.set(true),
+        Value::Str(text) => text.is_frozen.set(true),
+        Value::Array(array) => array.is_frozen.set(true),
+        Value::Hash(hash) => hash.is_frozen.set(true),
+        Value::Object(object) => object.is_frozen.set(true),
         _ => {}
     }
 }

@@ -16,7 +16,7 @@ impl Interp {
         Ok(Some(match name {
             "call" | "()" | "yield" | "===" | "[]" => self.call_proc(block, args.clone())?,
             "to_proc" => Value::Proc(Rc::clone(block)),
-            "lambda?" => Value::Bool(block.lambda.get()),
+            "lambda?" => Value::Bool(block.is_lambda.get()),
             "arity" => match &block.kind {
                 ProcKind::Block { body, .. } => Value::Int(body.params.arity()),
                 ProcKind::Method { receiver, name } => {

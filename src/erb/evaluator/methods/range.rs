@@ -23,14 +23,14 @@ impl Interp {
     ) -> EvalResult<Option<(usize, usize)>> {
         let length = length as i64;
         let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
-        let (to, exclusive) =
-            if range.to.is_nil() { (-1, false) } else { (self.index_arg(&range.to)?, range.exclusive) };
+        let (to, excludes_end) =
+            if range.to.is_nil() { (-1, false) } else { (self.index_arg(&range.to)?, range.excludes_end) };
         let from = if from < 0 { from + length } else { from };
         if from < 0 || from > length {
             return Ok(None);
         }
         let to = if to < 0 { to + length } else { to };
-        let to = if exclusive { to } else { to + 1 }.min(length);
+        let to = if excludes_end { to } else { to + 1 }.min(length);
         Ok(Some((from as usize, (to - from).max(0) as usize)))
     }
 
@@ -47,7 +47,7 @@ impl Interp {
         }
         Ok(match self.compare(value, &range.to)? {
             Some(Ordering::Less) => true,
-            Some(Ordering::Equal) => !range.exclusive,
+            Some(Ordering::Equal) => !range.excludes_end,
             _ => false,
         })
     }
@@ -63,9 +63,9 @@ impl Interp {
             return Ok(false);
         }
         match self.compare(&range.to, &inner.to)? {
-            Some(Ordering::Less) if inner.exclusive && !range.exclusive => {}
+            Some(Ordering::Less) if inner.excludes_end && !range.excludes_end => {}
             Some(Ordering::Less) => return Ok(false),
-            Some(Ordering::Equal) => return Ok(inner.exclusive || !range.exclusive),
+            Some(Ordering::Equal) => return Ok(inner.excludes_end || !range.excludes_end),
             _ => return Ok(true),
         }
         // The ends differ, but the range may have the last element.
@@ -91,7 +91,7 @@ impl Interp {
                     Value::Big(_) => (i128::MAX, false),
                     to => (i128::from(self.int_arg(&to.clone())?), true),
                 };
-                let last = last.saturating_sub(i128::from(range.exclusive && is_whole));
+                let last = last.saturating_sub(i128::from(range.excludes_end && is_whole));
                 while i128::from(at) <= last {
                     self.step(1)?;
                     if visit(self, Value::Int(at))?.is_break() {
@@ -109,7 +109,7 @@ impl Interp {
             }
             (Value::Str(from), Value::Str(to)) => {
                 let (from, to) = (from.get().clone(), to.get().clone());
-                self.each_between(&from, &to, range.exclusive, visit)
+                self.each_between(&from, &to, range.excludes_end, visit)
             }
             (Value::Nil, _) => self.type_error("can't iterate from NilClass"),
             (from, _) => {
@@ -124,7 +124,7 @@ impl Interp {
                         break;
                     }
                     // The last value may have no successor.
-                    if !range.exclusive
+                    if !range.excludes_end
                         && !range.to.is_nil()
                         && self.compare(&at, &range.to)? == Some(Ordering::Equal)
                     {
@@ -143,7 +143,7 @@ impl Interp {
         &mut self,
         from: &str,
         to: &str,
-        exclusive: bool,
+        excludes_end: bool,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         if let (&[from], &[to]) = (from.as_bytes(), to.as_bytes())
@@ -151,7 +151,7 @@ impl Interp {
             && to.is_ascii()
         {
             for code in from..=to {
-                if exclusive && code == to {
+                if excludes_end && code == to {
                     break;
                 }
                 self.step(1)?;
@@ -168,7 +168,7 @@ impl Interp {
             };
             let width = from.len();
             for number in first..=last {
-                if exclusive && number == last {
+                if excludes_end && number == last {
                     break;
                 }
                 self.step(1)?;
@@ -178,19 +178,19 @@ impl Interp {
             }
             return Ok(());
         }
-        if from > to || exclusive && from == to {
+        if from > to || excludes_end && from == to {
             return Ok(());
         }
         let after = super::successor::successor(to, false);
         let mut at = from.to_owned();
         while at != after {
             self.step(1)?;
-            let last = !exclusive && at == to;
+            let last = !excludes_end && at == to;
             if visit(self, Value::str(at.clone()))?.is_break() || last {
                 break;
             }
             at = super::successor::successor(&at, false);
-            if exclusive && at == to || at.len() > to.len() || at.is_empty() {
+            if excludes_end && at == to || at.len() > to.len() || at.is_empty() {
                 break;
             }
         }
@@ -216,7 +216,7 @@ impl Interp {
         match (&range.from, &range.to, &by) {
             (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(by)) => {
                 let last = match to {
-                    Value::Int(last) if range.exclusive => last.checked_sub(1),
+                    Value::Int(last) if range.excludes_end => last.checked_sub(1),
                     Value::Int(last) => Some(*last),
                     _ => Some(i64::MAX),
                 };
@@ -235,7 +235,7 @@ impl Interp {
             {
                 let to = if to.is_nil() { f64::INFINITY } else { to_f64(to) };
                 let (from, by) = (to_f64(&range.from), to_f64(&by));
-                self.float_steps(from, to, by, range.exclusive, &mut |interp, at| {
+                self.float_steps(from, to, by, range.excludes_end, &mut |interp, at| {
                     interp.yield_one(&block, at).map(drop)
                 })?;
             }
@@ -297,29 +297,29 @@ impl Interp {
             }
             "max" if self.compare(&range.from, &range.to)? == Some(Ordering::Greater) => Value::Nil,
             "max"
-                if range.exclusive
+                if range.excludes_end
                     && !matches!(range.to, Value::Int(_) | Value::Big(_))
                     && is_number(&range.to) =>
             {
                 return self.type_error("cannot exclude non Integer value");
             }
-            "max" if range.exclusive && matches!(range.from, Value::Float(_)) => {
+            "max" if range.excludes_end && matches!(range.from, Value::Float(_)) => {
                 return self.type_error("cannot exclude end value with non Integer begin value");
             }
             "max" if range.from.is_nil() => {
-                if range.exclusive {
+                if range.excludes_end {
                     return self.type_error("cannot exclude end value with non Integer begin value");
                 }
                 range.to.clone()
             }
             "min" if range.to.is_nil() => range.from.clone(),
-            "max" if range.exclusive && !is_number(&range.to) => {
+            "max" if range.excludes_end && !is_number(&range.to) => {
                 return self.enumerable_method(&this, name, args);
             }
             "min" | "max" => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
-                    let last = if range.exclusive { to.saturating_sub(1) } else { *to };
-                    if *from > last || (range.exclusive && from == to) {
+                    let last = if range.excludes_end { to.saturating_sub(1) } else { *to };
+                    if *from > last || (range.excludes_end && from == to) {
                         Value::Nil
                     } else {
                         Value::Int(if name == "min" { *from } else { last })
@@ -327,12 +327,12 @@ impl Interp {
                 }
                 _ => {
                     let order = self.order(&range.from, &range.to)?;
-                    let empty = order == Ordering::Greater || order == Ordering::Equal && range.exclusive;
+                    let empty = order == Ordering::Greater || order == Ordering::Equal && range.excludes_end;
                     if empty {
                         Value::Nil
                     } else if name == "min" {
                         range.from.clone()
-                    } else if range.exclusive {
+                    } else if range.excludes_end {
                         Value::big(to_big(&range.to) - 1)
                     } else {
                         range.to.clone()
@@ -350,10 +350,10 @@ impl Interp {
                     this
                 }
             },
-            "exclude_end?" => Value::Bool(range.exclusive),
+            "exclude_end?" => Value::Bool(range.excludes_end),
             "size" | "count" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(from), Value::Int(to)) => {
-                    let count = i128::from(*to) - i128::from(*from) + i128::from(!range.exclusive);
+                    let count = i128::from(*to) - i128::from(*from) + i128::from(!range.excludes_end);
                     Value::big(count.max(0).into())
                 }
                 (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
@@ -361,13 +361,14 @@ impl Interp {
                     if [from, to].iter().any(|end| (1e15..f64::INFINITY).contains(&to_f64(end).abs())) {
                         return Err(self.unsupported("the size of a range with large floats"));
                     }
-                    match float_step_count(to_f64(from), to_f64(to), 1.0, range.exclusive) {
+                    match float_step_count(to_f64(from), to_f64(to), 1.0, range.excludes_end) {
                         count if count.is_infinite() => Value::Float(count),
                         count => self.float_to_int(count)?,
                     }
                 }
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
-                    let count: BigInt = to_big(&range.to) - to_big(&range.from) + i32::from(!range.exclusive);
+                    let count: BigInt =
+                        to_big(&range.to) - to_big(&range.from) + i32::from(!range.excludes_end);
                     Value::big(count.max(BigInt::from(0)))
                 }
                 _ if name == "count" => Value::Int(self.collect(&this)?.len() as i64),
@@ -392,7 +393,7 @@ impl Interp {
             }
             "sum" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
-                    let last = to_big(&range.to) - i32::from(range.exclusive);
+                    let last = to_big(&range.to) - i32::from(range.excludes_end);
                     let from = to_big(&range.from);
                     if last < from {
                         return Ok(Some(Value::Int(0)));

@@ -318,7 +318,7 @@ impl Interp {
                     let source = self.string_arg(&source)?;
                     let options = match args.get(1) {
                         Some(Value::Int(bits)) => *bits as u8 & 7,
-                        Some(value) => u8::from(value.truthy()),
+                        Some(value) => u8::from(value.is_truthy()),
                         None => 0,
                     };
                     self.regexp_bits(&source, options)?

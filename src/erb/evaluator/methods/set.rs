@@ -40,7 +40,7 @@ impl Interp {
                 | "keep_if"
                 | "filter!"
         );
-        if changes && object.frozen.get() {
+        if changes && object.is_frozen.get() {
             return self.frozen_error(&this);
         }
         Ok(Some(match name {
@@ -102,10 +102,10 @@ impl Interp {
                     }
                     "-" | "difference" => items.retain(|item| right.get(item).is_none()),
                     _ => {
-                        let mut exclusive: Vec<Value> =
+                        let mut excludes_end: Vec<Value> =
                             other.into_iter().filter(|item| set.get(item).is_none()).collect();
-                        exclusive.extend(items.into_iter().filter(|item| right.get(item).is_none()));
-                        items = exclusive;
+                        excludes_end.extend(items.into_iter().filter(|item| right.get(item).is_none()));
+                        items = excludes_end;
                     }
                 }
                 self.new_set(items)
@@ -131,7 +131,7 @@ impl Interp {
                 let keep = matches!(name, "select!" | "keep_if" | "filter!");
                 let before = set.len();
                 for item in keys(&set) {
-                    if self.yield_one(&block, item.clone())?.truthy() != keep {
+                    if self.yield_one(&block, item.clone())?.is_truthy() != keep {
                         set.remove(&item);
                     }
                 }

@@ -24,7 +24,7 @@ impl Interp {
             Value::Symbol(name) => name.to_string(),
             Value::Array(_) | Value::Hash(_) => self.inspect(value)?,
             Value::Range(range) => {
-                let dots = if range.exclusive { "..." } else { ".." };
+                let dots = if range.excludes_end { "..." } else { ".." };
                 let (from, to) = (self.text_of(&range.from)?, self.text_of(&range.to)?);
                 format!("{from}{dots}{to}")
             }
@@ -108,7 +108,7 @@ impl Interp {
                 format!("{{{}}}", result?)
             }
             Value::Range(range) => {
-                let dots = if range.exclusive { "..." } else { ".." };
+                let dots = if range.excludes_end { "..." } else { ".." };
                 let from = if range.from.is_nil() { String::new() } else { self.inspect(&range.from)? };
                 let to = if range.to.is_nil() { String::new() } else { self.inspect(&range.to)? };
                 if range.from.is_nil() && range.to.is_nil() {
@@ -133,7 +133,7 @@ impl Interp {
                     let class = self.class_of(receiver).label();
                     format!("#<Method: {class}#{name}>")
                 }
-                _ if block.lambda.get() => format!("#<Proc:{:#018x} (lambda)>", block.tag),
+                _ if block.is_lambda.get() => format!("#<Proc:{:#018x} (lambda)>", block.tag),
                 _ => format!("#<Proc:{:#018x}>", block.tag),
             },
             Value::Object(object) => {

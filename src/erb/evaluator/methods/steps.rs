@@ -81,16 +81,16 @@ impl Interp {
         from: f64,
         to: f64,
         by: f64,
-        exclusive: bool,
+        excludes_end: bool,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<()>,
     ) -> EvalResult<()> {
         if by.is_infinite() {
-            if float_step_count(from, to, by, exclusive) > 0.0 {
+            if float_step_count(from, to, by, excludes_end) > 0.0 {
                 visit(self, Value::Float(from))?;
             }
             return Ok(());
         }
-        let count = float_step_count(from, to, by, exclusive);
+        let count = float_step_count(from, to, by, excludes_end);
         let mut index = 0.0;
         while index < count {
             self.step(1)?;
@@ -104,13 +104,13 @@ impl Interp {
 }
 
 /// Returns the number of floats from `from` to `to`. As in Ruby, a rounding error does not drop the last one.
-pub(super) fn float_step_count(from: f64, to: f64, by: f64, exclusive: bool) -> f64 {
+pub(super) fn float_step_count(from: f64, to: f64, by: f64, excludes_end: bool) -> f64 {
     if by.is_infinite() {
         return f64::from(u8::from(if by > 0.0 { from <= to } else { from >= to }));
     }
     let steps = (to - from) / by;
     let error = ((from.abs() + to.abs() + (to - from).abs()) / by.abs() * f64::EPSILON).min(0.5);
-    match exclusive {
+    match excludes_end {
         true if steps <= 0.0 => 0.0,
         true => {
             let whole = if steps < 1.0 { 0.0 } else { (steps - error).floor() };

@@ -170,7 +170,7 @@ impl Interp {
                 Value::str(stdlib::format::format(self, &text, &values)?)
             }
             "+@" => {
-                if string.frozen.get() {
+                if string.is_frozen.get() {
                     Value::Str(Rc::new(string.copy()))
                 } else {
                     Value::Str(Rc::clone(string))
@@ -178,7 +178,7 @@ impl Interp {
             }
             "-@" | "dedup" => {
                 let copy = string.copy();
-                copy.frozen.set(true);
+                copy.is_frozen.set(true);
                 Value::Str(Rc::new(copy))
             }
             "upcase" | "downcase" | "capitalize" | "swapcase" if !args.is_empty() => {

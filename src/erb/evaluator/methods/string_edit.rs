@@ -52,7 +52,7 @@ impl Interp {
             return Ok(None);
         }
         let this = Value::Str(Rc::clone(string));
-        if string.frozen.get() {
+        if string.is_frozen.get() {
             return self.frozen_error(&this);
         }
         Ok(Some(match name {

@@ -111,7 +111,7 @@ impl Interp {
             }
             "lines" | "each_line" => {
                 let text = string.get().clone();
-                let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.truthy());
+                let chomp = args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
                     Some(_) => return Err(self.unsupported(format!("String#{name} with this separator"))),
@@ -230,8 +230,8 @@ impl Interp {
             "gsub" | "sub" => self.string_replace(string, name == "gsub", args, env)?,
             "upto" => {
                 let last = self.arg(args, 0)?;
-                let exclusive = args.get(1).is_some_and(Value::truthy);
-                let range = self.range(this.clone(), last, exclusive)?;
+                let excludes_end = args.get(1).is_some_and(Value::is_truthy);
+                let range = self.range(this.clone(), last, excludes_end)?;
                 let each = Args { list: Vec::new(), has_keywords: false, block: args.block.clone() };
                 let result = self.call_with(&range, "each", each)?;
                 if args.block.is_some() { this } else { result }

@@ -14,7 +14,7 @@ impl Interp {
         let keyword_init = args
             .options()
             .and_then(|options| options.get_symbol("keyword_init"))
-            .is_some_and(|flag| flag.truthy());
+            .is_some_and(|flag| flag.is_truthy());
         let mut name = None;
         let mut members: Vec<Name> = Vec::new();
         for arg in args.positional() {
@@ -155,7 +155,7 @@ impl Interp {
 
     /// Sets a field, or raises `FrozenError`.
     fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> EvalResult<()> {
-        if object.frozen.get() {
+        if object.is_frozen.get() {
             return self.frozen_error(&Value::Object(Rc::clone(object)));
         }
         if let Data::Struct(fields) = &mut *object.data.borrow_mut()

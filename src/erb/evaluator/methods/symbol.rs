@@ -47,7 +47,7 @@ impl Interp {
         Ok(Some(match name {
             "to_s" => {
                 let empty = RString::new(String::new());
-                empty.frozen.set(true);
+                empty.is_frozen.set(true);
                 Value::Str(Rc::new(empty))
             }
             "to_a" => Value::array(Vec::new()),
@@ -57,7 +57,7 @@ impl Interp {
             "inspect" => Value::str("nil"),
             "nil?" => Value::Bool(true),
             "&" => Value::Bool(false),
-            "|" => Value::Bool(self.arg(args, 0)?.truthy()),
+            "|" => Value::Bool(self.arg(args, 0)?.is_truthy()),
             "=~" => Value::Nil,
             _ => return Ok(None),
         }))
@@ -66,9 +66,9 @@ impl Interp {
     pub(super) fn bool_method(&mut self, flag: bool, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" | "inspect" => Value::str(flag.to_string()),
-            "&" => Value::Bool(flag && self.arg(args, 0)?.truthy()),
-            "|" => Value::Bool(self.arg(args, 0)?.truthy() || flag),
-            "^" => Value::Bool(self.arg(args, 0)?.truthy() != flag),
+            "&" => Value::Bool(flag && self.arg(args, 0)?.is_truthy()),
+            "|" => Value::Bool(self.arg(args, 0)?.is_truthy() || flag),
+            "^" => Value::Bool(self.arg(args, 0)?.is_truthy() != flag),
             _ => return Ok(None),
         }))
     }

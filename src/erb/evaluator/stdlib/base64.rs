@@ -84,8 +84,10 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         "encode64" => Value::str(encode_lines(&bytes)),
         "strict_encode64" => Value::str(STANDARD.encode(&bytes)),
         "urlsafe_encode64" => {
-            let padded =
-                args.options().and_then(|options| options.get_symbol("padding")).is_none_or(|p| p.truthy());
+            let padded = args
+                .options()
+                .and_then(|options| options.get_symbol("padding"))
+                .is_none_or(|p| p.is_truthy());
             Value::str(if padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
         "decode64" => match decode_lenient(&bytes) {

@@ -42,8 +42,8 @@ impl Family {
         if self == Family::V4 { 32 } else { 128 }
     }
 
-    /// Returns the largest address.
-    fn all(self) -> u128 {
+    /// Returns the bits of the largest address, which are all 1.
+    fn max_bits(self) -> u128 {
         u128::MAX >> (128 - self.width())
     }
 
@@ -55,7 +55,7 @@ impl Family {
 
 impl Address {
     fn host(bits: u128, family: Family) -> Address {
-        Address { bits, mask: family.all(), family, zone: None }
+        Address { bits, mask: family.max_bits(), family, zone: None }
     }
 
     /// Returns the same address without its network and zone.
@@ -68,11 +68,11 @@ impl Address {
     }
 
     fn last(&self) -> u128 {
-        self.bits | (self.family.all() ^ self.mask)
+        self.bits | (self.family.max_bits() ^ self.mask)
     }
 
     fn prefix(&self) -> u32 {
-        let host = self.family.all() ^ self.mask;
+        let host = self.family.max_bits() ^ self.mask;
         self.family.width().saturating_sub(128 - host.leading_zeros())
     }
 
@@ -142,11 +142,11 @@ impl Address {
     }
 
     /// Returns a copy with another address. Fails if it is out of range.
-    fn set(&self, bits: &BigInt, family: Family) -> Result<Address, Refused> {
-        let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.all());
+    fn with_bits(&self, bits: &BigInt, family: Family) -> Result<Address, Refused> {
+        let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.max_bits());
         let bits = fits.ok_or_else(|| (INVALID, format!("invalid address: {}", self.bits)))?;
         // Only IPv4 masks are truncated to the width of the family.
-        let mask = if family == Family::V4 { self.mask & family.all() } else { self.mask };
+        let mask = if family == Family::V4 { self.mask & family.max_bits() } else { self.mask };
         Ok(Address { bits, mask, family, zone: self.zone.clone() })
     }
 
@@ -155,7 +155,7 @@ impl Address {
         let length = u32::try_from(length).ok().filter(|length| *length <= self.family.width());
         let length = length.ok_or_else(|| (INVALID_PREFIX, format!("invalid length: {}", self.bits)))?;
         let host = self.family.width() - length;
-        let mask = self.family.all().checked_shr(host).unwrap_or(0).checked_shl(host).unwrap_or(0);
+        let mask = self.family.max_bits().checked_shr(host).unwrap_or(0).checked_shl(host).unwrap_or(0);
         Ok(Address { bits: self.bits & mask, mask, ..self.clone() })
     }
 
@@ -341,7 +341,7 @@ fn numbered(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Ad
         Value::Int(_) | Value::Big(_) => value.clone(),
         other => interp.call(other, "to_i", Vec::new())?,
     };
-    let bits = u128::try_from(&to_big(&number)).ok().filter(|bits| *bits <= family.all());
+    let bits = u128::try_from(&to_big(&number)).ok().filter(|bits| *bits <= family.max_bits());
     match bits {
         Some(bits) => Ok(Address::host(bits, family)),
         None => {
@@ -448,8 +448,8 @@ pub(crate) fn method(
         interp.object(Rc::clone(&object.class), Data::Address(address))
     };
     // Creates an address from the result of a calculation.
-    let set = |interp: &mut Interp, bits: BigInt, family: Family| {
-        let changed = address.set(&bits, family);
+    let create = |interp: &mut Interp, bits: BigInt, family: Family| {
+        let changed = address.with_bits(&bits, family);
         let changed = raise_if_refused(interp, changed)?;
         Ok::<Value, Flow>(make(interp, changed))
     };
@@ -493,21 +493,21 @@ pub(crate) fn method(
             let (from, to) = (make(interp, from), make(interp, to));
             interp.range(from, to, false)?
         }
-        "succ" => set(interp, BigInt::from(address.bits) + 1, family)?,
+        "succ" => create(interp, BigInt::from(address.bits) + 1, family)?,
         "|" | "&" => {
             let other = interp.arg(args, 0)?;
             let other = coerce(interp, &other, family)?;
             let bits = if name == "|" { address.bits | other.bits } else { address.bits & other.bits };
-            set(interp, bits.into(), family)?
+            create(interp, bits.into(), family)?
         }
-        "~" => set(interp, BigInt::from(!address.bits & family.all()), family)?,
+        "~" => create(interp, BigInt::from(!address.bits & family.max_bits()), family)?,
         "<<" | ">>" => {
             let by = shift_of(interp, args, name)?;
             let bits = BigInt::from(address.bits);
             let bits = if by >= 0 { bits << by as u32 } else { bits >> by.unsigned_abs() };
             // Only `<<` discards overflowing bits.
-            let all = BigInt::from(family.all());
-            set(interp, if name == "<<" { bits & all } else { bits }, family)?
+            let max_bits = BigInt::from(family.max_bits());
+            create(interp, if name == "<<" { bits & max_bits } else { bits }, family)?
         }
         "hton" => {
             let bytes = address.bits.to_be_bytes();
@@ -535,7 +535,7 @@ pub(crate) fn method(
             let mut converted = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
                 converted.bits |= MAPPED;
-                converted.mask |= Family::V6.all() ^ Family::V4.all();
+                converted.mask |= Family::V6.max_bits() ^ Family::V4.max_bits();
             }
             make(interp, converted)
         }
@@ -543,7 +543,7 @@ pub(crate) fn method(
             if !address.is_mapped() && !address.is_compatible() {
                 return Ok(Some(Value::Object(Rc::clone(object))));
             }
-            set(interp, BigInt::from(address.bits & Family::V4.all()), Family::V4)?
+            create(interp, BigInt::from(address.bits & Family::V4.max_bits()), Family::V4)?
         }
         "zone_id" | "zone_id=" if family == Family::V4 => {
             return Err(interp.error(INVALID, "not an IPv6 address"));

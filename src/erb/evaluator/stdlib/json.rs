@@ -62,16 +62,16 @@ impl Layout {
             }
         }
         if let Some(value) = options.get_symbol("allow_nan") {
-            self.allow_nan = value.truthy();
+            self.allow_nan = value.is_truthy();
         }
         if let Some(value) = options.get_symbol("max_nesting") {
-            self.max_nesting = if value.truthy() { interp.int_arg(&value)? } else { 0 };
+            self.max_nesting = if value.is_truthy() { interp.int_arg(&value)? } else { 0 };
         }
         if let Some(value) = options.get_symbol("ascii_only") {
-            self.ascii_only = value.truthy();
+            self.ascii_only = value.is_truthy();
         }
         if let Some(value) = options.get_symbol("script_safe").or(options.get_symbol("escape_slash")) {
-            self.script_safe = value.truthy();
+            self.script_safe = value.is_truthy();
         }
         Ok(self)
     }
@@ -292,19 +292,22 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
 /// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts any
 /// nesting depth, and NaN.
 fn parse(interp: &mut Interp, text: &str, loads: bool, args: &Args) -> EvalResult<Value> {
-    let mut options =
-        json_reader::Options { symbols: false, allow_nan: loads, max_nesting: if loads { 0 } else { 100 } };
+    let mut options = json_reader::Options {
+        symbolizes_names: false,
+        allow_nan: loads,
+        max_nesting: if loads { 0 } else { 100 },
+    };
     if args.positional().len() > 1 || args.block.is_some() {
         return Err(interp.unsupported("JSON.load with a proc"));
     }
     for (name, value) in args.options().map(|options| options.pairs()).unwrap_or_default() {
         let name = interp.text_of(&name)?;
         match name.as_str() {
-            "symbolize_names" => options.symbols = value.truthy(),
-            "allow_nan" => options.allow_nan = value.truthy(),
-            "max_nesting" if !value.truthy() => options.max_nesting = 0,
+            "symbolize_names" => options.symbolizes_names = value.is_truthy(),
+            "allow_nan" => options.allow_nan = value.is_truthy(),
+            "max_nesting" if !value.is_truthy() => options.max_nesting = 0,
             "max_nesting" => options.max_nesting = interp.int_arg(&value)?.max(0) as usize,
-            "create_additions" if !value.truthy() => {}
+            "create_additions" if !value.is_truthy() => {}
             other => return Err(interp.unsupported(format!("JSON.parse with {other}:"))),
         }
     }

@@ -10,7 +10,7 @@ use super::number;
 /// The options of a call.
 pub(super) struct Options {
     /// True to return the keys of hashes as symbols.
-    pub(super) symbols: bool,
+    pub(super) symbolizes_names: bool,
     /// True to accept `NaN` and `Infinity`.
     pub(super) allow_nan: bool,
     /// The maximum nesting of arrays and hashes. 0 means that there is no limit.
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
                 return self.fail(interp);
             }
             let key = self.string(interp)?;
-            let key = if self.options.symbols { Value::symbol(&key) } else { Value::str(key) };
+            let key = if self.options.symbolizes_names { Value::symbol(&key) } else { Value::str(key) };
             self.blank(interp)?;
             if !self.skip(":") {
                 return self.fail(interp);

@@ -24,7 +24,7 @@ pub(crate) struct RHash {
     pub(crate) default: RefCell<Option<Value>>,
     /// The block of `Hash.new`, which computes the value for a missing key.
     pub(crate) default_proc: RefCell<Option<Value>>,
-    pub(crate) frozen: Cell<bool>,
+    pub(crate) is_frozen: Cell<bool>,
     charge: Charge,
 }
 
@@ -34,7 +34,7 @@ impl Default for RHash {
             map: RefCell::default(),
             default: RefCell::default(),
             default_proc: RefCell::default(),
-            frozen: Cell::default(),
+            is_frozen: Cell::default(),
             charge: Charge::new(HASH_BYTES),
         }
     }
@@ -76,26 +76,26 @@ impl RHash {
     /// string do not change the key.
     pub(crate) fn insert(&self, key: Value, value: Value) {
         let key = match key {
-            Value::Str(text) if !text.frozen.get() => {
+            Value::Str(text) if !text.is_frozen.get() => {
                 let copy = text.copy();
-                copy.frozen.set(true);
+                copy.is_frozen.set(true);
                 Value::Str(Rc::new(copy))
             }
             other => other,
         };
         self.map.borrow_mut().insert(Key(key), value);
-        self.count();
+        self.recount_memory();
     }
 
     /// Replaces the content.
     pub(crate) fn replace(&self, other: &RHash) {
         let map = other.map.borrow().clone();
         *self.map.borrow_mut() = map;
-        self.count();
+        self.recount_memory();
     }
 
     /// Counts the memory again after the content has changed.
-    fn count(&self) {
+    fn recount_memory(&self) {
         self.charge.resize(HASH_BYTES + self.map.borrow().capacity() * ENTRY_BYTES);
     }
 
@@ -210,7 +210,7 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
             state.write_u64(entries);
         }
         Value::Range(range) => {
-            state.write_u8(11 + u8::from(range.exclusive));
+            state.write_u8(11 + u8::from(range.excludes_end));
             hash_value(&range.from, state, depth + 1);
             hash_value(&range.to, state, depth + 1);
         }
@@ -274,7 +274,9 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
                         .all(|(key, value)| b.get(&key).is_some_and(|other| eql(&value, &other, depth + 1)))
         }
         (Value::Range(a), Value::Range(b)) => {
-            a.exclusive == b.exclusive && eql(&a.from, &b.from, depth + 1) && eql(&a.to, &b.to, depth + 1)
+            a.excludes_end == b.excludes_end
+                && eql(&a.from, &b.from, depth + 1)
+                && eql(&a.to, &b.to, depth + 1)
         }
         (Value::Regexp(a), Value::Regexp(b)) => a.source == b.source && a.options == b.options,
         (Value::Object(a), Value::Object(b)) => {

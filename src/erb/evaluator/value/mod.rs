@@ -59,7 +59,7 @@ pub(crate) const ENTRY_BYTES: usize = 96;
 /// An array.
 pub(crate) struct RArray {
     pub(super) items: RefCell<Vec<Value>>,
-    pub(super) frozen: Cell<bool>,
+    pub(super) is_frozen: Cell<bool>,
     charge: Charge,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct RArray {
 pub(crate) struct RRange {
     pub(super) from: Value,
     pub(super) to: Value,
-    pub(super) exclusive: bool,
+    pub(super) excludes_end: bool,
     _charge: Charge,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct RMatch {
 /// A block, proc, lambda or method object.
 pub(crate) struct RProc {
     pub(super) kind: ProcKind,
-    pub(super) lambda: Cell<bool>,
+    pub(super) is_lambda: Cell<bool>,
     /// Identifies the call that a `break` in the block ends (`Flow::Break`). 0 if it has no such call.
     pub(super) tag: u64,
     _charge: Charge,
@@ -102,15 +102,15 @@ pub(crate) enum ProcKind {
 }
 
 impl RMatch {
-    /// Creates a match in `subject`. If `copied` is true, the memory of the subject counts as part of the
+    /// Creates a match in `subject`. If `owns_subject` is true, the memory of the subject counts as part of the
     /// match.
     pub(super) fn new(
         regexp: Rc<Regex>,
         subject: Rc<str>,
         groups: Vec<Option<(usize, usize)>>,
-        copied: bool,
+        owns_subject: bool,
     ) -> Rc<RMatch> {
-        let text = if copied { subject.len() } else { 0 };
+        let text = if owns_subject { subject.len() } else { 0 };
         let _charge = Charge::new(SMALL_BYTES + groups.capacity() * VALUE_BYTES + text);
         Rc::new(RMatch { regexp, subject, groups, _charge })
     }
@@ -192,7 +192,7 @@ impl Value {
         Value::Proc(RProc::new(kind, false, 0))
     }
 
-    pub(super) fn truthy(&self) -> bool {
+    pub(super) fn is_truthy(&self) -> bool {
         !matches!(self, Value::Nil | Value::Bool(false))
     }
 
@@ -249,16 +249,16 @@ impl Value {
 impl RArray {
     pub(super) fn new(items: Vec<Value>) -> Rc<RArray> {
         let charge = Charge::new(SMALL_BYTES + items.capacity() * VALUE_BYTES);
-        Rc::new(RArray { items: RefCell::new(items), frozen: Cell::new(false), charge })
+        Rc::new(RArray { items: RefCell::new(items), is_frozen: Cell::new(false), charge })
     }
 
     pub(super) fn push(&self, item: Value) {
         self.items.borrow_mut().push(item);
-        self.count();
+        self.recount_memory();
     }
 
     /// Counts the memory again after the elements have changed.
-    pub(super) fn count(&self) {
+    pub(super) fn recount_memory(&self) {
         self.charge.resize(SMALL_BYTES + self.items.borrow().capacity() * VALUE_BYTES);
     }
 
@@ -285,8 +285,8 @@ impl Drop for RArray {
 }
 
 impl RRange {
-    pub(super) fn new(from: Value, to: Value, exclusive: bool) -> Rc<RRange> {
-        Rc::new(RRange { from, to, exclusive, _charge: Charge::new(SMALL_BYTES) })
+    pub(super) fn new(from: Value, to: Value, excludes_end: bool) -> Rc<RRange> {
+        Rc::new(RRange { from, to, excludes_end, _charge: Charge::new(SMALL_BYTES) })
     }
 }
 
@@ -298,8 +298,8 @@ impl Drop for RRange {
 }
 
 impl RProc {
-    pub(super) fn new(kind: ProcKind, lambda: bool, tag: u64) -> Rc<RProc> {
-        Rc::new(RProc { kind, lambda: Cell::new(lambda), tag, _charge: Charge::new(SMALL_BYTES) })
+    pub(super) fn new(kind: ProcKind, is_lambda: bool, tag: u64) -> Rc<RProc> {
+        Rc::new(RProc { kind, is_lambda: Cell::new(is_lambda), tag, _charge: Charge::new(SMALL_BYTES) })
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Object {
     pub(crate) id: u64,
     pub(crate) variables: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
     pub(crate) data: RefCell<Data>,
-    pub(crate) frozen: Cell<bool>,
+    pub(crate) is_frozen: Cell<bool>,
     pub(crate) singleton: RefCell<Option<Rc<Class>>>,
     pub(crate) charge: Charge,
 }

@@ -11,7 +11,7 @@ use crate::evaluator::meter::Charge;
 pub(crate) struct RString {
     text: RefCell<String>,
     /// True if the string must not be changed. Callers check it.
-    pub(crate) frozen: Cell<bool>,
+    pub(crate) is_frozen: Cell<bool>,
     /// True for bytes, false for UTF-8 text.
     pub(crate) binary: Cell<bool>,
     charge: Charge,
@@ -23,7 +23,7 @@ const STRING_BYTES: usize = 112;
 impl RString {
     pub(crate) fn new(text: String) -> Self {
         let charge = Charge::new(STRING_BYTES + text.capacity());
-        RString { text: RefCell::new(text), frozen: Cell::new(false), binary: Cell::new(false), charge }
+        RString { text: RefCell::new(text), is_frozen: Cell::new(false), binary: Cell::new(false), charge }
     }
 
     /// Creates a binary string.

@@ -160,7 +160,7 @@ pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> 
                 "to_a" => Value::array(vec![oid, value, critical]),
                 "to_s" => {
                     let (oid, value) = (interp.text_of(&oid)?, interp.text_of(&value)?);
-                    let critical = if critical.truthy() { "critical, " } else { "" };
+                    let critical = if critical.is_truthy() { "critical, " } else { "" };
                     Value::str(format!("{oid} = {critical}{value}"))
                 }
                 _ => return Ok(None),

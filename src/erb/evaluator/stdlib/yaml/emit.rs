@@ -127,7 +127,7 @@ impl Builder {
                 let pairs = vec![
                     (plain("begin"), self.build(interp, &range.from)?),
                     (plain("end"), self.build(interp, &range.to)?),
-                    (plain("excl"), plain(range.exclusive.to_string())),
+                    (plain("excl"), plain(range.excludes_end.to_string())),
                 ];
                 Item::Mapping(pairs, number, Some("!ruby/range".into()))
             }

@@ -24,7 +24,7 @@ pub(super) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     let text = interp.string_arg(&text)?;
     let options = args.options();
     let option = |name: &str| options.as_ref().and_then(|options| options.get_symbol(name));
-    let flag = |name: &str| option(name).is_some_and(|value| value.truthy());
+    let flag = |name: &str| option(name).is_some_and(|value| value.is_truthy());
     let permitted = match option("permitted_classes") {
         Some(Value::Array(classes)) => classes.to_vec(),
         _ => Vec::new(),
