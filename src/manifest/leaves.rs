@@ -29,7 +29,7 @@ fn collect(node: &Node, at: &mut Vec<Token>, leaves: &mut Vec<Leaf>) {
         Data::Map(map) if !map.is_empty() => {
             for (key, value) in map.iter() {
                 let key = key.as_str().map_or_else(|| value_text(key), str::to_owned);
-                at.push(Token::Key { key, optional: false });
+                at.push(Token::Key { key, is_optional: false });
                 collect(value, at, leaves);
                 at.pop();
             }
@@ -60,9 +60,12 @@ fn name_counts(items: &[Node]) -> HashMap<&str, usize, RandomState> {
 /// Selects an item by its name if the name is unique, otherwise by its index.
 fn token(item: &Node, number: usize, names: &HashMap<&str, usize, RandomState>) -> Token {
     match name(item).filter(|own| names.get(own) == Some(&1)) {
-        Some(value) => {
-            Token::Match { key: "name".into(), value: value.into(), optional: false, modifiers: Vec::new() }
-        }
+        Some(value) => Token::Match {
+            key: "name".into(),
+            value: value.into(),
+            is_optional: false,
+            modifiers: Vec::new(),
+        },
         None => Token::Index { index: i64::try_from(number).unwrap_or(i64::MAX), modifiers: Vec::new() },
     }
 }

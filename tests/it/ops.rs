@@ -574,7 +574,7 @@ fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
         let (at, modifiers) = match token {
             Token::Key { key, .. } => {
                 holder.get(key)?;
-                tokens.push(Token::Key { key: key.clone(), optional: true });
+                tokens.push(Token::Key { key: key.clone(), is_optional: true });
                 continue;
             }
             Token::Index { index, modifiers } => (*index, modifiers),
@@ -622,7 +622,7 @@ fn first_made(document: &Node, path: &ops::Path) -> String {
         (0..path.tokens().len()).rev().find_map(|count| concrete(document, &path.prefix(count))).unwrap();
     let mut tokens = there.tokens().to_vec();
     tokens.push(match &path.tokens()[tokens.len()] {
-        ops::Token::Key { key, .. } => ops::Token::Key { key: key.clone(), optional: true },
+        ops::Token::Key { key, .. } => ops::Token::Key { key: key.clone(), is_optional: true },
         // A new item is the last one.
         _ => ops::Token::Index { index: -1, modifiers: Vec::new() },
     });

@@ -79,7 +79,7 @@ pub struct MethodFacts {
     /// Its callers, and when they call it.
     pub callers: &'static str,
     /// True if only contract v1 has it, so a new CPI need not implement it.
-    pub deprecated: bool,
+    pub is_deprecated: bool,
 }
 
 /// The consequence of a missing method.
@@ -103,7 +103,7 @@ pub struct Argument {
     /// The lowest `api_version` whose requests carry it.
     pub since: u32,
     /// True if a caller may omit it.
-    pub optional: bool,
+    pub is_optional: bool,
 }
 
 /// The type of an argument.
@@ -178,14 +178,14 @@ impl Method {
     pub fn usage(self, api_version: u32) -> String {
         self.arguments(api_version).fold(self.name().to_owned(), |usage, argument| {
             let name = argument.name.to_uppercase();
-            if argument.optional { format!("{usage} [{name}]") } else { format!("{usage} {name}") }
+            if argument.is_optional { format!("{usage} [{name}]") } else { format!("{usage} {name}") }
         })
     }
 
     /// Checks the arguments of a request with this `api_version`. The error describes the problem.
     pub fn check_arguments(self, api_version: u32, values: &[serde_json::Value]) -> Result<(), String> {
         let arguments: Vec<&Argument> = self.arguments(api_version).collect();
-        let least = arguments.iter().filter(|argument| !argument.optional).count();
+        let least = arguments.iter().filter(|argument| !argument.is_optional).count();
         if values.len() < least || values.len() > arguments.len() {
             return Err(format!(
                 "`{}` does not take {} arguments; usage: {}",
@@ -196,7 +196,7 @@ impl Method {
         }
         // A caller may send null in the place of an optional argument.
         let fits = |argument: &Argument, value: &serde_json::Value| {
-            argument.kind.fits(value) || (argument.optional && value.is_null())
+            argument.kind.fits(value) || (argument.is_optional && value.is_null())
         };
         match arguments.iter().zip(values).find(|(argument, value)| !fits(argument, value)) {
             Some((argument, _)) => {

@@ -46,10 +46,10 @@ fn descend_making<'a>(
     index: &mut ItemIndex,
 ) -> Result<Visited<'a>, PathError> {
     match token {
-        Token::Key { key, optional } => {
+        Token::Key { key, is_optional } => {
             let map = step.map_mut(node)?;
             if !map.contains_key(key) {
-                if !optional {
+                if !is_optional {
                     return Err(step.missing_key(key, map));
                 }
                 let created = match step.next_token() {
@@ -70,9 +70,9 @@ fn descend_making<'a>(
             let at = step.index(*at, modifiers, items)?;
             Ok(Visited::item(items, at))
         }
-        Token::Match { key, value, optional, modifiers } => {
+        Token::Match { key, value, is_optional, modifiers } => {
             let items = step.seq_mut(node)?;
-            let at = match step.find(key, value, *optional, items, index)? {
+            let at = match step.find(key, value, *is_optional, items, index)? {
                 MatchResult::One(at) => step.index(to_i64(at), modifiers, items)?,
                 MatchResult::Absent => {
                     let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);
@@ -95,9 +95,9 @@ fn put(
     index: &mut ItemIndex,
 ) -> Result<(), PathError> {
     match token {
-        Token::Key { key, optional } => {
+        Token::Key { key, is_optional } => {
             let map = step.map_mut(visited.node)?;
-            if !optional && !map.contains_key(key) {
+            if !is_optional && !map.contains_key(key) {
                 return Err(step.missing_key(key, map));
             }
             let old = map.insert(Node::string(key), value);
@@ -107,9 +107,9 @@ fn put(
             let items = step.seq_mut(visited.node)?;
             place(items, step, *at, modifiers, value, index)?;
         }
-        Token::Match { key, value: match_value, optional, modifiers } => {
+        Token::Match { key, value: match_value, is_optional, modifiers } => {
             let items = step.seq_mut(visited.node)?;
-            match step.find(key, match_value, *optional, items, index)? {
+            match step.find(key, match_value, *is_optional, items, index)? {
                 MatchResult::One(at) => place(items, step, to_i64(at), modifiers, value, index)?,
                 MatchResult::Absent => push(items, value, index),
             }
@@ -160,10 +160,10 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
     let mut visited = Visited { node: root, place: None };
     for (step, token) in TokenAt::all(path) {
         match token {
-            Token::Key { key, optional } => {
+            Token::Key { key, is_optional } => {
                 let map = step.map_mut(visited.node)?;
                 if !map.contains_key(key) {
-                    return if *optional { Ok(()) } else { Err(step.missing_key(key, map)) };
+                    return if *is_optional { Ok(()) } else { Err(step.missing_key(key, map)) };
                 }
                 if step.is_last() {
                     let old = map.remove(key);
@@ -177,8 +177,8 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 let items = step.seq_mut(visited.node)?;
                 let (at, modifiers) = match token {
                     Token::Index { index: at, modifiers } => (*at, modifiers),
-                    Token::Match { key, value, optional, modifiers } => {
-                        match step.find(key, value, *optional, items, index)? {
+                    Token::Match { key, value, is_optional, modifiers } => {
+                        match step.find(key, value, *is_optional, items, index)? {
                             MatchResult::One(at) => (to_i64(at), modifiers),
                             MatchResult::Absent => return Ok(()),
                         }

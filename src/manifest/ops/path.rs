@@ -29,7 +29,7 @@ pub enum Token {
         /// The key, unescaped.
         key: String,
         /// True if the key may be missing.
-        optional: bool,
+        is_optional: bool,
     },
     /// An index into a sequence.
     Index {
@@ -47,7 +47,7 @@ pub enum Token {
         /// The string that the entry must have.
         value: String,
         /// True if the item may be missing.
-        optional: bool,
+        is_optional: bool,
         /// Modifiers, applied from left to right.
         modifiers: Vec<Modifier>,
     },
@@ -112,17 +112,17 @@ impl FromStr for Path {
             return Ok(Path::default());
         }
         let Some(text) = text.strip_prefix('/') else { return Err(ParseError::NoSlash) };
-        let mut optional = false;
+        let mut is_optional = false;
         let mut pieces = text.split('/').peekable();
         let mut tokens = Vec::new();
         while let Some(piece) = pieces.next() {
-            tokens.push(token(piece, pieces.peek().is_none(), &mut optional)?);
+            tokens.push(token(piece, pieces.peek().is_none(), &mut is_optional)?);
         }
         Ok(Path { tokens })
     }
 }
 
-fn token(piece: &str, is_last: bool, optional: &mut bool) -> Result<Token, ParseError> {
+fn token(piece: &str, is_last: bool, is_optional: &mut bool) -> Result<Token, ParseError> {
     let mut parts = piece.split(':');
     let text = unescape(parts.next().unwrap_or_default());
     let modifiers = parts.map(modifier).collect::<Result<Vec<_>, _>>()?;
@@ -134,18 +134,23 @@ fn token(piece: &str, is_last: bool, optional: &mut bool) -> Result<Token, Parse
     }
     let text = match text.strip_suffix('?') {
         Some(text) => {
-            *optional = true;
+            *is_optional = true;
             text
         }
         None => &text,
     };
     if let Some((key, value)) = text.split_once('=') {
-        return Ok(Token::Match { key: key.into(), value: value.into(), optional: *optional, modifiers });
+        return Ok(Token::Match {
+            key: key.into(),
+            value: value.into(),
+            is_optional: *is_optional,
+            modifiers,
+        });
     }
     if !modifiers.is_empty() {
         return Err(ParseError::ModifierOnKey(text.into()));
     }
-    Ok(Token::Key { key: text.into(), optional: *optional })
+    Ok(Token::Key { key: text.into(), is_optional: *is_optional })
 }
 
 fn modifier(text: &str) -> Result<Modifier, ParseError> {
@@ -188,20 +193,26 @@ impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut marked = false;
         for token in &self.tokens {
-            let mut mark = |optional: bool, ambiguous: bool| {
-                let mark = optional && (!marked || ambiguous);
-                marked |= optional;
+            let mut mark = |is_optional: bool, ambiguous: bool| {
+                let mark = is_optional && (!marked || ambiguous);
+                marked |= is_optional;
                 if mark { "?" } else { "" }
             };
             match token {
-                Token::Key { key, optional } => {
+                Token::Key { key, is_optional } => {
                     let ambiguous = key.ends_with('?') || key == "-" || key.parse::<i64>().is_ok();
-                    write!(f, "/{}{}", escape(key), mark(*optional, ambiguous))?;
+                    write!(f, "/{}{}", escape(key), mark(*is_optional, ambiguous))?;
                 }
                 Token::Index { index, .. } => write!(f, "/{index}")?,
                 Token::End => f.write_str("/-")?,
-                Token::Match { key, value, optional, .. } => {
-                    write!(f, "/{}={}{}", escape(key), escape(value), mark(*optional, value.ends_with('?')))?;
+                Token::Match { key, value, is_optional, .. } => {
+                    write!(
+                        f,
+                        "/{}={}{}",
+                        escape(key),
+                        escape(value),
+                        mark(*is_optional, value.ends_with('?'))
+                    )?;
                 }
             }
             if let Token::Index { modifiers, .. } | Token::Match { modifiers, .. } = token {

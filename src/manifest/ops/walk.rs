@@ -199,13 +199,13 @@ impl<'a> TokenAt<'a> {
         self,
         key: &str,
         value: &str,
-        optional: bool,
+        is_optional: bool,
         items: &[Node],
         index: &mut ItemIndex,
     ) -> Result<MatchResult, PathError> {
         match index.find(items, key, value) {
             Indexed::One(at) => return Ok(MatchResult::One(at)),
-            Indexed::None if optional => return Ok(MatchResult::Absent),
+            Indexed::None if is_optional => return Ok(MatchResult::Absent),
             Indexed::None | Indexed::Unknown => {}
         }
         let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
@@ -213,7 +213,7 @@ impl<'a> TokenAt<'a> {
             entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();
         match matching[..] {
             [one] => Ok(MatchResult::One(one)),
-            [] if optional => Ok(MatchResult::Absent),
+            [] if is_optional => Ok(MatchResult::Absent),
             [] => {
                 let names = entries().filter_map(|(_, candidate)| candidate.as_str());
                 let alternatives = if entries().next().is_none() {
@@ -263,9 +263,9 @@ pub(super) fn find_indexed<'a>(
     let mut node = root;
     for (step, token) in TokenAt::all(path) {
         node = match token {
-            Token::Key { key, optional } => match step.map(node)?.get(key) {
+            Token::Key { key, is_optional } => match step.map(node)?.get(key) {
                 Some(value) => value,
-                None if !optional => return Err(step.missing_key(key, step.map(node)?)),
+                None if !is_optional => return Err(step.missing_key(key, step.map(node)?)),
                 None if step.is_last() => return Ok(Cow::Owned(Data::Null.into())),
                 None => {
                     let created: Node = match step.next_token() {
@@ -280,9 +280,9 @@ pub(super) fn find_indexed<'a>(
                 let items = step.seq(node)?;
                 &items[step.index(*at, modifiers, items)?]
             }
-            Token::Match { key, value, optional, modifiers } => {
+            Token::Match { key, value, is_optional, modifiers } => {
                 let items = step.seq(node)?;
-                match step.find(key, value, *optional, items, index)? {
+                match step.find(key, value, *is_optional, items, index)? {
                     MatchResult::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
                     MatchResult::Absent => {
                         let created = Mapping::from_iter([(Node::string(key), Node::string(value))]);

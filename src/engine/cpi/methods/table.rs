@@ -5,7 +5,7 @@ use crate::cpi::answer::ResultShape;
 use crate::protocol::ResourceKind;
 
 const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
-    Argument { name, kind, since: 1, optional: false }
+    Argument { name, kind, since: 1, is_optional: false }
 }
 
 const VM: Argument = argument("vm_cid", ArgumentKind::Cid);
@@ -25,7 +25,7 @@ const COMMON: MethodFacts = MethodFacts {
     v2: ResultShape::Nothing,
     absence: MissingMethodPolicy::Breaks,
     callers: "",
-    deprecated: false,
+    is_deprecated: false,
 };
 
 /// Returns the facts about a method.
@@ -76,7 +76,7 @@ static CREATE_STEMCELL: MethodFacts = MethodFacts {
     arguments: &[
         argument("image_path", ArgumentKind::Text),
         CLOUD_PROPERTIES,
-        Argument { name: "env", kind: ArgumentKind::Hash, since: 3, optional: true },
+        Argument { name: "env", kind: ArgumentKind::Hash, since: 3, is_optional: true },
     ],
     changes_iaas: true,
     v1: ResultShape::Cid(ResourceKind::Stemcell),
@@ -103,7 +103,7 @@ static CREATE_VM: MethodFacts = MethodFacts {
         CLOUD_PROPERTIES,
         argument("networks", ArgumentKind::Hash),
         argument("disk_cids", ArgumentKind::Cids),
-        Argument { optional: true, ..argument("environment", ArgumentKind::Hash) },
+        Argument { is_optional: true, ..argument("environment", ArgumentKind::Hash) },
     ],
     changes_iaas: true,
     v1: ResultShape::Cid(ResourceKind::Vm),
@@ -159,7 +159,7 @@ static CREATE_DISK: MethodFacts = MethodFacts {
     arguments: &[
         argument("size", ArgumentKind::Integer),
         CLOUD_PROPERTIES,
-        Argument { optional: true, ..VM },
+        Argument { is_optional: true, ..VM },
     ],
     changes_iaas: true,
     v1: ResultShape::Cid(ResourceKind::Disk),
@@ -310,7 +310,7 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
     changes_iaas: true,
     absence: MissingMethodPolicy::Tolerated,
     callers: "old directors; newer ones create a new VM",
-    deprecated: true,
+    is_deprecated: true,
     ..COMMON
 };
 
@@ -321,7 +321,7 @@ static CURRENT_VM_ID: MethodFacts = MethodFacts {
     v2: ResultShape::Cid(ResourceKind::Vm),
     absence: MissingMethodPolicy::Feature,
     callers: "a director, for snapshots of its own disks",
-    deprecated: true,
+    is_deprecated: true,
     ..COMMON
 };
 
@@ -332,6 +332,6 @@ static PING: MethodFacts = MethodFacts {
     v2: ResultShape::Anything,
     absence: MissingMethodPolicy::Tolerated,
     callers: "only directors",
-    deprecated: true,
+    is_deprecated: true,
     ..COMMON
 };

@@ -63,10 +63,10 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Explored {
         }
         system.next(&state, &mut transitions);
         for (transition, (_, next)) in transitions.drain(..).enumerate() {
-            let new = small(origins.len());
+            let new = number_of(origins.len());
             let state_number = *numbers.entry(system.key(&next)).or_insert(new);
             if state_number == new {
-                origins.push(Origin { state: number, transition: small(transition) });
+                origins.push(Origin { state: number, transition: number_of(transition) });
                 waiting.push_back(next);
             }
             edges.push((state_number, number));
@@ -89,10 +89,12 @@ struct Origin {
     transition: u32,
 }
 
-fn small(number: usize) -> u32 {
-    u32::try_from(number).unwrap()
+/// Returns the number of a state or transition with this index.
+fn number_of(index: usize) -> u32 {
+    u32::try_from(index).unwrap()
 }
 
+/// Returns the index of a state or transition with this number.
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap()
 }
@@ -119,16 +121,16 @@ fn trace<S: System>(system: &S, origins: &[Origin], mut number: u32) -> Vec<Stri
 /// Returns the first state from which no settled state can be reached.
 fn dead_end(states: usize, settled: Vec<u32>, mut edges: Vec<(u32, u32)>) -> Option<u32> {
     edges.sort_unstable();
-    let mut is_good = vec![false; states];
-    settled.iter().for_each(|&number| is_good[index(number)] = true);
+    let mut can_settle = vec![false; states];
+    settled.iter().for_each(|&number| can_settle[index(number)] = true);
     let mut waiting = settled;
     while let Some(later) = waiting.pop() {
         let first = edges.partition_point(|&(end, _)| end < later);
         for &(_, earlier) in edges[first..].iter().take_while(|&&(end, _)| end == later) {
-            if !std::mem::replace(&mut is_good[index(earlier)], true) {
+            if !std::mem::replace(&mut can_settle[index(earlier)], true) {
                 waiting.push(earlier);
             }
         }
     }
-    is_good.iter().position(|good| !good).map(small)
+    can_settle.iter().position(|can_settle| !can_settle).map(number_of)
 }

@@ -14,7 +14,7 @@
 use super::explorer::System;
 use super::world::{
     AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState, Owner,
-    Phase, RUNS, Run, small,
+    Phase, RUNS, Run, to_u8,
 };
 use super::{
     CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation, Published,
@@ -141,7 +141,7 @@ impl Model {
 
     /// Returns true if a run still has the lock according to its own clock or the lock file.
     fn has_lock(&self, state: &ModelState, run: usize) -> bool {
-        state.owner == Owner::Run(small(run)) && !state.has_expired
+        state.owner == Owner::Run(to_u8(run)) && !state.has_expired
     }
 
     /// Writes the state. Returns false if the write is rejected.
@@ -164,7 +164,7 @@ impl Model {
 
     /// Ends the process of a run. The kernel frees its locks, and the keeper stays.
     fn end_process(&self, state: &mut ModelState, run: usize, is_killed: bool) {
-        let is_owner = state.owner == Owner::Run(small(run));
+        let is_owner = state.owner == Owner::Run(to_u8(run));
         let mut unpublished = CallSet::default();
         for (number, call) in state.calls.iter_mut().enumerate() {
             if self.is_local(call, run) && call.is_announced && !call.is_published {
@@ -175,7 +175,7 @@ impl Model {
             }
             call.is_held = false;
             // If no step of the call was taken yet, it may be planned again.
-            if state.runs[run].phase == Phase::Preparing(small(number), 0) {
+            if state.runs[run].phase == Phase::Preparing(to_u8(number), 0) {
                 *call = Call::default();
             }
         }
@@ -183,7 +183,7 @@ impl Model {
             let before = state.keepers[run].unwrap_or_default();
             state.keepers[run] = Some(CallSet(before.0 | unpublished.0));
             if is_owner {
-                state.owner = Owner::Gone(small(run));
+                state.owner = Owner::Gone(to_u8(run));
             }
         } else if is_owner {
             self.give_back(state, run);
@@ -193,7 +193,7 @@ impl Model {
 
     /// Frees the lock of a run or keeper, or lets the lease expire.
     fn give_back(&self, state: &mut ModelState, run: usize) {
-        state.owner = Owner::Gone(small(run));
+        state.owner = Owner::Gone(to_u8(run));
         if (self.table.may_give_back)(state.is_unfenced) {
             (state.owner, state.has_expired) = (Owner::None, false);
         }
@@ -219,12 +219,12 @@ impl Model {
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
         let kind = match view.vm.first() {
             None => CallKind::Create,
-            Some(vm) if self.resizes => CallKind::Resize(small(vm)),
-            Some(vm) => CallKind::Delete(small(vm)),
+            Some(vm) if self.resizes => CallKind::Resize(to_u8(vm)),
+            Some(vm) => CallKind::Delete(to_u8(vm)),
         };
         let mut next = *state;
-        next.calls[call] = Call { kind, by: small(run), ..Call::default() };
-        next.runs[run].phase = Phase::Preparing(small(call), 0);
+        next.calls[call] = Call { kind, by: to_u8(run), ..Call::default() };
+        next.runs[run].phase = Phase::Preparing(to_u8(call), 0);
         transitions.push((ModelAction::Plan { run, call }, next));
     }
 
@@ -235,7 +235,7 @@ impl Model {
         let mut next = *state;
         next.is_unfenced = (self.table.must_fence)(state.has_expired);
         next.runs[run].phase = if next.is_unfenced { Phase::Fencing } else { Phase::Reading };
-        (next.owner, next.has_expired) = (Owner::Run(small(run)), false);
+        (next.owner, next.has_expired) = (Owner::Run(to_u8(run)), false);
         transitions.push((ModelAction::TakeLock { run }, next));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None);
@@ -288,7 +288,7 @@ impl Model {
             Phase::Recovering => {
                 for call in (0..CALLS).filter(|&call| state.runs[run].open.has(call)) {
                     let Some(outcome) = self.recovered_outcome(state, run, call) else { continue };
-                    next.runs[run].phase = Phase::Concluding(small(call), outcome, 0);
+                    next.runs[run].phase = Phase::Concluding(to_u8(call), outcome, 0);
                     transitions.push((ModelAction::Examine { run, call, outcome }, next));
                 }
             }
@@ -343,7 +343,7 @@ impl Model {
             Preparation::Announce => call.is_announced = true,
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
-                if state.owner != Owner::Run(small(run)) {
+                if state.owner != Owner::Run(to_u8(run)) {
                     next.runs[run].phase = Phase::Ending;
                     action = ModelAction::LockIsLost { run };
                 }
@@ -465,7 +465,7 @@ impl Model {
             next.keepers[run] = None;
             transitions.push((ModelAction::KeeperDies { run }, next));
             if unpublished == CallSet::default() {
-                if state.owner == Owner::Gone(small(run)) {
+                if state.owner == Owner::Gone(to_u8(run)) {
                     self.give_back(&mut next, run);
                 }
                 transitions.push((ModelAction::KeeperEnds { run }, next));

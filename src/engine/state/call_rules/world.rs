@@ -244,7 +244,7 @@ impl Packed {
             CallKind::Create => 1,
             CallKind::Over => 2,
             CallKind::Delete(target) => 3 + target,
-            CallKind::Resize(target) => 3 + small(CALLS) + target,
+            CallKind::Resize(target) => 3 + to_u8(CALLS) + target,
         };
         self.add(4, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
@@ -282,7 +282,7 @@ impl Packed {
     }
 }
 
-pub(super) fn small(number: usize) -> u8 {
+pub(super) fn to_u8(number: usize) -> u8 {
     u8::try_from(number).unwrap()
 }
 
@@ -324,7 +324,7 @@ impl ModelState {
             let members = (0..CALLS).filter(|&number| set.has(number));
             *set = members.fold(CallSet::default(), |members, number| members.with(new(number)));
         };
-        let number = |number: &mut u8| *number = small(new((*number).into()));
+        let number = |number: &mut u8| *number = to_u8(new((*number).into()));
         for run in &mut self.runs {
             [&mut run.open, &mut run.view.vm, &mut run.view.suspects].into_iter().for_each(set);
             match &mut run.phase {
@@ -374,7 +374,7 @@ impl ModelState {
     /// Clears the knowledge of runs that have lost the lock of a directory, because they only wait and end.
     pub(super) fn forget_lost_runs(&mut self) {
         for (number, run) in self.runs.iter_mut().enumerate() {
-            let is_lost = self.owner != Owner::Run(small(number));
+            let is_lost = self.owner != Owner::Run(to_u8(number));
             if is_lost && matches!(run.phase, Phase::Waiting(_) | Phase::Concluding(_, _, 0)) {
                 *run = Run { phase: run.phase, ..Run::default() };
             }
