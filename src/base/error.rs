@@ -481,33 +481,33 @@ mod tests {
 
     #[test]
     fn missing_input_is_invalid() {
-        let failed = |kind: io::ErrorKind| Error::input("reading 'x'", kind.into()).kind();
-        assert_eq!(failed(io::ErrorKind::NotFound), ErrorKind::InvalidInput);
-        assert_eq!(failed(io::ErrorKind::StorageFull), ErrorKind::Failure);
+        let kind_of = |kind: io::ErrorKind| Error::input("reading 'x'", kind.into()).kind();
+        assert_eq!(kind_of(io::ErrorKind::NotFound), ErrorKind::InvalidInput);
+        assert_eq!(kind_of(io::ErrorKind::StorageFull), ErrorKind::Failure);
     }
 
     #[test]
     fn unwritable_path_gets_a_hint() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("missing/file");
-        let failed = |kind: io::ErrorKind, path: &Path| {
+        let hints_for = |kind: io::ErrorKind, path: &Path| {
             Error::io("writing 'x'", kind.into()).with_owner_hint(path, "--to FILE").hints().concat()
         };
-        let own = failed(io::ErrorKind::PermissionDenied, &path);
+        let own = hints_for(io::ErrorKind::PermissionDenied, &path);
         assert!(own.starts_with(&format!("'{}' has mode ", dir.path().display())), "{own}");
         assert!(
             own.contains("choose another path with --to FILE, or give yourself access: `chmod u+rwx"),
             "{own}"
         );
-        let read_only = failed(io::ErrorKind::ReadOnlyFilesystem, &path);
+        let read_only = hints_for(io::ErrorKind::ReadOnlyFilesystem, &path);
         assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");
-        let full = failed(io::ErrorKind::StorageFull, &path);
+        let full = hints_for(io::ErrorKind::StorageFull, &path);
         assert!(
             full.ends_with("' is full: free space on it, or choose another path with --to FILE"),
             "{full}"
         );
-        assert_eq!(failed(io::ErrorKind::TimedOut, &path), "");
-        let of_root = failed(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
+        assert_eq!(hints_for(io::ErrorKind::TimedOut, &path), "");
+        let of_root = hints_for(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(of_root.contains("belongs to root: run as root, choose another"), !is_root, "{of_root}");
     }
@@ -521,16 +521,16 @@ mod tests {
         let path = dir.path().join("file");
         fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
-        let failed = |path: &Path, option: &str| {
+        let hints_for = |path: &Path, option: &str| {
             let denied = io::ErrorKind::PermissionDenied.into();
             Error::io("writing 'x'", denied).with_owner_hint(path, option).hints().concat()
         };
-        assert!(failed(&path, "").contains(": run as ") && failed(&path, "").contains("`sudo chown"));
+        assert!(hints_for(&path, "").contains(": run as ") && hints_for(&path, "").contains("`sudo chown"));
         std::os::unix::fs::chown(dir.path(), Some(1), None).unwrap();
-        let below = failed(&dir.path().join("missing/file"), "--to FILE");
+        let below = hints_for(&dir.path().join("missing/file"), "--to FILE");
         assert!(!below.contains("chown"), "{below}");
         assert!(below.ends_with(", or choose another path with --to FILE"), "{below}");
-        assert_eq!(failed(&dir.path().join("missing"), "").matches(", or ").count(), 0);
+        assert_eq!(hints_for(&dir.path().join("missing"), "").matches(", or ").count(), 0);
     }
 
     #[test]

@@ -162,22 +162,22 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
             let what = cpi_label(earlier);
-            let mut wrong = |why: String| {
+            let mut report = |why: String| {
                 location(&cpi.name).add_problem(problems, format!("has {what} in `migrated_from`, but {why}"))
             };
             if earlier == Some(&cpi.name) {
-                wrong("that is this CPI itself".to_owned());
+                report("that is this CPI itself".to_owned());
             } else if let Some(still) = earlier.filter(|earlier| names.contains_key(earlier)) {
                 let back = cpis
                     .iter()
                     .find(|other| other.name == still)
                     .is_some_and(|other| other.migrated_from.iter().flatten().any(|name| *name == cpi.name));
-                wrong(match back {
+                report(match back {
                     true => "that CPI is migrated from this one: a cycle".to_owned(),
                     false => "the CPI config still defines it".to_owned(),
                 });
             } else if let Some(other) = taken.insert(earlier, &cpi.name) {
-                wrong(format!("CPI '{other}' has it too"));
+                report(format!("CPI '{other}' has it too"));
             }
         }
     }

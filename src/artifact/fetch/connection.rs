@@ -96,14 +96,14 @@ impl ProxyDialer {
             Route::Direct => Box::new(http_client::dial(host, port, limit, &stopped)?),
             Route::Socks5(proxy) => {
                 let hop = format!("the SOCKS proxy {proxy}");
-                let broken = |error| ProxyFailure::wrap(error, &hop);
+                let proxy_failed = |error| ProxyFailure::wrap(error, &hop);
                 let mut stream =
-                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(broken)?;
+                    http_client::dial(&proxy.host, proxy.port, limit, &stopped).map_err(proxy_failed)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut bounded = TimeLimited::new(&mut stream, limit, &self.0.interrupted);
-                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(broken)?;
+                socks5::log_in(&mut bounded, proxy.credentials.as_ref()).map_err(proxy_failed)?;
                 socks5::connect(&mut bounded, host, port).map_err(|error| match error.kind() {
-                    io::ErrorKind::PermissionDenied => broken(error),
+                    io::ErrorKind::PermissionDenied => proxy_failed(error),
                     _ => with_hop(error, &hop),
                 })?;
                 Box::new(stream)
@@ -332,9 +332,9 @@ struct ProxyHeadRewriter {
 
 impl ProxyHeadRewriter {
     fn rewrite(&self, head: &[u8]) -> io::Result<Vec<u8>> {
-        let broken = || io::Error::other("the request has no valid head for the HTTP proxy");
-        let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(broken)? + 2;
-        let target = head[..line_end].iter().position(|byte| *byte == b' ').ok_or_else(broken)? + 1;
+        let no_head = || io::Error::other("the request has no valid head for the HTTP proxy");
+        let line_end = head.windows(2).position(|two| two == b"\r\n").ok_or_else(no_head)? + 2;
+        let target = head[..line_end].iter().position(|byte| *byte == b' ').ok_or_else(no_head)? + 1;
         let authorization = authorization(self.proxy.credentials.as_ref());
         let parts = [
             &head[..target],

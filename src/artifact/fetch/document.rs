@@ -41,20 +41,25 @@ pub fn fetch_document(
         }
         request.call()
     };
-    let broken = |error: ureq::Error| match error {
+    let request_error = |error: ureq::Error| match error {
         ureq::Error::BodyExceedsLimit(_) => failed(format!("the answer has more than {}", bytes(max_bytes))),
         ureq::Error::Timeout(_) => failed(format!("no answer within {}", base::text::duration(timeout))),
         error => failed(without_secrets(&http_problem(&error))),
     };
     let mut at = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = request(&at).map_err(broken)?;
+        let response = request(&at).map_err(request_error)?;
         if !is_redirect(&response) {
             if response.status() != 200 {
                 return Err(failed(format!("the server answered {}", response.status())));
             }
             // ureq refuses a body that reaches the limit.
-            return response.into_body().with_config().limit(max_bytes + 1).read_to_vec().map_err(broken);
+            return response
+                .into_body()
+                .with_config()
+                .limit(max_bytes + 1)
+                .read_to_vec()
+                .map_err(request_error);
         }
         let target = redirect::target(&response, &at);
         let target = target.ok_or_else(|| failed("it redirects to no URL of a document".to_owned()))?;

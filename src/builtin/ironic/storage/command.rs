@@ -68,7 +68,7 @@ impl Command {
     /// the request.
     fn ask(&self, operation: &str, volume: &VolumeName, more: Value) -> CpiResult<Value> {
         let program = self.settings.program.display();
-        let io = |error| {
+        let run_error = |error| {
             CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
         };
         let request = Request { version: VERSION, operation, volume: volume.to_string(), more };
@@ -79,12 +79,12 @@ impl Command {
             // The log of the program becomes part of this program's log.
             .stderr(Stdio::inherit())
             .spawn()
-            .map_err(io)?;
+            .map_err(run_error)?;
         if let Some(mut stdin) = child.stdin.take() {
             // A program may answer without reading the request, so only its answer counts.
             let _ = stdin.write_all(json!(request).to_string().as_bytes());
         }
-        let output = child.wait_with_output().map_err(io)?;
+        let output = child.wait_with_output().map_err(run_error)?;
         let failed = |problem: &str| {
             CpiFailure::cloud(format!("'{program}' failed to {operation} volume '{volume}': {problem}"))
         };

@@ -211,8 +211,9 @@ fn default_iqn() -> String {
 
 /// Checks the configured portals and the beginning of the names of targets.
 fn check_names(portals: &[String], iqn: &str) -> CpiResult<()> {
-    let invalid = |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
-    if portals.is_empty() || portals.iter().any(|portal| invalid(portal)) {
+    let is_invalid =
+        |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if portals.is_empty() || portals.iter().any(|portal| is_invalid(portal)) {
         return Err(CpiFailure::cloud("storage.portals must be a list of at least one 'address:port'"));
     }
     if !iqn.starts_with("iqn.") || !is_iscsi_name(iqn) {
