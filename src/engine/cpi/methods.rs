@@ -78,8 +78,6 @@ pub struct MethodFacts {
     pub absence: MissingMethodPolicy,
     /// Its callers, and when they call it.
     pub callers: &'static str,
-    /// True if only contract v1 has it, so a new CPI need not implement it.
-    pub is_deprecated: bool,
 }
 
 /// The consequence of a missing method.

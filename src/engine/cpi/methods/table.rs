@@ -25,7 +25,6 @@ const COMMON: MethodFacts = MethodFacts {
     v2: ResultShape::Nothing,
     absence: MissingMethodPolicy::Breaks,
     callers: "",
-    is_deprecated: false,
 };
 
 /// Returns the facts about a method.
@@ -310,7 +309,6 @@ static CONFIGURE_NETWORKS: MethodFacts = MethodFacts {
     changes_iaas: true,
     absence: MissingMethodPolicy::Tolerated,
     callers: "old directors; newer ones create a new VM",
-    is_deprecated: true,
     ..COMMON
 };
 
@@ -321,7 +319,6 @@ static CURRENT_VM_ID: MethodFacts = MethodFacts {
     v2: ResultShape::Cid(ResourceKind::Vm),
     absence: MissingMethodPolicy::Feature,
     callers: "a director, for snapshots of its own disks",
-    is_deprecated: true,
     ..COMMON
 };
 
@@ -332,6 +329,5 @@ static PING: MethodFacts = MethodFacts {
     v2: ResultShape::Anything,
     absence: MissingMethodPolicy::Tolerated,
     callers: "only directors",
-    is_deprecated: true,
     ..COMMON
 };
