@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod cpi;
+pub mod cpis;
 pub mod deploy;
 mod effects;
 pub mod history;
@@ -22,6 +23,5 @@ mod recovery;
 pub mod registry;
 pub mod resources;
 pub mod run_context;
-pub mod run_cpis;
 pub mod state;
 pub mod templates;

@@ -11,7 +11,7 @@ use super::support::scripted::{InfoAnswer, Reaction, Script};
 /// server or a key parser. Every use has been reviewed.
 const EXPOSE: [(&str, &str); 12] = [
     // For the agent's settings and the digests of the state, which a CPI gets as JSON.
-    ("engine", "run_cpis/source/mod.rs"),
+    ("engine", "cpis/source/mod.rs"),
     ("engine", "prepare/deployment.rs"),
     ("manifest", "deployment/mod.rs"),
     // For the properties of a CPI, and to check a key in the manifest.

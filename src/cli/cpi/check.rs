@@ -24,8 +24,8 @@ use base::files::directory::{check_directory, parent};
 use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
+use engine::cpis;
 use engine::protocol::Contract;
-use engine::run_cpis;
 
 /// Check that a CPI follows the CPI contract
 ///
@@ -213,7 +213,7 @@ impl CheckArgs {
             (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
                 let stage = session.reporter.stage("Preparing the stemcell");
-                let opened = run_cpis::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
+                let opened = cpis::open_stemcell(&prepared.prepared_run.run, path, &stage)?;
                 stage.finish();
                 Some(opened)
             }

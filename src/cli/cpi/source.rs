@@ -19,8 +19,8 @@ use base::files::input;
 use base::text::{json_problem, shell_word};
 use base::{Error, Result};
 use engine::cpi::Executable;
+use engine::cpis::{self, OpenCpiRequest, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
-use engine::run_cpis::{self, OpenCpiRequest, OpenedCpi};
 
 /// The CPI and the options of its calls.
 #[derive(Debug, Clone, Args)]
@@ -137,7 +137,7 @@ impl SourceArgs {
                     needs_vm_and_disk,
                     stemcell: stemcell.map(Path::to_owned),
                 };
-                let cpi = run_cpis::open_cpi(&request, run)?;
+                let cpi = cpis::open_cpi(&request, run)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
                 let which = self.cpi_name.as_ref();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::cpi::Method;
+use crate::cpis::{Cpis, OwnedCpiInputs, describe_off, name_cpi};
 use crate::run_context::RunContext;
-use crate::run_cpis::{Cpis, OwnedCpiInputs, describe_off, name_cpi};
 use crate::state::{State, VmHandle};
 use base::events::Stage;
 use base::{Error, ErrorKind, Result};

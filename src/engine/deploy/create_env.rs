@@ -5,11 +5,11 @@ use super::draft_plan::{DraftPlan, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::validate;
+use crate::cpis::{self, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, RunRegistry};
 use crate::protocol::Contract;
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock, signals};
-use crate::run_cpis::{self, Presence, check_formats, info_stage_name};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
@@ -33,8 +33,8 @@ pub fn create_env(
     // A saved plan has no generated values, so a run that needs some must not save any before it is refused.
     let inputs = Inputs { discard_generated: saved_plan.is_some(), ..inputs.clone() };
     let prepared = prepare::prepare(run, &inputs, store.state(), *overrides, &validating)?;
-    run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    run_cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
+    cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    cpis::record_migrated_from(run, prepared.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared, store.state())?;
     let announce = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(draft, state, None, &run.paths.state);

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::deletion_run::DeletionRun;
 use super::request::DeleteEnvRequest;
 use crate::agent::{StopReason, endpoint};
+use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock};
-use crate::run_cpis::{self, Cpis, OwnedCpiInputs};
 use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
 use base::text;
@@ -151,7 +151,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let validating = run.reporter.stage("Validating");
     let loaded = prepare::load_to_delete(run, &request.inputs, store.state())?;
     let provider = loaded.provider()?;
-    run_cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
+    cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());
     if plan.is_empty() {
         run.reporter.announce_plan("Nothing to delete", Vec::new());

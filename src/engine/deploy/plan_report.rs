@@ -16,7 +16,7 @@ use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
 use crate::run_context::RunContext;
 use crate::state::{Intent, Journal, Resource, State, Storage};
-use crate::{prepare, run_cpis, templates};
+use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
 use base::text;
 use base::text::json_problem;
@@ -150,8 +150,8 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared = prepare::prepare(run, inputs, &state, *overrides, &validating)?;
-    run_cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
-    let (state, _) = run_cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
+    cpis::check_az(prepared.cpi_config.as_ref(), prepared.deployment.az.as_ref())?;
+    let (state, _) = cpis::apply_migrated_from(prepared.cpi_config.as_ref(), &state)?;
     let mut draft = DraftPlan::create(run, request, prepared, &state)?;
     let mut packages = None;
     if !draft.has_nothing_to_do() {

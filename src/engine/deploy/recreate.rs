@@ -7,7 +7,7 @@ use crate::prepare::credentials;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
-use crate::{prepare, run_cpis};
+use crate::{cpis, prepare};
 use base::text::listed;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest, VariableValue, cpi_label};
@@ -74,7 +74,7 @@ fn changes_since_deploy(
     state: &State,
 ) -> Result<Option<Vec<String>>> {
     let loaded = load(request, run, state)?;
-    let (migrated, _) = run_cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
+    let (migrated, _) = cpis::apply_migrated_from(loaded.cpis()?.as_ref(), state)?;
     let deployment = loaded.deployment()?;
     // The digest of the manifest does not cover the choice of the CPI.
     if let Some(vm) = migrated.vm_handle()

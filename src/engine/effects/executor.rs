@@ -11,9 +11,9 @@ use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
+use crate::cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
 use crate::protocol::{RegistryEndpoint, VmCid};
 use crate::run_context::{RunContext, signals};
-use crate::run_cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep, Preparation};
 use crate::state::{
     Change, CpiLocation, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
+use crate::cpis::name_cpi;
 use crate::run_context::RunContext;
-use crate::run_cpis::name_cpi;
 use crate::state::call_rules::CallOutcome;
 use crate::state::{AbsentMethod, Change, Resource, State, Store, Suspect};
 use base::redact::Redactor;

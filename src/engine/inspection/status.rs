@@ -10,13 +10,13 @@ use crate::agent::refusal::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
 };
+use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{describe_denied, probable_cause};
 use crate::history::{self, HistoryEntry, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, OpenCallStatus, StateOverview};
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
 use base::events::Reporter;
 use base::exit_code;
@@ -495,7 +495,7 @@ impl StatusCollector<'_> {
         let Some(cpi_inputs) = &self.from.cpi_inputs else { return Ok(()) };
         let asking = reporter.stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
-        let (renamed, _) = run_cpis::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
+        let (renamed, _) = cpis::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
             Some(cpis) => cpis,
             None => {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::agent::{Agent, connect, endpoint};
+use crate::cpis::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
 use crate::run_context::{RunContext, lock};
-use crate::run_cpis::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::state::{Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, VmHandle, VmRecord};
 use base::events::Stage;
 use base::{Error, Result};
@@ -82,7 +82,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let deployment = loaded.deployment()?;
     let cpi_inputs = OwnedCpiInputs::open(run, &request.inputs, request.templates, &loaded, &validating)?;
     let endpoint = endpoint(run, &cpi_inputs.provider)?;
-    run_cpis::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
+    cpis::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     record_disk_and_stemcells(&mut state, request, &deployment)?;
     let cpi = deployment.cpi();

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, StopWaiting, read_answer};
+use crate::cpis;
 use crate::effects::{Effect, failed_call, still_at_work, unknown_outcome};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
-use crate::run_cpis;
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::Stage;
@@ -155,7 +155,7 @@ fn examine(
     };
     let answer = answer.map(|answer| fitting_changes(run, store, intent, &answer));
     // Only now does the redactor know the credentials in the answer to `attach_disk`.
-    log.iter().for_each(|line| run_cpis::show_log_line(run, stage, line));
+    log.iter().for_each(|line| cpis::show_log_line(run, stage, line));
     match answer {
         Ok(Ok(changes)) => OpenCallOutcome::Changes(changes),
         Ok(Err(problem)) => OpenCallOutcome::Failed(no_answer(intent, problem)),

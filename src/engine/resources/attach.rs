@@ -6,11 +6,11 @@
 use serde_json::Map;
 
 use super::target::TargetEnvironment;
+use crate::cpis::{self, Presence};
 use crate::effects::Executor;
 use crate::protocol::DiskCid;
 use crate::records;
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, Presence};
 use crate::state::{Change, DiskHandle, DiskRecord, Resource, VmAtReplacement};
 use base::{Error, Result};
 use manifest::deployment::DiskSpec;
@@ -36,9 +36,9 @@ pub fn attach_disk(request: &AttachDiskRequest, run: &RunContext) -> Result<Stri
             .with_note("nothing was changed")
             .with_hint("give the instance group a `persistent_disk` or a disk pool"));
     };
-    run_cpis::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
+    cpis::check_az(opened.cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let cpi_name = match request.cpi.as_deref() {
-        Some(cpi) => run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
+        Some(cpi) => cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?,
         None => deployment.cpi(),
     };
     let (cid, disks) = (&request.disk, &opened.store.state().disks);

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::target::TargetEnvironment;
+use crate::cpis::{Cpis, OwnedCpiInputs, info_stage_name};
 use crate::prepare;
 use crate::run_context::{RunContext, signals};
-use crate::run_cpis::{Cpis, OwnedCpiInputs, info_stage_name};
 use crate::state::State;
 use base::Result;
 use manifest::deployment::CpiSource;

@@ -3,11 +3,11 @@
 
 use super::target::{TargetEnvironment, confirm};
 use crate::agent::{connect, endpoint};
+use crate::cpis::{self, OwnedCpiInputs, Presence};
 use crate::effects::{Contradiction, Executor, RunRegistry, deletion};
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
 use crate::records;
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, OwnedCpiInputs, Presence};
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -51,7 +51,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let opened = target_environment.open(run, &format!("delete-{}", what.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
-        run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
     let mut executor = target_environment.executor(run, &opened.cpi_inputs, opened.store)?;
     let mut unknown_vm = None;

@@ -5,7 +5,7 @@ use crate::deploy::{SnapshotPolicy, snapshot};
 use crate::protocol::DiskCid;
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, DiskRecord, SnapshotHandle, State};
-use crate::{records, run_cpis};
+use crate::{cpis, records};
 use base::{Error, Result};
 
 /// The request of `take-snapshot`.
@@ -23,7 +23,7 @@ pub struct TakeSnapshotRequest {
 pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<String> {
     let opened = request.target_environment.open(run, "take-snapshot")?;
     if let Some(cpi) = &request.cpi {
-        run_cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
+        cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
     }
     let disk = match &request.disk {
         Some(cid) => {

@@ -1,9 +1,9 @@
 //! The start of every operation: the locked, settled state and the CPIs of the manifest.
 
+use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor};
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state};
-use crate::run_cpis::{self, Cpis, OwnedCpiInputs};
 use crate::state::{State, Store};
 use crate::{prepare, recovery};
 use base::error::Error;
@@ -55,7 +55,7 @@ impl TargetEnvironment {
         let inputs = Inputs { discard_generated: true, ..self.inputs.clone() };
         let loaded = prepare::load(run, &inputs)?;
         let cpi_inputs = OwnedCpiInputs::open(run, &self.inputs, self.templates, &loaded, &validating)?;
-        run_cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
+        cpis::record_migrated_from(run, cpi_inputs.config.as_ref(), &mut store)?;
         validating.finish();
         Ok(OpenedEnvironment { store, loaded, cpi_inputs })
     }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use super::target::{OpenedEnvironment, TargetEnvironment};
 use crate::cpi::Answer;
+use crate::cpis::{self, CpiName, check_formats};
 use crate::deploy::vm;
 use crate::effects::{Executor, ParallelEffect, deletion};
 use crate::prepare::obtain;
 use crate::run_context::RunContext;
-use crate::run_cpis::{self, CpiName, check_formats};
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, Store};
 use artifact::{self, ArtifactIdentity};
 use base::events::Stage;
@@ -121,14 +121,14 @@ fn targets(
 ) -> Result<Vec<CpiName>> {
     let mut targets: Vec<CpiName> = Vec::new();
     if cpi_names.is_empty() {
-        run_cpis::check_az(config, deployment.az.as_ref())?;
+        cpis::check_az(config, deployment.az.as_ref())?;
         let default =
             deployment.cpi().is_none() || state.resources().any(|resource| resource.cpi().is_none());
         targets.extend(default.then_some(None));
         targets.extend(config.into_iter().flat_map(CpiConfig::names).map(|name| Some(name.to_owned())));
     }
     for name in cpi_names {
-        let name = run_cpis::check_named_cpi(config, name)?.map(str::to_owned);
+        let name = cpis::check_named_cpi(config, name)?.map(str::to_owned);
         if !targets.contains(&name) {
             targets.push(name);
         }

@@ -10,10 +10,10 @@ use super::probe::Probe;
 use super::{Affected, FailedCall, Problem, ProblemKind, Repair};
 use crate::agent::{ForeignAgent, OtherAddress, identity, refusal};
 use crate::cpi::{Answer, CpiError, Method};
+use crate::cpis::{Presence, describe_off, name_cpi};
 use crate::effects::{CHECK_PROPERTIES, Contradiction};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
-use crate::run_cpis::{Presence, describe_off, name_cpi};
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::Result;
 

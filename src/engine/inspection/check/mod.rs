@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::cpis;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
 use crate::effects::{Effect, how_to_forget};
 use crate::prepare::obtain::create_private_directory;
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
-use crate::run_cpis;
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
 use diagnose::Diagnosis;
@@ -352,7 +352,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let validating = run.reporter.stage("Validating");
     let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
-    let (state, _) = run_cpis::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;
+    let (state, _) = cpis::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();

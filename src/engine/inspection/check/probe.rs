@@ -2,10 +2,10 @@
 
 use super::ReportRequest;
 use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
+use crate::cpis::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::prepare;
 use crate::run_context::RunContext;
-use crate::run_cpis::{Cpis, OwnedCpiInputs};
 use crate::state::{GivenCredentials, State, Store};
 use base::Result;
 use base::events::Stage;

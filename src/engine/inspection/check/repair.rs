@@ -6,13 +6,13 @@ use super::probe::{CloudCheckInputs, Probe};
 use super::{Affected, CloudCheckRequest, Problem, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
+use crate::cpis::{self, name_cpi};
 use crate::deploy::disk;
 use crate::effects::RunRegistry;
 use crate::jobs::Jobs;
 use crate::recovery;
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state};
-use crate::run_cpis::{self, name_cpi};
 use crate::state::{Change, DiskHandle, Resource, Store, VmHandle};
 use base::events::Stage;
 use base::{Error, Result};
@@ -44,7 +44,7 @@ pub(super) fn prepare(
     let validating = run.reporter.stage("Validating");
     let (check_inputs, loaded) = CloudCheckInputs::load(&request.check(), run, store.state(), &validating)?;
     let deployment = loaded.deployment()?;
-    run_cpis::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
+    cpis::record_migrated_from(run, check_inputs.cpi_inputs.config.as_ref(), &mut store)?;
     validating.finish();
     Ok((store, check_inputs, deployment))
 }

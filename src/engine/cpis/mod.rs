@@ -4,15 +4,15 @@
 //! [`check_az`] and [`record_migrated_from`], which compare the names in the manifest and the state;
 //! [`open_cpi()`] for commands that need a CPI but no state lock.
 
+mod all;
 mod connection;
-mod cpis;
 mod formats;
 mod names;
 mod open;
 mod source;
 
+pub(crate) use all::{CpiName, Cpis, describe_off, info_stage_name};
 pub(crate) use connection::{CpiConnection, Presence, Retries, name_cpi, show_log_line};
-pub(crate) use cpis::{CpiName, Cpis, describe_off, info_stage_name};
 pub(crate) use formats::check_formats;
 pub(crate) use names::{apply_migrated_from, check_az, check_named_cpi, record_migrated_from};
 pub use open::{OpenCpiRequest, OpenedCpi, VmAndDiskInputs, open_cpi, open_stemcell};
