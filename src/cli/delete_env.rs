@@ -51,7 +51,11 @@ impl DeleteEnvArgs {
         }
         lines
             .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
-        let environment = match self.target.deployment_name() {
+        let recorded = match &deletions.other_deployment {
+            Some(other) => other.name.clone(),
+            None => self.target.deployment_name(),
+        };
+        let environment = match recorded {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
             None => format!("the environment recorded in '{}'", self.target.state()?.display()),
         };
@@ -80,7 +84,7 @@ impl DeleteEnvArgs {
                     Err(Error::invalid(other.to_string()).with_note("nothing was deleted").with_hint(
                         "check --state and the manifest: they may be of two environments; if only the \
                          manifest's `name` has changed, run delete-env on a terminal, without -n, and \
-                         confirm, or give the manifest the name on record for this command",
+                         confirm, or give the manifest its earlier `name` for this command",
                     ))
                 }
             };

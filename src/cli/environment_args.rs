@@ -43,9 +43,7 @@ impl EnvironmentArgs {
     /// Returns the name of the deployment, if the manifest has one that needs no variable.
     pub(super) fn deployment_name(&self) -> Option<String> {
         let inputs = self.configs.beside(self.manifest.inputs_beside(&self.state().ok()?).ok()?);
-        let root = manifest::outline(&inputs).ok()?;
-        let name = root.get("name")?.as_str()?;
-        (!name.contains("((")).then(|| name.to_owned())
+        manifest::deployment_name(&inputs)
     }
 
     /// Returns the path of the state file.

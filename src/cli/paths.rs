@@ -43,9 +43,9 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Returns true if the path exists.
+/// Returns true if the path exists, or if that cannot be found out.
 pub(super) fn exists(word: impl AsRef<Path>) -> bool {
-    expand(word.as_ref(), home().as_deref()).exists()
+    expand(word.as_ref(), home().as_deref()).try_exists().unwrap_or(true)
 }
 
 /// Returns the path of this program.

@@ -511,6 +511,13 @@ pub fn outline(inputs: &Inputs) -> Result<Node> {
     Ok(root)
 }
 
+/// Returns the name of the deployment, if the manifest can be read and its name has no variable.
+pub fn deployment_name(inputs: &Inputs) -> Option<String> {
+    let root = outline(inputs).ok()?;
+    let name = root.get("name")?.as_str()?;
+    (!name.contains("((")).then(|| name.to_owned())
+}
+
 /// Does the work of [`outline`]. After an error, `root` holds the partial result.
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;

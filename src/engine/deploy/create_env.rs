@@ -25,6 +25,9 @@ pub fn create_env(
     let mut store = lock::open(run, "create-env")?;
     run.reporter.report_state(store.storage());
     legacy_state::take_over(run, &request.inputs, &mut store)?;
+    if !store.exists() {
+        lock::refuse_lost_state(store.storage())?;
+    }
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
 

@@ -7,6 +7,7 @@ use super::request::DeleteEnvRequest;
 use crate::agent::{StopReason, endpoint};
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
+use crate::prepare::OtherDeployment;
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, lock};
 use crate::state::{Journal, State, Storage, Store};
@@ -77,38 +78,6 @@ pub struct Deletions {
     pub has_disks: bool,
     /// The deployment on record, if its name is not that of the manifest.
     pub other_deployment: Option<OtherDeployment>,
-}
-
-/// A deployment on record that has another name than the manifest.
-pub struct OtherDeployment {
-    /// Its name, if it is on record as text.
-    name: Option<String>,
-    /// The address of its VM, if known.
-    address: Option<String>,
-    manifest_name: String,
-}
-
-impl OtherDeployment {
-    /// Returns the deployment on record if the last deploy had another name. The address is not compared,
-    /// because a manifest may change it.
-    fn find(state: &State, manifest_name: &str) -> Option<Self> {
-        let leaves = state.monopile.manifest.as_ref()?;
-        let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
-        differs.then(|| OtherDeployment {
-            name: leaves.shown("/name").and_then(|name| serde_json::from_str(name).ok()),
-            address: state.vm_address(),
-            manifest_name: manifest_name.to_owned(),
-        })
-    }
-}
-
-impl std::fmt::Display for OtherDeployment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let OtherDeployment { name, address, manifest_name } = self;
-        let name = name.as_ref().map_or_else(|| "another deployment".to_owned(), |name| format!("'{name}'"));
-        let address = address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
-        write!(f, "this state records {name}{address}, but the manifest is for '{manifest_name}'")
-    }
 }
 
 /// Lists everything that a `delete-env` would delete. None if there is neither a state nor an open call.

@@ -14,7 +14,7 @@ use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{legacy_state, suspects};
-use crate::run_context::RunContext;
+use crate::run_context::{RunContext, lock};
 use crate::state::{Intent, Journal, Resource, State, Storage};
 use crate::{cpis, prepare, templates};
 use base::events::AnnouncedStep;
@@ -142,7 +142,10 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
                 run.reporter.note(format!("create-env will convert the old state '{}'", file.display()));
                 state
             }
-            None => State::new(),
+            None => {
+                lock::refuse_lost_state(path)?;
+                State::new()
+            }
         },
     };
     check_open_calls(run, request, &state)?;

@@ -1,5 +1,6 @@
 //! Compares the credentials of a run with those that were deployed.
 
+use super::OtherDeployment;
 use crate::run_context::RunContext;
 use crate::state::{Credentials, GivenCredentials, State};
 use base::text::listed;
@@ -15,10 +16,18 @@ pub(crate) fn check(
     values: &[VariableValue],
 ) -> Result<()> {
     check_source(run, inputs, state, values, true).map_err(|error| {
-        error.with_note("nothing was changed").with_hint(
-            "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent refuses \
-             them, so the VM is replaced without stopping its jobs",
-        )
+        let error = error.with_note("nothing was changed");
+        let name = manifest::deployment_name(inputs);
+        match name.and_then(|name| OtherDeployment::find(state, &name)) {
+            // New credentials would replace the VM of another environment.
+            Some(other) => Error::invalid(other.to_string()).with_source(error.to_string()).with_hint(
+                "check --state, --vars-store and the manifest: they may be of two environments",
+            ),
+            None => error.with_hint(
+                "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent refuses \
+                 them, so the VM is replaced without stopping its jobs",
+            ),
+        }
     })
 }
 
@@ -47,7 +56,7 @@ pub(super) fn check_source(
         .with_hint(how_to_pass(first));
         let was_stored = deployed.is_none_or(|deployed| deployed.was_stored(first));
         return Err(match vars_store.filter(|_| was_stored) {
-            Some(path) if path.exists() => {
+            Some(path) if path.try_exists().unwrap_or(true) => {
                 error.with_source(format!("the vars store '{}' lacks {first}", path.display()))
             }
             Some(path) => error.with_source(format!("the vars store '{}' does not exist", path.display())),

@@ -6,6 +6,7 @@
 pub(crate) mod credentials;
 mod deployment;
 pub(crate) mod obtain;
+mod other_deployment;
 mod untracked;
 
 pub use deployment::Overrides;
@@ -13,3 +14,4 @@ pub(crate) use deployment::{
     MbusCertificate, OpenedArtifacts, PreparedDeployment, deploy_digest, find_release, leaves, load,
     load_deployed, load_to_delete, open_releases, open_stemcell, prepare, redact_hint,
 };
+pub(crate) use other_deployment::OtherDeployment;

@@ -56,6 +56,17 @@ pub(crate) fn no_state(storage: &Storage) -> Error {
     })
 }
 
+/// Fails if a deploy would begin anew beside the earlier versions of a state that is missing.
+pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
+    match lost_state(storage) {
+        None => Ok(()),
+        Some(lost) => Err(lost.with_hint(
+            "to deploy a new environment in its place, restore the state, then delete the old one: \
+             `monopile delete-env MANIFEST`",
+        )),
+    }
+}
+
 /// Returns the error for a state that is missing but has earlier versions. `delete-env` removes them with the
 /// state, so an environment is probably deployed.
 pub(crate) fn lost_state(storage: &Storage) -> Option<Error> {

@@ -65,7 +65,8 @@ impl VarsStore {
     }
 
     fn read(&mut self) -> Result<()> {
-        self.exists = self.path.exists();
+        // A file that may not be read is no missing one: its values would be generated again.
+        self.exists = self.path.try_exists().unwrap_or(true);
         if !self.exists {
             self.values = Mapping::new();
             return Ok(());

@@ -218,8 +218,8 @@ fn recreate_changes_only_the_vm() {
         /instance_groups/name=hello/jobs/name=hello/properties/greeting?, value: Ahoy}\n",
     );
     let refused = run(&hello, "recreate", &[]).exits_with(3);
-    assert_output_contains(&refused, "the manifest differs from the deployed one");
-    assert_output_contains(&refused, "/properties/greeting: Ahoy");
+    assert!(refused.stderr.contains("the manifest differs from the deployed one"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("/properties/greeting: Ahoy"), "{}", refused.stderr);
     assert_eq!(hello.state(), after);
     assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();

@@ -327,10 +327,9 @@ fn joined(errors: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use crate::ironic::volume::VolumeKind;
+    use crate::test_program::write_program;
 
     #[test]
     fn errors_are_found_among_prompts_and_stack_traces() {
