@@ -89,7 +89,8 @@ static DELETE_STEMCELL: MethodFacts = MethodFacts {
     purpose: "delete the image of a stemcell",
     arguments: &[STEMCELL],
     changes_iaas: true,
-    callers: "create-env when a newer stemcell is deployed, delete-env, delete-stemcell, and a director's clean-up",
+    callers: "create-env when a newer stemcell is deployed, delete-env, delete-stemcell, and a director's \
+        clean-up",
     ..COMMON
 };
 
@@ -128,7 +129,8 @@ static HAS_VM: MethodFacts = MethodFacts {
     v1: ResultShape::Boolean,
     v2: ResultShape::Boolean,
     absence: MissingMethodPolicy::Tolerated,
-    callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, and a director's cloud check",
+    callers: "create-env, delete-env and delete-vm before they stop or delete a VM, status, cloud-check, \
+        and a director's cloud check",
     ..COMMON
 };
 
@@ -137,7 +139,8 @@ static REBOOT_VM: MethodFacts = MethodFacts {
     purpose: "reboot a VM",
     arguments: &[VM],
     changes_iaas: true,
-    callers: "start-env when a VM on this machine is off, and cloud-check or a director's cloud check when it repairs a VM",
+    callers: "start-env when a VM on this machine is off, and cloud-check or a director's cloud check when \
+        it repairs a VM",
     ..COMMON
 };
 
@@ -174,7 +177,8 @@ static HAS_DISK: MethodFacts = MethodFacts {
     v1: ResultShape::Boolean,
     v2: ResultShape::Boolean,
     absence: MissingMethodPolicy::Tolerated,
-    callers: "create-env and delete-env after a disk was not found, attach-disk, status, cloud-check, and a director's cloud check",
+    callers: "create-env and delete-env after a disk was not found, attach-disk, status, cloud-check, and a \
+        director's cloud check",
     ..COMMON
 };
 
@@ -218,7 +222,6 @@ static SNAPSHOT_DISK: MethodFacts = MethodFacts {
     v2: ResultShape::Cid(ResourceKind::Snapshot),
     absence: MissingMethodPolicy::Feature,
     callers: "create-env with --snapshot, take-snapshot, and a director that takes snapshots",
-    ..COMMON
 };
 
 static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
@@ -227,7 +230,8 @@ static DELETE_SNAPSHOT: MethodFacts = MethodFacts {
     arguments: &[argument("snapshot_cid", ArgumentKind::Cid)],
     changes_iaas: true,
     absence: MissingMethodPolicy::Feature,
-    callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director that takes snapshots",
+    callers: "create-env when the time of a snapshot is over, delete-env, delete-snapshot, and a director \
+        that takes snapshots",
     ..COMMON
 };
 
@@ -250,7 +254,6 @@ static UPDATE_DISK: MethodFacts = MethodFacts {
     v2: ResultShape::DiskCidOrNothing,
     absence: MissingMethodPolicy::Tolerated,
     callers: "create-env and a director, when a disk changes; they copy it to a new disk otherwise",
-    ..COMMON
 };
 
 static DETACH_DISK: MethodFacts = MethodFacts {
@@ -289,7 +292,6 @@ static CREATE_NETWORK: MethodFacts = MethodFacts {
     v2: ResultShape::Network,
     absence: MissingMethodPolicy::Feature,
     callers: "a director, for managed networks",
-    ..COMMON
 };
 
 static DELETE_NETWORK: MethodFacts = MethodFacts {
