@@ -32,8 +32,8 @@ pub(super) struct Inventory {
     reports: Vec<String>,
     /// For each thing, the number of runs before which it was on record.
     known_until: BTreeMap<String, usize>,
-    /// Things that need not be on record, because the CPI reported that it deleted them, or because the operator
-    /// dropped their records.
+    /// Things that need not be on record, because the CPI reported that it deleted them, or because the
+    /// operator dropped their records.
     unrecorded_allowed: BTreeSet<String>,
 }
 

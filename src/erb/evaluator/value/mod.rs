@@ -102,8 +102,8 @@ pub(crate) enum ProcKind {
 }
 
 impl RMatch {
-    /// Creates a match in `subject`. If `owns_subject` is true, the memory of the subject counts as part of the
-    /// match.
+    /// Creates a match in `subject`. If `owns_subject` is true, the memory of the subject counts as part of
+    /// the match.
     pub(super) fn new(
         regexp: Rc<Regex>,
         subject: Rc<str>,
