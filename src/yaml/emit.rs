@@ -388,7 +388,7 @@ struct Traits {
 }
 
 impl Traits {
-    /// Scans a text once for everything that restricts its style, as `yaml_emitter_analyze_scalar` does.
+    /// Scans a text once for everything that restricts its style, as upstream does.
     fn of(text: &str) -> Traits {
         if is_harmless(text) {
             return Traits { multiline: false, allows_plain: true, allows_single: true, literal: true };
