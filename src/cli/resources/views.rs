@@ -57,6 +57,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
         let (status, what_next) = match disk.status {
             DiskUse::Attached => ("attached", ""),
             DiskUse::Waiting => ("waiting", "the next create-env attaches it"),
+            DiskUse::Detached => ("kept, detached", "delete-disk deletes it"),
             DiskUse::Kept => ("kept", "delete-disk deletes it"),
             DiskUse::Unused => ("unused", "the next create-env deletes it"),
         };

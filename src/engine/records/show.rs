@@ -158,9 +158,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
             contract: vm.map(|vm| vm.contract),
         }
     });
-    // A disk that the manifest no longer has stays on record with its data.
-    let digests = state.vm().and_then(|vm| vm.property_digests.as_ref());
-    let is_detached = digests.is_some_and(|digests| !digests.has_persistent_disk());
+    let is_detached = state.detached_disk().is_some();
     let disks = state
         .disks
         .iter()

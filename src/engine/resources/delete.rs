@@ -229,7 +229,7 @@ fn refuse_denied(
 /// Rejects the deletion of a resource that the VM uses.
 fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
     match resource {
-        Resource::Disk(handle) if state.current_disk().is_some_and(|disk| disk.handle() == *handle) => {
+        Resource::Disk(handle) if state.disk_of_vm().is_some_and(|disk| disk.handle() == *handle) => {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
                 .with_note("nothing was changed")
                 .with_hint(

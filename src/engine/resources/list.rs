@@ -37,6 +37,9 @@ pub enum DiskUse {
     Attached,
     /// The next create-env attaches it.
     Waiting,
+    /// The VM was created without it, because the manifest has no persistent disk any more. It stays until
+    /// `delete-disk`, or until a create-env whose manifest has a persistent disk attaches it.
+    Detached,
     /// Nothing uses it; it stays until `delete-disk`.
     Kept,
     /// Nothing uses it; the next create-env deletes it.
@@ -96,6 +99,7 @@ pub fn list_disks(storage: &Storage) -> Result<Vec<ListedDisk>> {
         az: disk.az.clone(),
         size: disk.size,
         status: match disk.id == state.current_disk_id {
+            true if state.disk_left_on_vm().is_none() && state.detached_disk().is_some() => DiskUse::Detached,
             true if state.vm_cid().is_some() && state.disk_left_on_vm().is_none() => DiskUse::Attached,
             true => DiskUse::Waiting,
             false if disk.is_kept() => DiskUse::Kept,

@@ -806,6 +806,19 @@ impl State {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
     }
 
+    /// Returns the persistent disk that the VM was created without, because the manifest has none any more. It
+    /// is kept with its data.
+    pub fn detached_disk(&self) -> Option<&DiskRecord> {
+        let digests = self.vm()?.property_digests.as_ref()?;
+        self.current_disk().filter(|_| !digests.has_persistent_disk())
+    }
+
+    /// Returns the persistent disk that belongs on the VM: the disk in use, unless the VM was created without
+    /// it.
+    pub fn disk_of_vm(&self) -> Option<&DiskRecord> {
+        self.current_disk().filter(|_| self.detached_disk().is_none())
+    }
+
     /// Returns the disk that is still on the VM although the operator chose another one, which the next
     /// deploy attaches.
     pub fn disk_left_on_vm(&self) -> Option<&DiskRecord> {

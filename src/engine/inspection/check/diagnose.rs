@@ -121,7 +121,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     let locations =
                         DiskLocations { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
-                    let disk = state.current_disk().map(DiskRecord::handle);
+                    let disk = state.disk_of_vm().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
                     vm_problems.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
                 }
@@ -145,7 +145,11 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     }));
     let problems: Vec<Problem> =
         of_disks.into_iter().chain(untracked).chain(vm_problems).chain(of_calls).collect();
-    let resources = checked_resources.iter().map(|checked| finding(checked, &problems));
+    let detached = state.detached_disk().map(|disk| Resource::Disk(disk.handle()));
+    let resources = checked_resources.iter().map(|checked| {
+        let is_detached = detached.as_ref() == Some(&checked.resource);
+        finding(checked, is_detached, &problems)
+    });
     let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
     let untracked = untracked.filter_map(|problem| {
         let resource = problem.affected.resource()?;
@@ -163,8 +167,9 @@ fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
 }
 
-/// Returns the finding of a resource on record.
-fn finding(checked: &CheckedResource, problems: &[Problem]) -> Finding {
+/// Returns the finding of a resource on record. `is_detached` is true for the disk that the VM was created
+/// without.
+fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -> Finding {
     let resource = &checked.resource;
     let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
@@ -181,6 +186,9 @@ fn finding(checked: &CheckedResource, problems: &[Problem]) -> Finding {
         }
         Presence::Exists if checked.to_be_deleted => {
             (FindingStatus::AsRecorded, "it was to be deleted; the next run tries again".to_owned())
+        }
+        Presence::Exists if is_detached => {
+            (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.clone()),

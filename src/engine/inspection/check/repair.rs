@@ -122,7 +122,7 @@ impl<'a> RepairContext<'a> {
         self.check_own()?;
         waiting.finish();
         // Jobs must not start without their disk. That is a problem of its own, which is found next.
-        let disk = self.probe.executor.state().current_disk().map(|disk| disk.cid.clone());
+        let disk = self.probe.executor.state().disk_of_vm().map(|disk| disk.cid.clone());
         if let Some(disk) = disk
             && !self.probe.agent.list_disk()?.contains(&disk)
         {
