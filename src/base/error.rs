@@ -173,6 +173,18 @@ impl Error {
         self
     }
 
+    /// Adds the hint to correct the cause and to run the command again, unless another hint says so. An
+    /// interruption needs no correction.
+    #[must_use]
+    pub fn with_retry_hint(self) -> Self {
+        let says_so = self.hints().iter().any(|hint| hint.contains("the same command"));
+        match self.kind() {
+            ErrorKind::Interrupted(_) => self,
+            _ if says_so => self,
+            _ => self.with_hint("correct the cause, then run the same command again"),
+        }
+    }
+
     /// Adds a hint if the cause is a missing permission, a read-only file system or a full one: which path
     /// cannot be used, and what helps.
     ///

@@ -59,7 +59,8 @@ impl RunLog {
         };
         create_private_directory(directory).map_err(failed)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
-        let name = format!("{time}-{command}-{}.{EXTENSION}", std::process::id());
+        let words = command.replace(' ', "-");
+        let name = format!("{time}-{words}-{}.{EXTENSION}", std::process::id());
         let path = directory.join(name);
         // Lock the file before it gets its name, so that no other run removes it.
         let unnamed = temporary_path(&path, "new");
@@ -173,7 +174,7 @@ impl Sink for LoggingSink {
                 self.log.add_line("ERROR", &format!("{errors}{notes}{hints}\n  exit code: {exit_code}"));
             }
             // Log lines of the CPI reach this log through `tracing`.
-            Event::StageLog { .. } | Event::StageProgress { .. } => {}
+            Event::StageLog { .. } | Event::StageProgress { .. } | Event::StepApplied => {}
         }
     }
 }

@@ -35,6 +35,8 @@ struct RunProgress {
     recorded: Vec<(StageId, FinishedStage)>,
     /// The steps that have begun.
     steps: Vec<StartedStep>,
+    /// True if the effect of the last step is done.
+    is_applied: bool,
     /// The number of planned steps.
     planned: usize,
     /// The path or URL of the state.
@@ -57,12 +59,17 @@ impl RunProgress {
     fn record_outcome(&mut self, depth: usize, outcome: &Outcome) {
         let Some(step) = self.steps.last_mut().filter(|_| depth > 0) else { return };
         match outcome {
-            Outcome::Failed => (step.done, step.skipped) = (false, None),
+            Outcome::Failed => fail(step, self.is_applied),
             Outcome::Skipped { reason } if depth == 1 => step.skipped = Some(reason.clone()),
             Outcome::Done if depth == 1 => step.skipped = None,
             Outcome::Skipped { .. } | Outcome::Done => {}
         }
     }
+}
+
+/// Marks a step as failed, before or after its effect was done.
+fn fail(step: &mut StartedStep, is_applied: bool) {
+    (step.done, step.failed_later, step.skipped) = (is_applied, is_applied, None);
 }
 
 impl RunRecord {
@@ -126,10 +133,10 @@ impl RunRecord {
         let state = Some(progress.state.clone()?);
         let mut steps = progress.steps.clone();
         if failed
-            && steps.iter().all(|step| step.done)
+            && steps.iter().all(|step| step.done && !step.failed_later)
             && let Some(last) = steps.last_mut()
         {
-            (last.done, last.skipped) = (false, None);
+            fail(last, progress.is_applied);
         }
         let steps_left = progress.planned.saturating_sub(steps.len());
         Some(RunReport { steps, steps_left, stages, state })
@@ -191,14 +198,17 @@ impl RunRecord {
             }
             Event::StepStarted { count, what, words, reason, .. } => {
                 progress.planned = *count;
+                progress.is_applied = false;
                 progress.steps.push(StartedStep {
                     what: what.clone(),
                     words: words.clone(),
                     reason: reason.clone(),
                     done: true,
+                    failed_later: false,
                     skipped: None,
                 });
             }
+            Event::StepApplied => progress.is_applied = true,
             _ => {}
         }
     }
@@ -275,5 +285,35 @@ mod tests {
         assert_eq!(step_outcomes(true), expected);
         begin(5, "Delete VM vm-1");
         assert_eq!(step_outcomes(true)[4], (true, None), "an earlier step failed");
+    }
+
+    #[test]
+    fn step_that_fails_after_its_effect_is_done() {
+        for is_applied in [false, true] {
+            let record = RunRecord::new(Redactor::default());
+            record.progress().state = Some("/env/state.json".to_owned());
+            let reporter =
+                Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
+            let deploying = reporter.stage("Deploying");
+            reporter.emit(Event::StepStarted {
+                number: 1,
+                count: 2,
+                step: "create_vm",
+                what: "Create the VM".to_owned(),
+                words: StepWords::default(),
+                reason: String::new(),
+            });
+            let creating = deploying.reporter().stage("Creating VM");
+            if is_applied {
+                reporter.emit(Event::StepApplied);
+            }
+            // An interruption fails no stage of the step.
+            creating.finish();
+            let step = record.report(true).unwrap().steps.remove(0);
+            assert_eq!((step.done, step.failed_later), (is_applied, is_applied));
+            drop(deploying.reporter().stage("Waiting for the agent"));
+            let step = record.report(true).unwrap().steps.remove(0);
+            assert_eq!((step.done, step.failed_later), (is_applied, is_applied));
+        }
     }
 }

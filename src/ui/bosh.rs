@@ -136,7 +136,8 @@ impl Sink for Document {
             Event::StageProgress { .. }
             | Event::StageLog { .. }
             | Event::Planned { .. }
-            | Event::StepStarted { .. } => {}
+            | Event::StepStarted { .. }
+            | Event::StepApplied => {}
         }
     }
 }

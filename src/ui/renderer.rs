@@ -156,7 +156,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             log: log.clone(),
             report: report.as_deref().map(|report| Box::new(redacted_report(report, &redact))),
         },
-        Event::StageProgress { .. } => event.clone(),
+        Event::StageProgress { .. } | Event::StepApplied => event.clone(),
     }
 }
 
@@ -172,6 +172,7 @@ fn redacted_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> Ru
         words: redacted_words(&step.words, redact),
         reason: redact(&step.reason),
         done: step.done,
+        failed_later: step.failed_later,
         skipped: step.skipped.as_ref().map(redact),
     };
     let stage = |stage: &FinishedStage| FinishedStage { name: redact(&stage.name), ..stage.clone() };
@@ -232,6 +233,7 @@ mod tests {
                         words: StepWords { tried: secret(), done: secret() },
                         reason: secret(),
                         done: true,
+                        failed_later: false,
                         skipped: Some(secret()),
                     }],
                     stages: vec![FinishedStage {

@@ -46,7 +46,12 @@ fn heading(text: &str) -> Line {
 fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
     let steps = report.steps.iter().enumerate().map(move |(number, step)| {
         let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&step_text(step))));
-        (if step.done { line } else { line.and(" ").colored(Color::Red, undone) }, 5)
+        let line = match step {
+            StartedStep { done: false, .. } => line.and(" ").colored(Color::Red, undone),
+            StartedStep { failed_later: true, .. } => line.and(", then ").colored(Color::Red, undone),
+            StartedStep { .. } => line,
+        };
+        (line, 5)
     });
     let left = match report.steps_left {
         0 => None,
@@ -119,6 +124,7 @@ mod tests {
             words: StepWords { tried: tried.into(), done: past.into() },
             reason: reason.into(),
             done,
+            failed_later: false,
             skipped: None,
         };
         let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
@@ -152,6 +158,10 @@ mod tests {
                     true,
                 ),
                 step("Create the VM of 'hello/0'", "Created the VM of 'hello/0'", "there is no VM", false),
+                StartedStep {
+                    failed_later: true,
+                    ..step("Attach disk disk-1", "Attached disk disk-1", "the VM is new", true)
+                },
             ],
             steps_left: 2,
             stages,
@@ -165,6 +175,7 @@ mod tests {
           3. Delete VM vm-1 (skipped: it does not exist any more)
           4. Grew disk disk-1 to 9 MiB in place
           5. Create the VM of 'hello/0' FAILED
+          6. Attached disk disk-1, then FAILED
           2 more steps were not started
         How long it took
                 3.0 s  Validating
@@ -185,7 +196,7 @@ mod tests {
         ");
         let interrupted = lines(&report, 130, false);
         assert_eq!(interrupted[5].0.whole(false), "  5. Create the VM of 'hello/0' INTERRUPTED");
-        assert_eq!(interrupted.len(), 7, "durations are shown only in full");
+        assert_eq!(interrupted.len(), 8, "durations are shown only in full");
         assert!(lines(&report, 0, false).is_empty(), "success is one line");
     }
 

@@ -103,6 +103,9 @@ pub enum Event {
         /// The reason for the step.
         reason: String,
     },
+    /// The effect of the step that started last is done and on record. The rest of the step, such as the wait
+    /// for the agent of a new VM, may still fail.
+    StepApplied,
     /// The plan as text for people.
     PlanShown {
         /// Its lines.
@@ -178,8 +181,11 @@ pub struct StartedStep {
     pub words: StepWords,
     /// The reason for the step.
     pub reason: String,
-    /// False if the step failed.
+    /// False if the step failed before its effect was done.
     pub done: bool,
+    /// True if the step failed after its effect was done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed_later: bool,
     /// The reason why the step was skipped, a clause such as "it does not exist any more".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,

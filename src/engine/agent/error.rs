@@ -149,7 +149,6 @@ impl AgentError {
             format!("the agent of the new VM {vm} did not answer within {waited} (--boot-timeout)"),
         )
         .with_source(self.to_string())
-        .with_note("the VM is kept; the next run replaces it")
         .with_hint(
             "look at the VM's console in the IaaS, and check that the host in `cloud_provider.mbus` is its \
              address and that no firewall is in between",
@@ -215,6 +214,12 @@ impl From<AgentError> for Error {
                         "this machine's clock says {}: set it if that is wrong",
                         base::encoding::now()
                     ))
+            }
+            AgentError::Untrusted { cause: UntrustedReason::NoCertificate, .. } => {
+                Error::new(ErrorKind::AgentUnreachable, text).with_hint(
+                    "another program has this port: check the host and port in `cloud_provider.mbus`, and \
+                     which program listens there",
+                )
             }
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint(

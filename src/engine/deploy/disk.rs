@@ -12,7 +12,7 @@ use crate::effects::{Effect, Executor};
 use crate::plan::{DiskUpdate, Step};
 use crate::protocol::{Contract, Unnamed};
 use crate::state::{AgentTask, Change, DiskHandle, DiskRecord, Resource};
-use base::events::Stage;
+use base::events::{Event, Stage};
 use base::{Error, Result};
 use manifest::Deployment;
 use manifest::deployment::DiskSpec;
@@ -97,21 +97,23 @@ fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) 
     }
 }
 
-/// Attaches a disk to the VM and has the agent mount it. `timeout` limits the wait for the agent.
+/// Attaches a disk to the VM and has the agent mount it. The timeout limits the wait for the agent. Calls
+/// `on_attached` when the attachment is on record.
 pub(crate) fn attach(
-    deployment: &Deployment,
-    timeout: Duration,
+    (deployment, timeout): (&Deployment, Duration),
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
     reason: &str,
     stage: &Stage,
+    on_attached: &dyn Fn(),
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
     let attaching =
         stage.reporter().timed_stage("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&attaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    on_attached();
     let metadata = vm::disk_metadata(deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
     wait_again(timeout, executor, agent, &attaching)?;
@@ -166,6 +168,7 @@ pub(super) fn detach(
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
+    stage.reporter().emit(Event::StepApplied);
     wait_again(deploy_run.boot_timeout, executor, agent, &detaching)?;
     detaching.finish();
     Ok(())

@@ -17,8 +17,8 @@ use crate::plan::{DesiredLeaf, DiskRef, Plan, StemcellRef, Step};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
 use crate::run_context::{RunContext, signals};
-use crate::state::{Change, DiskHandle, Leaves, ReleaseRecord, Resource, State, StemcellRecord};
-use base::events::Stage;
+use crate::state::{Change, DiskHandle, Leaves, ReleaseRecord, Resource, State, StemcellRecord, VmHandle};
+use base::events::{Event, Stage};
 use base::{Error, ErrorKind, Result};
 use erb::Renderer;
 
@@ -96,13 +96,19 @@ impl<'a> DeployRun<'a> {
     }
 
     /// Takes every step. The step that deploys or updates the jobs records the deploy. Later steps only clean
-    /// up.
+    /// up. An error after `create_vm` says what happens to the new VM.
     pub(super) fn take_steps(
-        mut self,
+        self,
         plan: &Plan,
         executor: &mut Executor<'_>,
         contract: Contract,
     ) -> Result<()> {
+        let before = executor.state().vm_handle();
+        let taken = self.take_each(plan, executor, contract);
+        taken.map_err(|error| note_new_vm(error, before.as_ref(), executor.state()))
+    }
+
+    fn take_each(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
         let usual = plan.usual_duration(&executor.state().monopile.durations);
         let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual);
         let instance = self.prepared.deployment.instance();
@@ -159,8 +165,9 @@ impl<'a> DeployRun<'a> {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
                         DiskRef::New => created(new_disk.as_ref())?,
                     };
-                    let (deployment, timeout) = (&self.prepared.deployment, self.boot_timeout);
-                    disk::attach(deployment, timeout, executor, &agent, disk, reason, &deploying)?;
+                    let target = (&self.prepared.deployment, self.boot_timeout);
+                    let on_attached = || self.run.reporter.emit(Event::StepApplied);
+                    disk::attach(target, executor, &agent, disk, reason, &deploying, &on_attached)?;
                 }
                 Step::MigrateDisk => {
                     disk::migrate(executor, &agent, created(new_disk.as_ref())?, &deploying)?;
@@ -285,6 +292,18 @@ impl<'a> DeployRun<'a> {
             credentials: self.prepared.credentials.clone(),
             durations: self.step_timer.so_far(self.run.reporter.finished_durations()),
         }
+    }
+}
+
+/// Adds the note that a VM which this run created is on record, and that the next run replaces it because it
+/// was never ready for jobs.
+fn note_new_vm(error: Error, before: Option<&VmHandle>, state: &State) -> Error {
+    let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
+    match state.vm_handle().filter(|vm| !is_ready && before != Some(vm)) {
+        Some(vm) => error
+            .with_note(format!("VM {vm} was created and is on record; the next run replaces it"))
+            .with_retry_hint(),
+        None => error,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::jobs::Jobs;
 use crate::protocol::{Contract, DiskCid, Unnamed};
 use crate::run_context::RunContext;
 use crate::state::{Change, StemcellRecord, VmHandle, VmPropertiesDigests, VmRecord};
-use base::events::Stage;
+use base::events::{Event, Stage};
 use base::{Error, Result};
 use manifest::Deployment;
 
@@ -130,6 +130,7 @@ pub(super) fn create(
         json!(deployment.vm.env),
     ];
     executor.perform(&creating, reason, &Effect::CreateVm { record }, arguments)?;
+    stage.reporter().emit(Event::StepApplied);
     executor.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(executor)?;
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;

@@ -138,9 +138,9 @@ impl<'a> RepairContext<'a> {
         self.jobs().stop(None, StopReason::Stop, stage)?;
         let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
-            let (deployment, probe) = (self.deployment, &mut self.probe);
+            let (target, probe) = ((self.deployment, timeout), &mut self.probe);
             let reason = "it is not attached (cloud-check)";
-            disk::attach(deployment, timeout, &mut probe.executor, &probe.agent, disk, reason, stage)?;
+            disk::attach(target, &mut probe.executor, &probe.agent, disk, reason, stage, &|| ())?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;
