@@ -6,7 +6,7 @@ use super::identity::ForeignAgent;
 use super::refusal;
 use super::{AGENT_TIMEOUTS, Agent, AgentEndpoint, AgentTimeouts, OtherAddress};
 use crate::run_context::{self, RunContext};
-use crate::state::{GivenCredentials, State};
+use crate::state::{GivenCredentials, State, VmHandle};
 use artifact::AgentProxy;
 use base::error::ResultExt as _;
 use base::{Error, ErrorKind, Result};
@@ -63,20 +63,24 @@ fn with_timeouts(run: &RunContext, endpoint: AgentEndpoint, state: &State, timeo
     Agent::with_timeouts(endpoint, &state.director_id, interrupted, run.clock.clone(), timeouts)
 }
 
+/// Returns the hint for an agent that does not answer. A first deploy that did not finish left nothing to
+/// repair.
+pub(crate) fn hint_for_silent_agent(state: &State) -> &'static str {
+    match state.was_ever_deployed() {
+        true => "see what can be done: `monopile cloud-check MANIFEST`",
+        false => "no deploy has finished yet; to continue: `monopile create-env MANIFEST`",
+    }
+}
+
 /// Waits for the agent of the VM on record, checks its id, and returns a client. The credentials of this run
 /// explain a refusal.
 pub(crate) fn contact(
     run: &RunContext,
     endpoint: AgentEndpoint,
-    state: &State,
+    (state, vm): (&State, &VmHandle),
     given: &GivenCredentials,
     timeout: Duration,
 ) -> Result<Agent> {
-    let Some(vm) = state.vm_handle() else {
-        return Err(
-            Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
-        );
-    };
     let other_address = OtherAddress::find(&endpoint, state);
     let agent = connect(run, endpoint, state);
     let waiting = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
@@ -91,7 +95,7 @@ pub(crate) fn contact(
             }
             (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))
-                .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
+                .with_hint(hint_for_silent_agent(state)),
             (false, Some(other)) => other.explain(refusal::explained(error, run, state, given)),
             (false, None) => refusal::explained(error, run, state, given),
         }

@@ -23,7 +23,7 @@ mod still_answers;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
-pub(crate) use connect::{connect, connect_within, contact, endpoint};
+pub(crate) use connect::{connect, connect_within, contact, endpoint, hint_for_silent_agent};
 pub use endpoint::AgentEndpoint;
 pub(crate) use error::PROXY_HINT;
 pub use error::{AgentError, UntrustedReason};

@@ -6,6 +6,7 @@ use super::boot;
 use crate::agent::{Agent, contact, endpoint};
 use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
+use crate::records;
 use crate::run_context::{RunContext, lock};
 use crate::state::{DiskRecord, Store};
 use base::{Error, Result};
@@ -51,11 +52,12 @@ impl ReachableEnvironment {
         let deployment = loaded.deployment()?;
         let provider = &deployment.cloud_provider;
         let endpoint = endpoint(run, provider)?;
+        let vm = records::vm_on_record(run, state)?;
         let booted = boots && boot::boot_if_off(run, inputs, &loaded, state, &validating)?;
         validating.finish();
 
         let timeout = if booted { timeout.max(boot::TIMEOUT) } else { timeout };
-        let agent = contact(run, endpoint, state, &(&loaded).into(), timeout)
+        let agent = contact(run, endpoint, (state, &vm), &(&loaded).into(), timeout)
             .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })

@@ -31,6 +31,7 @@ use serde_json::Value;
 use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
 use crate::deploy::boot;
 use crate::prepare;
+use crate::records;
 use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
@@ -63,7 +64,8 @@ fn agent_endpoint(
 fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, loaded) = agent_endpoint(run, inputs, &state)?;
-    let agent = contact(run, endpoint.clone(), &state, &(&loaded).into(), timeout)
+    let vm = records::vm_on_record(run, &state)?;
+    let agent = contact(run, endpoint.clone(), (&state, &vm), &(&loaded).into(), timeout)
         .map_err(|error| boot::explain_if_off(error, run, inputs, &loaded, &state))?;
     Ok(ReachedVm { endpoint, agent })
 }

@@ -127,7 +127,8 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
     // Such is the exit code of ssh and scp themselves.
     if matches!(outcome, Ok(NOT_CONNECTED)) {
         run.reporter.note(format!(
-            "if ssh cannot reach {}, read the logs without it: `monopile logs MANIFEST`",
+            "if ssh cannot reach {}: check that an sshd runs on the VM. To read the logs without it: \
+             `monopile logs MANIFEST`",
             session.sshd_address()
         ));
     }

@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 use crate::agent::refusal::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
+    hint_for_silent_agent,
 };
 use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{describe_denied, probable_cause};
 use crate::history::{self, HistoryEntry, RecordedRun, RunOutcome};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
-use crate::records::{self, OpenCallStatus, StateOverview};
+use crate::records::{self, StateOverview};
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
 use base::events::Reporter;
@@ -93,6 +94,9 @@ pub struct Status {
     /// True if the last run that deployed, or tried to, did not succeed.
     #[serde(skip)]
     has_failed_deploy: bool,
+    /// The hint for an agent that does not answer.
+    #[serde(skip)]
+    hint_for_silent_agent: &'static str,
 }
 
 /// The error of a CPI that could not be asked.
@@ -406,6 +410,7 @@ impl StatusCollector<'_> {
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
             has_failed_deploy,
+            hint_for_silent_agent: hint_for_silent_agent(&state),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             in_progress,
             last_change_of_jobs,
@@ -673,17 +678,9 @@ impl Status {
             "delete-env" => ("delete-env", ", it finishes the deletion"),
             other => (other, ""),
         };
-        let open = |status| self.record.open_calls.iter().find(|call| call.status == status);
-        if let Some(call) = open(OpenCallStatus::Unknown) {
-            let hint = format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget);
+        let waits = if command == "delete-env" { command } else { "create-env" };
+        if let Some(hint) = records::hint_for_open_calls(&self.record.open_calls, waits) {
             return Some(UnfinishedRun::continues(hint));
-        }
-        if let Some(call) = open(OpenCallStatus::Running) {
-            let waits = if command == "delete-env" { command } else { "create-env" };
-            return Some(UnfinishedRun::continues(format!(
-                "the CPI's `{}` of an earlier run still runs: `monopile {waits} MANIFEST` waits for it",
-                call.method
-            )));
         }
         let next = format!("run `monopile {command} MANIFEST` again{outcome}");
         match newest.map(|run| run.result) {
@@ -771,14 +768,13 @@ impl Status {
                 };
                 let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
                 let error = Error::new(ErrorKind::AgentUnreachable, text);
-                let usual = "see what can be done: `monopile cloud-check MANIFEST`";
                 return Some(match &unfinished {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
                     _ if let Some(other) = &self.agent.other_address => other.explain(error),
                     Some(run) if !run.would_fail && !self.agent.has_other_credentials => {
                         error.with_hint(run.hint.as_str())
                     }
-                    _ if self.agent.hints.is_empty() => error.with_hint(usual),
+                    _ if self.agent.hints.is_empty() => error.with_hint(self.hint_for_silent_agent),
                     _ => error.with_hints(&self.agent.hints),
                 });
             }

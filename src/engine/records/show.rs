@@ -6,9 +6,10 @@ use serde_json::Value;
 use crate::effects::{Effect, how_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
+use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
-use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted};
-use base::Result;
+use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, Undeleted, VmHandle};
+use base::{Error, Result};
 
 /// The content of a state and its journal.
 #[derive(Debug, Serialize)]
@@ -144,6 +145,38 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
     });
     let open_calls = open_calls.collect::<Result<_>>()?;
     Ok(overview(&storage, &state, open_calls))
+}
+
+/// Returns the VM on record. Without one, fails with a hint that fits the open calls of earlier runs.
+pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> {
+    if let Some(vm) = state.vm_handle() {
+        return Ok(vm);
+    }
+    let open_calls = show(&run.paths.state)?.open_calls;
+    let hint = hint_for_open_calls(&open_calls, "create-env").unwrap_or_else(|| {
+        match open_calls.is_empty() {
+            true => "create one: `monopile create-env MANIFEST`",
+            false => {
+                "a run was interrupted: run `monopile create-env MANIFEST` again, it finishes the deploy"
+            }
+        }
+        .to_owned()
+    });
+    Err(Error::invalid("no VM is on record").with_hint(hint))
+}
+
+/// Returns the hint for an open call whose outcome is unknown, or whose CPI process still runs. `command`
+/// waits for the process.
+pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Option<String> {
+    let open = |status| open_calls.iter().find(|call| call.status == status);
+    if let Some(call) = open(OpenCallStatus::Unknown) {
+        return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget));
+    }
+    let call = open(OpenCallStatus::Running)?;
+    Some(format!(
+        "the CPI's `{}` of an earlier run still runs: `monopile {command} MANIFEST` waits for it",
+        call.method
+    ))
 }
 
 /// Collects what the state and the journal record. Disks that the manifest no longer has count as not in use.

@@ -801,6 +801,11 @@ impl State {
         stemcell.and_then(|stemcell| stemcell.api_version).unwrap_or(1)
     }
 
+    /// Returns true if a deploy to this environment has succeeded.
+    pub fn was_ever_deployed(&self) -> bool {
+        !self.current_deploy_digest.is_empty() || self.monopile.manifest.is_some()
+    }
+
     /// Returns the releases in use.
     pub fn current_releases(&self) -> impl Iterator<Item = &ReleaseRecord> {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))

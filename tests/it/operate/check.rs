@@ -251,6 +251,72 @@ fn lost_directories_of_the_local_cpi_are_reported() {
 }
 
 #[test]
+fn disk_that_the_manifest_has_no_longer_is_kept_detached() {
+    let mut hello = Hello::new();
+    hello.create(&[]).success();
+    let disk = cid(&hello).1.as_str().unwrap().to_owned();
+    hello.ops("no-disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
+    let created = hello.create(&[]).success();
+    let hint = "with its data, detached; to delete it: `monopile delete-disk hello/manifest.yml ";
+    assert!(created.stdout.contains(hint), "{}", created.stdout);
+
+    let output = run(&hello, "cloud-check", &["--auto"]).success();
+    assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
+    let report = run(&hello, "cloud-check", &["--report"]).success();
+    assert!(report.stdout.contains("it is kept with its data, detached from the VM"), "{}", report.stdout);
+    let listed = hello.world.finish(hello.state_command(&["state", "show", "--only", "disks"])).success();
+    assert!(listed.stdout.contains("\tkept, detached\t"), "{}", listed.stdout);
+    for command in ["stop-env", "start-env"] {
+        run(&hello, command, &[]).success();
+    }
+    run(&hello, "delete-disk", &["-n", &disk]).success();
+    assert_eq!(hello.state()["disks"], json!([]));
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.kill_vm();
+    let more = ["--resolution", "recreate_vm", "--boot-timeout", "1ms"];
+    let output = run(&hello, "cloud-check", &[&more[..], &QUICK].concat()).exits_with(6);
+    assert!(output.stdout.contains("not solved by recreate_vm"), "{}", output.stdout);
+    assert!(!output.stdout.contains("repaired by"), "{}", output.stdout);
+    let new = cid(&hello).0;
+    let note = format!(
+        "VM {} was created and is on record; the next run replaces it",
+        new.to_string().replace('"', "'")
+    );
+    for text in [note.as_str(), "run the same command with --boot-timeout 30m"] {
+        assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
+    }
+    for text in ["--resolution", "--auto"] {
+        assert!(!output.stderr.contains(text), "{text}: {}", output.stderr);
+    }
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn first_deploy_that_did_not_finish_leads_to_create_env() {
+    let hello = Hello::new();
+    hello.create(&["--boot-timeout", "1ms"]).exits_with(5);
+    hello.kill_vm();
+    for command in ["status", "stop-env", "logs", "ssh"] {
+        let output = run(&hello, command, &QUICK).exits_with(5);
+        let hint = "no deploy has finished yet; to continue: `monopile create-env hello/manifest.yml";
+        assert!(output.stderr.contains(hint), "{command}: {}", output.stderr);
+        assert!(!output.stderr.contains("`monopile cloud-check"), "{command}: {}", output.stderr);
+    }
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn failed_new_vm_is_reported_as_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
@@ -263,6 +329,12 @@ fn failed_new_vm_is_reported_as_a_failed_repair() {
     ));
     let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", output.stdout);
+    assert!(
+        output.stderr.contains("hint: check the VM's `cloud_properties` and networks"),
+        "{}",
+        output.stderr
+    );
+    assert!(!output.stderr.contains("--resolution"), "{}", output.stderr);
     hello.script(Script::with_info(InfoAnswer::Local));
     hello.forget_suspects();
     hello.create(&[]).success();

@@ -287,6 +287,8 @@ pub struct CloudCheckResult {
     hints: Vec<String>,
     /// True if the agent failed at an address that is not on record, so the VM may be healthy.
     has_other_address: bool,
+    /// The error of the deploy that was to create a new VM, if it failed.
+    failed_deploy: Option<Error>,
 }
 
 /// Chooses among the untried repairs of a problem.
@@ -308,6 +310,10 @@ impl CloudCheckResult {
         };
         let problems = if all == 1 { "problem" } else { "problems" };
         let error = Error::new(ErrorKind::Drift, format!("not repaired: {count} {problems}"));
+        // The repair that just failed would fail again, until its cause is corrected.
+        if let Some(failed_deploy) = &self.failed_deploy {
+            return Some(error.with_advice_of(failed_deploy).with_retry_hint());
+        }
         let error = error.with_hints(&self.hints);
         let error = match first.untried().find(|repair| repair.is_safe()) {
             Some(repair) if !self.has_other_address => error.with_hint(format!(
@@ -334,9 +340,9 @@ impl CloudCheckResult {
     }
 
     /// Returns true if `--auto` could solve one of the unsolved problems. Returns false if the VM may be
-    /// healthy at another address.
+    /// healthy at another address, or if a new VM could not be deployed.
     pub fn has_safe_repairs(&self) -> bool {
-        if self.has_other_address {
+        if self.has_other_address || self.failed_deploy.is_some() {
             return false;
         }
         let is_safe = |treated: &TreatedProblem| treated.untried().any(Repair::is_safe);
@@ -416,12 +422,7 @@ fn check_and_repair(
         checked.hints = hints;
         checked.has_other_address = has_other_address;
         for treated in &mut checked.problems {
-            // If creating the new VM fails, no VM is on record, so no problem of a VM is found.
-            let last = treated.attempts.last();
-            let no_vm = context.probe.executor.state().vm_cid().is_none()
-                && last
-                    .is_some_and(|attempt| attempt.repair == Repair::RecreateVm && attempt.error.is_some());
-            treated.solved = !no_vm && !problems.iter().any(|problem| is_same(problem, &treated.problem));
+            treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
         let mut chosen = None;
         for problem in problems {
@@ -473,6 +474,7 @@ fn check_and_repair(
             }
             outcome => outcome.map(drop),
         };
+        let mut failed_deploy = None;
         let error = match outcome {
             Ok(()) => None,
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => {
@@ -482,10 +484,16 @@ fn check_and_repair(
             Err(error) => {
                 let text = error.chain().join(": ");
                 run.reporter.warn(format!("repair '{}' failed: {text}", repair.name()));
+                failed_deploy = (repair == Repair::RecreateVm).then_some(error);
                 Some(text)
             }
         };
         treated.attempts.push(RepairAttempt { repair, error });
+        // The VM may be another one now, or gone, and its deploy is not finished: the next deploy continues.
+        if failed_deploy.is_some() {
+            checked.failed_deploy = failed_deploy;
+            break;
+        }
     }
     Ok(())
 }
