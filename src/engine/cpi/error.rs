@@ -55,7 +55,7 @@ impl CpiErrorKind {
     }
 
     /// Returns a hint for the operator.
-    fn hint(&self, method: Method) -> String {
+    fn hint(&self, method: Method, message: &str) -> String {
         // A run that calls a changing method has a log, and would change more if it were repeated.
         let look = match method.facts().changes_iaas {
             true => "the CPI's log is in the log below",
@@ -80,8 +80,8 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
-                "the image is gone from the IaaS: drop its record with `monopile state forget --stemcell \
-                 CID`; the next create-env uploads the stemcell again"
+                "the image is gone, or the CPI looks in another account, region or project than before: check \
+                 the CPI's properties first"
                     .to_owned()
             }
             CpiErrorKind::DiskNotAttached => {
@@ -111,19 +111,28 @@ impl CpiErrorKind {
                  command again"
                     .to_owned()
             }
+            CpiErrorKind::Cloud if is_about_limits(message) => {
+                format!("check quotas and capacity in the IaaS; {look}")
+            }
             CpiErrorKind::Cloud => look.to_owned(),
             CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
                 format!("the CPI gave no error type; {look}")
             }
             CpiErrorKind::Unknown(name) => {
                 format!(
-                    "see the message above ('{}'): it comes from the cloud; check credentials and \
-                     permissions in `cloud_provider.properties`; {look}",
+                    "see the message above: the CPI uses an error type that the API does not define ('{}'); \
+                     check credentials and permissions in `cloud_provider.properties`; {look}",
                     name.escape_debug()
                 )
             }
         }
     }
+}
+
+/// Returns true if the message of an error is about a quota, or about the capacity of the IaaS.
+fn is_about_limits(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["quota", "capacity", "limit exceeded", "limitexceeded"].iter().any(|word| message.contains(word))
 }
 
 /// The reason why a CPI call has no result.
@@ -327,8 +336,8 @@ impl From<CpiError> for Error {
                 Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
-            CpiError::Answered { method, ref kind, ok_to_retry, .. } => {
-                let failed = with_log(&error).with_hint(kind.hint(method));
+            CpiError::Answered { method, ref kind, ref message, ok_to_retry, .. } => {
+                let failed = with_log(&error).with_hint(kind.hint(method, message));
                 match ok_to_retry {
                     true => failed.with_hint(
                         "the CPI says that a retry may help: run the same command again in a few minutes",
@@ -419,7 +428,11 @@ mod tests {
             }
         }
         assert_eq!(hints.len(), 11);
-        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk);
+        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "");
         assert!(missing.contains("`attach_disk`") && missing.contains("create-env"), "{missing}");
+        for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
+            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message);
+            assert!(hint.starts_with("check quotas and capacity in the IaaS; "), "{message}: {hint}");
+        }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn delete(
         };
     }
     let arguments = vec![json!(resource.cid())];
-    let error = match executor.attempt(resource.cpi(), &deleting, reason, &deletion.effect, arguments)? {
+    let error = match executor.attempt(resource.cpi(), &deleting, reason, &deletion.effect, &arguments)? {
         Ok(_) => {
             let cannot_be_asked_about = matches!(what, ResourceKind::Stemcell | ResourceKind::Snapshot);
             if cannot_be_asked_about && !changed.is_empty() {
@@ -165,7 +165,7 @@ impl Deletion<'_> {
             }
             stage.log_line(format!("asking {} to delete it", cpi_label(cpi)));
             let arguments = vec![json!(self.resource.cid())];
-            match executor.attempt(cpi, stage, self.reason, &self.effect, arguments)? {
+            match executor.attempt(cpi, stage, self.reason, &self.effect, &arguments)? {
                 Ok(_) => return Ok(OtherCpiResult::Deleted(cpi_label(cpi))),
                 Err(error) if presence != Presence::Exists && does_not_know(self.resource.kind(), &error) => {
                 }

@@ -98,8 +98,8 @@ impl<'a> Executor<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Answer> {
-        self.attempt(effect.cpi(), stage, reason, effect, arguments)?
-            .map_err(|error| failed_call::error(self.run, self.state(), effect, error))
+        self.attempt(effect.cpi(), stage, reason, effect, &arguments)?
+            .map_err(|error| failed_call::error(self.run, self.state(), (effect, &arguments), error))
     }
 
     /// Like [`Self::perform`], but returns the error of a CPI that does not implement the method, or does not
@@ -111,9 +111,9 @@ impl<'a> Executor<'a> {
         effect: &Effect,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
-        match self.attempt(effect.cpi(), stage, reason, effect, arguments)? {
+        match self.attempt(effect.cpi(), stage, reason, effect, &arguments)? {
             Err(error) if !failed_call::declines(&error) => {
-                Err(failed_call::error(self.run, self.state(), effect, error))
+                Err(failed_call::error(self.run, self.state(), (effect, &arguments), error))
             }
             answer => Ok(answer),
         }
@@ -141,7 +141,9 @@ impl<'a> Executor<'a> {
             let calling = stage.reporter().stage(name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
-                answer.map_err(|error| failed_call::error(run, lock_store(&store).state(), effect, error))
+                answer.map_err(|error| {
+                    failed_call::error(run, lock_store(&store).state(), (effect, arguments), error)
+                })
             });
             if outcome.is_ok() {
                 calling.finish();
@@ -161,11 +163,11 @@ impl<'a> Executor<'a> {
         stage: &Stage,
         reason: &str,
         effect: &Effect,
-        arguments: Vec<Value>,
+        arguments: &[Value],
     ) -> Result<Result<Answer, CpiError>> {
         let connection = self.cpis.connect_in_own_stage(cpi)?;
         let registry = self.registry.as_ref();
-        let call = EffectCall { stage, reason, effect, arguments: &arguments, registry };
+        let call = EffectCall { stage, reason, effect, arguments, registry };
         announce_and_make(self.run, &Mutex::new(&mut self.store), &connection, &call)
     }
 

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::effect::Effect;
 use crate::cpi::{CpiError, CpiErrorKind, MissingMethodPolicy};
 use crate::cpis::name_cpi;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
-use crate::state::{AbsentMethod, Change, Resource, State, Store, Suspect};
+use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect};
 use base::redact::Redactor;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -16,14 +18,16 @@ use base::{Error, Result};
 /// - a built-in CPI states that;
 /// - the error says that the CPI does not implement the method, and names it;
 /// - the method is optional, and on record as absent;
-/// - the CPI declines an `update_disk`.
+/// - the CPI declines an `update_disk`, or does not find the stemcell of a VM.
 pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallOutcome {
     match error {
         CpiError::Answered { made_nothing, .. } => {
             let absent = absent_method(effect, error);
             let is_known = absent.is_some_and(|absent| state.monopile.absent_methods.contains(&absent));
             let is_declined = matches!(effect, Effect::UpdateDisk { .. }) && declines(error);
-            let made_nothing = *made_nothing || is_known || is_declined || error.lacks_called_method();
+            let lacks_stemcell = is_stemcell_missing(effect, error);
+            let made_nothing =
+                *made_nothing || is_known || is_declined || lacks_stemcell || error.lacks_called_method();
             CallOutcome::Failed { made_nothing }
         }
         // Only calls without an intent are killed, so an effect never ends with `Killed`.
@@ -56,6 +60,11 @@ pub(super) fn declines(error: &CpiError) -> bool {
     matches!(error.kind(), Some(CpiErrorKind::NotImplemented | CpiErrorKind::NotSupported))
 }
 
+/// Returns true if the CPI does not find the stemcell of a VM. It looks for it before it creates anything.
+fn is_stemcell_missing(effect: &Effect, error: &CpiError) -> bool {
+    matches!(effect, Effect::CreateVm { .. }) && error.kind() == Some(&CpiErrorKind::StemcellNotFound)
+}
+
 /// Returns the optional method that the CPI does not implement, if the error says so.
 fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
     let method = effect.method();
@@ -66,7 +75,14 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
 
 /// Returns the error for a call that the CPI answered with an error, with a hint about the suspect that
 /// [`record`] added.
-pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: CpiError) -> Error {
+pub(super) fn error(
+    run: &RunContext,
+    state: &State,
+    (effect, arguments): (&Effect, &[Value]),
+    error: CpiError,
+) -> Error {
+    let missing_stemcell =
+        is_stemcell_missing(effect, &error).then(|| stemcell_of_vm(effect, arguments)).flatten();
     let suspect = match &error {
         CpiError::Answered { request_id, .. } => {
             state.monopile.suspects.iter().find(|suspect| suspect.request_id == *request_id)
@@ -80,18 +96,32 @@ pub(super) fn error(run: &RunContext, state: &State, effect: &Effect, error: Cpi
         ),
         _ => failed,
     };
+    let failed = match missing_stemcell {
+        Some(stemcell) => failed.with_hint(format!(
+            "if the image is gone, drop its record: `{}`; the next create-env uploads the stemcell again",
+            forget_command_of(run, &stemcell)
+        )),
+        None => failed,
+    };
     match suspect {
         Some(suspect) => failed
             .with_note("the CPI may have created something before it failed")
+            .with_retry_hint()
             .with_hint(hint(run, suspect)),
         None => failed,
     }
 }
 
+/// Returns the stemcell of a `create_vm`.
+fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
+    let cid = arguments.get(1)?.as_str()?.parse().ok()?;
+    Some(StemcellHandle::new(cid, effect.cpi()).into())
+}
+
 fn hint(run: &RunContext, suspect: &Suspect) -> String {
     format!(
         "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, delete it. \
-         Then, or if you find nothing, drop the record: `{}`, and run the same command again",
+         Then, or if you find nothing, drop the record: `{}`",
         suspect.how_to_find(),
         suspect.failed_at,
         forget_command(run, &format!("--call {}", suspect.request_id))

@@ -9,13 +9,13 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
     for (error_type, hint) in [
         ("Bosh::Clouds::VMNotFound", " creates a new one"),
         ("Bosh::Clouds::DiskNotFound", "the disk is gone, or the CPI looks in another"),
-        ("Bosh::Clouds::StemcellNotFound", "--stemcell CID`; the next create-env uploads the stemcell again"),
+        ("Bosh::Clouds::StemcellNotFound", "; the next create-env uploads the stemcell again"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
         ("Bosh::Clouds::NotSupported", "cannot do this"),
         ("Bosh::Clouds::CloudError", "the CPI's log is in the log below"),
         ("Bosh::Clouds::CpiError", "the CPI's log is in the log below"),
-        ("My::Own::Error", "see the message above ('My::Own::Error'): it comes from the cloud"),
+        ("My::Own::Error", "an error type that the API does not define ('My::Own::Error')"),
         ("", "gave no error type"),
     ] {
         hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", usize::MAX, error_type, false));
@@ -120,4 +120,48 @@ fn debug_property_limits_the_built_in_cpi_version() {
     let run = hello.world.finish(hello.builtin_command(&["cpi", "info", "--json"], &[])).success();
     let shown: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(shown["info"]["api_version"], 1, "{shown}");
+}
+
+#[test]
+fn errors_after_create_vm_say_that_the_vm_is_on_record() {
+    let hello = Hello::new();
+    for (method, done) in [
+        ("set_vm_metadata", "Created the VM of 'hello/0', then FAILED"),
+        ("create_disk", "Created the VM of 'hello/0'\n"),
+        ("attach_disk", "Attach the new disk FAILED"),
+        ("set_disk_metadata", "Attached the new disk, then FAILED"),
+    ] {
+        let cloud_error = "Bosh::Clouds::CloudError";
+        hello.script(Script::with_info(InfoAnswer::Local).fail(method, 1, cloud_error, false));
+        let run = hello.create(&[]).exits_with(1);
+        let output = run.stdout + &run.stderr;
+        let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
+        let note = format!("note: VM '{vm}' was created and is on record; the next run replaces it");
+        for text in [&note, "hint: correct the cause, then run the same command again", done] {
+            assert!(output.contains(text), "{method}: {text}: {output}");
+        }
+    }
+    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.forget_suspects();
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_outcome_is_the_hint_of_commands_that_need_a_vm() {
+    let hello = Hello::new();
+    let silent = Reaction::Instead("true".to_owned());
+    hello.script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, silent));
+    hello.create(&[]).exits_with(1);
+    for command in ["status", "stop-env", "start-env", "logs"] {
+        let run = hello.world.finish(hello.command(command, &[]));
+        let hint = "hint: the outcome of `create_vm` is unknown: ";
+        assert!(run.stderr.contains("no VM is on record") && run.stderr.contains(hint), "{}", run.stderr);
+        assert!(run.stderr.contains("--forget-open-calls"), "{command}: {}", run.stderr);
+    }
+    hello.script(Script::with_info(InfoAnswer::Local));
+    hello.create(&["--forget-open-calls"]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -148,6 +148,23 @@ fn error_after_creation_leaves_a_suspect() {
 }
 
 #[test]
+fn vm_without_its_stemcell_leaves_no_suspect() {
+    let hello = Hello::new();
+    let missing = "Bosh::Clouds::StemcellNotFound";
+    hello.script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, missing, false));
+    let run = hello.create(&[]).exits_with(1);
+    assert_eq!(suspects(&hello), Vec::<Value>::new());
+    let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
+    let hint = format!(
+        "if the image is gone, drop its record: `monopile state forget --stemcell {stemcell} --state "
+    );
+    assert!(run.stderr.contains(&hint) && !run.stderr.contains("may have created"), "{}", run.stderr);
+    hello.create(&[]).success();
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn made_nothing_is_trusted_from_built_in_cpis_only() {
     let hello = Hello::new();
     let error = json!({"type": "X", "message": "no", "ok_to_retry": false, "made_nothing": true});
@@ -186,9 +203,13 @@ fn missing_optional_method_leaves_no_suspect() {
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
     let hint =
         format!("or if you find nothing, drop the record: `monopile state forget --call {request} --state ");
+    assert!(
+        run.stderr.contains("hint: correct the cause, then run the same command again\n"),
+        "{}",
+        run.stderr
+    );
     let hint_start = "hint: look in the IaaS for a snapshot of disk";
     assert!(run.stderr.contains(&hint) && run.stderr.contains(hint_start), "{}", run.stderr);
-    assert!(run.stderr.contains("`, and run the same command again\n"), "{}", run.stderr);
     hello.forget_suspects();
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     assert!(!run.stderr.contains("state forget"), "{}", run.stderr);
