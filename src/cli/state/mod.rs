@@ -68,8 +68,10 @@ impl ConsentArgs {
             return Ok(());
         }
         if !session.is_interactive() {
-            let error =
-                Error::usage(format!("{} needs a confirmation, and there is no terminal", request.change));
+            let error = Error::usage(match session.globals.non_interactive {
+                true => format!("{} needs a confirmation, and -n does not ask", request.change),
+                false => format!("{} needs a confirmation, and there is no terminal", request.change),
+            });
             let error = match request.consequence.is_empty() {
                 true => error,
                 false => error.with_note(&request.consequence),

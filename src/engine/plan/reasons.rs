@@ -2,7 +2,7 @@
 
 use super::create::{Desired, PlanOptions};
 use super::difference::differences;
-use crate::state::{IdentityMatch, State, VmPropertiesPart};
+use crate::state::{IdentityMatch, State, VmPropertiesDigests, VmPropertiesPart};
 use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
@@ -43,7 +43,7 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
         reasons.push(vm_reason("the VM does not exist any more"));
     }
     if unfinished {
-        reasons.push(Reason { text: "the last deploy did not finish".to_owned(), needs_vm: !is_ready });
+        reasons.push(Reason { text: unfinished_reason(state).to_owned(), needs_vm: !is_ready });
     }
     if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
         reasons.push(vm_reason(format!(
@@ -78,6 +78,17 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     // The operator wants to know first why the VM must be replaced.
     reasons.sort_by_key(|reason| !reason.needs_vm);
     reasons
+}
+
+/// Returns the reason for a VM without a finished deploy. The state tells a dropped record of its disk from
+/// a deploy that did not finish only before the first deploy that did.
+fn unfinished_reason(state: &State) -> &'static str {
+    let has_disk = state.vm().and_then(|vm| vm.property_digests.as_ref());
+    let has_disk = has_disk.is_some_and(VmPropertiesDigests::has_persistent_disk);
+    match has_disk && state.current_disk().is_none() && state.was_ever_deployed() {
+        true => "the record of its disk was dropped, or the last deploy did not finish",
+        false => "the last deploy did not finish",
+    }
 }
 
 fn stemcell_change(state: &State, desired: &Desired<'_>) -> Option<String> {

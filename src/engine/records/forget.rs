@@ -5,7 +5,7 @@ use crate::effects::Effect;
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
 use crate::run_context::lock::{self, no_state};
-use crate::state::{CallProgress, Change, SuspectGroup};
+use crate::state::{CallProgress, Change, DiskHandle, Resource, State, StemcellHandle, SuspectGroup};
 use base::text;
 use base::{Error, Result};
 
@@ -18,6 +18,32 @@ pub enum Forgettable {
     Call(RequestId),
     /// All failed calls.
     FailedCalls,
+}
+
+/// Describes what the next create-env does without the record of a resource that is in use.
+fn next_deploy(state: &State, resource: &Resource) -> String {
+    let is_disk = |disk: &DiskHandle| state.current_disk().is_some_and(|current| current.handle() == *disk);
+    let is_stemcell = |stemcell: &StemcellHandle| {
+        state.current_stemcell().is_some_and(|current| current.handle() == *stemcell)
+    };
+    match (resource, state.vm_handle()) {
+        (Resource::Vm(forgotten), Some(vm)) if *forgotten == vm => {
+            "; it is the VM of this environment: the next create-env creates another one, with the same \
+             address and persistent disk"
+                .to_owned()
+        }
+        (Resource::Disk(disk), Some(vm)) if is_disk(disk) => format!(
+            "; it is the persistent disk of VM {vm}: the next create-env replaces the VM and creates an empty \
+             disk"
+        ),
+        (Resource::Disk(disk), None) if is_disk(disk) => {
+            "; it is the persistent disk: the next create-env creates an empty one".to_owned()
+        }
+        (Resource::Stemcell(stemcell), Some(vm)) if is_stemcell(stemcell) => format!(
+            "; VM {vm} was created from it: the next create-env uploads the stemcell again and replaces the VM"
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Drops a record and returns a summary in one sentence.
@@ -33,7 +59,8 @@ pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>)
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {resource}"),
                 consequence: format!(
-                    "{resource} stays in the IaaS if it exists, and monopile will no longer track it"
+                    "{resource} stays in the IaaS if it exists, and monopile will no longer track it{}",
+                    next_deploy(store.state(), &resource)
                 ),
                 question: "Forget it?".to_owned(),
             })?;

@@ -228,10 +228,15 @@ fn forget_needs_confirmation() {
     assert!(run.stderr.contains("no call 'none' is open"), "{}", run.stderr);
     let run = state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
     assert!(
-        run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and there is no terminal"),
+        run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and -n does not ask"),
         "{}",
         run.stderr
     );
+    let vm = before["current_vm_cid"].as_str().unwrap();
+    let consequence = format!(
+        "it is the persistent disk of VM '{vm}': the next create-env replaces the VM and creates an empty disk"
+    );
+    assert!(run.stderr.contains(&consequence), "{consequence}: {}", run.stderr);
     assert_eq!(hello.state(), before);
     hello.take_requests();
 
@@ -243,6 +248,8 @@ fn forget_needs_confirmation() {
         (json!(""), json!(""))
     );
     assert!(hello.take_requests().is_empty(), "forgetting calls no CPI");
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(plan.stdout.contains("Replace the VM: the record of its disk was dropped"), "{}", plan.stdout);
     // The record was a mistake.
     state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);
