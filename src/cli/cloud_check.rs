@@ -137,7 +137,8 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
 }
 
 fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
-    let mut table = Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]);
+    let mut table =
+        Table::new(["Kind", "CID", "Status", "Details", "Possible repairs"]).with_details("Details");
     for finding in &checked.findings {
         let status = match finding.status {
             FindingStatus::AsRecorded => "as recorded",

@@ -77,7 +77,7 @@ fn runs_table(runs: &[RecordedRun], with_state: bool, layout: &Layout) -> String
     if with_state {
         header.insert(1, "State");
     }
-    let mut table = Table::new(header);
+    let mut table = Table::new(header).with_details("Details");
     for run in runs {
         let record = &run.record;
         let details = end_summary(run).unwrap_or_default();

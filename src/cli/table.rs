@@ -11,6 +11,8 @@ const NARROW_COLUMNS: usize = 20;
 const MIN_LAST_COLUMNS: usize = 30;
 /// The minimum width of a value beside its label.
 const MIN_VALUE_COLUMNS: usize = 10;
+/// The minimum number of columns above the details of a row.
+const MIN_COLUMNS_BESIDE: usize = 2;
 /// The text for a cell without a value.
 const EMPTY: &str = "-";
 
@@ -19,6 +21,8 @@ pub(super) struct Table {
     /// The first cell of each row in a pipe, which tells several tables of one output apart.
     kind: Option<&'static str>,
     header: Vec<String>,
+    /// The first column that goes below its row if the columns do not fit the terminal.
+    details: Option<usize>,
     rows: Vec<Vec<String>>,
 }
 
@@ -70,7 +74,8 @@ impl Table {
     pub(super) fn new<'h>(header: impl IntoIterator<Item = &'h str>) -> Self {
         let clean = |name: &str| base::text::clean_line(name).to_uppercase();
         // The fields of `baremetal` are named by the server, so the header is also cleaned.
-        Table { kind: None, header: header.into_iter().map(clean).collect(), rows: Vec::new() }
+        let header = header.into_iter().map(clean).collect();
+        Table { kind: None, header, details: None, rows: Vec::new() }
     }
 
     /// Creates one of several tables of an output. In a pipe, each row begins with `kind`.
@@ -78,11 +83,18 @@ impl Table {
         Table { kind: Some(kind), ..Table::new(header) }
     }
 
+    /// Sets the column of details, from which on columns go below their row if they do not fit beside it.
+    pub(super) fn with_details(self, name: &str) -> Self {
+        let details = self.header.iter().position(|column| *column == name.to_uppercase());
+        Table { details, ..self }
+    }
+
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Formats the table. If its columns do not fit the terminal, each row becomes a list of labelled values.
+    /// Formats the table. If its columns do not fit the terminal, details go below their row. If the others do
+    /// not fit either, each row becomes a list of labelled values.
     pub(super) fn print(&self, layout: &Layout) -> String {
         let count = self.header.len();
         let cell = |row: &Vec<String>, column| layout.cell(row.get(column).map_or("", String::as_str));
@@ -95,7 +107,9 @@ impl Table {
                 let all: Vec<&Vec<Vec<String>>> = std::iter::once(&header).chain(&rows).collect();
                 match widths(&all, count, limit, false).or_else(|| widths(&all, count, limit, true)) {
                     Some(widths) => all.iter().map(|row| align_row(row, &widths)).collect(),
-                    None => self.stacked(&rows, limit),
+                    None => self
+                        .with_details_below(&header, &rows, limit)
+                        .unwrap_or_else(|| self.stacked(&rows, limit)),
                 }
             }
         }
@@ -125,6 +139,39 @@ impl Table {
             cells.collect::<Vec<_>>().join("\t") + "\n"
         };
         rows.iter().map(line).collect()
+    }
+
+    /// Formats the first columns as a table, and the others below their row. Returns `None` if not even
+    /// [`MIN_COLUMNS_BESIDE`] columns fit.
+    fn with_details_below(
+        &self,
+        header: &Vec<Vec<String>>,
+        rows: &[Vec<Vec<String>>],
+        limit: usize,
+    ) -> Option<String> {
+        let details = self.details?;
+        let all: Vec<&Vec<Vec<String>>> = std::iter::once(header).chain(rows).collect();
+        let beside = (MIN_COLUMNS_BESIDE..=details).rev();
+        let widths = beside.filter_map(|count| widths(&all, count, limit, false)).next()?;
+        let mut text = align_row(header, &widths);
+        for row in rows {
+            text.push_str(&align_row(row, &widths));
+            for (column, lines) in row.iter().enumerate().skip(widths.len()) {
+                if lines.iter().all(|line| line == EMPTY) {
+                    continue;
+                }
+                let labelled = match column == details {
+                    true => lines.clone(),
+                    false => vec![format!("{}: {}", self.header[column].to_lowercase(), lines.join(", "))],
+                };
+                for line in fit_lines(&labelled, limit.saturating_sub(GAP_COLUMNS)) {
+                    text.push_str(&" ".repeat(GAP_COLUMNS));
+                    text.push_str(&line);
+                    text.push('\n');
+                }
+            }
+        }
+        Some(text)
     }
 
     fn stacked(&self, rows: &[Vec<Vec<String>>], limit: usize) -> String {
@@ -247,6 +294,25 @@ mod tests {
             "NAME   a\nNEEDS  x\n       longer\n\n\
              NAME   ab\nNOTE   one note of\n       several words,\n       for one\n"
         );
+    }
+
+    #[test]
+    fn details_go_below_their_row_if_they_do_not_fit() {
+        let mut table = Table::new(["Kind", "CID", "Details", "Possible repairs"]).with_details("Details");
+        let cid = "disk-8c7a1f00-0000-4000-8000";
+        table.row(["VM", "vm-1", "", ""].map(str::to_owned));
+        table.row(["disk", cid, "is not attached to the VM", "reattach_disk\nmount_disk"].map(str::to_owned));
+        let expected = format!(
+            "KIND  CID\nVM    vm-1\ndisk  {cid}\n  is not attached to the VM\n  possible repairs: \
+             reattach_disk, mount_disk\n"
+        );
+        assert_eq!(table.print(&on_terminal(50)), expected);
+        assert_eq!(table.print(&on_terminal(120)).lines().count(), 4, "they fit");
+        assert!(table.print(&on_terminal(20)).starts_with("KIND "), "they never fit");
+        for columns in 20..120 {
+            let text = table.print(&on_terminal(columns));
+            assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");
+        }
     }
 
     #[test]

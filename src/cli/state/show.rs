@@ -65,7 +65,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         mark.map(|mark| format!("\nto be deleted since {}: {}", mark.since, mark.reason)).unwrap_or_default()
     };
     let of = |cpi: Option<&str>| cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default();
-    let mut table = Table::new(["Kind", "CID", "In use", "Details"]);
+    let mut table = Table::new(["Kind", "CID", "In use", "Details"]).with_details("Details");
     if let Some(vm) = &overview.vm {
         let mut details: Vec<String> =
             vm.instance.iter().map(|instance| format!("instance {instance}")).collect();
