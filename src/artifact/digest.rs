@@ -183,7 +183,10 @@ impl Digest {
             show(expected),
             show(actual_digest)
         ))
-        .with_hint("download the file again, or correct the sha1 if it is that of another version"))
+        .with_hint(match file.contains("://") {
+            true => "check the URL, or correct the sha1 if it is that of another version",
+            false => "download the file again, or correct the sha1 if it is that of another version",
+        }))
     }
 
     /// Computes the digest of bytes in memory.

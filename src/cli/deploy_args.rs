@@ -12,7 +12,7 @@ use super::session::{PreparedRun, Session};
 use super::snapshot_args::SnapshotArgs;
 use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration};
-use base::Result;
+use base::{Error, Result};
 use engine::deploy;
 
 /// The arguments of a deploy.
@@ -87,6 +87,11 @@ impl DeployArgs {
 
     /// Prepares the request and its run context.
     pub(super) fn prepare(self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
+        if self.recreate && matches!(self.update_strategy, UpdateStrategy::InPlace) {
+            return Err(Error::usage(
+                "--recreate replaces the VM, and --update-strategy in-place keeps it: give one of them",
+            ));
+        }
         let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {

@@ -170,7 +170,7 @@ fn first_word(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// A sink that completes the commands in notes, warnings and hints.
+/// A sink that completes the commands in plans, notes, warnings and hints.
 pub(super) struct CompletingSink {
     pub(super) words: EnvironmentWords,
     pub(super) next: Arc<dyn Sink>,
@@ -181,6 +181,10 @@ impl Sink for CompletingSink {
         match event {
             Event::Warning { text } => {
                 self.next.emit(&Event::Warning { text: self.words.complete(text) });
+            }
+            Event::PlanShown { lines } => {
+                let lines = lines.iter().map(|line| self.words.complete(line)).collect();
+                self.next.emit(&Event::PlanShown { lines });
             }
             Event::Note { text } => self.next.emit(&Event::Note { text: self.words.complete(text) }),
             Event::RunFinished { hints, .. } if hints.iter().any(|hint| hint.contains(PROGRAM)) => {

@@ -122,7 +122,8 @@ pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<Comman
     if session.globals.json() {
         return CommandResult::json(plan_report);
     }
-    let mut text = session.redactor.clean_and_redact(&format!("{}\n", plan_report.text().join("\n")));
+    let text = session.completed(&format!("{}\n", plan_report.text().join("\n")));
+    let mut text = session.redactor.clean_and_redact(&text);
     if let Some(columns) = session.columns() {
         text = ui::wrap(&text, columns);
     }

@@ -424,7 +424,9 @@ fn problem(rows: &[Row]) -> Option<Error> {
         exit_code::DRIFT => ErrorKind::Drift,
         _ => ErrorKind::Failure,
     };
-    let error = Error::new(kind, format!("{number} of {} environments have a problem", rows.len()));
+    let have = if number == 1 { "has" } else { "have" };
+    let environments = if rows.len() == 1 { "environment" } else { "environments" };
+    let error = Error::new(kind, format!("{number} of {} {environments} {have} a problem", rows.len()));
     Some(error.with_hint(match paths::is_url(Path::new(&worst.environment)) {
         true => format!("to see more of one: `monopile status {}`", shell_word(&worst.environment)),
         false => format!("to see more of one: `cd {} && monopile status`", shell_word(&worst.environment)),

@@ -70,11 +70,11 @@ impl fmt::Display for TemplateError {
         if let Some(line) = self.line {
             write!(f, " line {line}")?;
         }
-        write!(f, ": {} ({}", self.message, self.class)?;
-        if let Some(expression) = &self.expression {
-            write!(f, ", in `{expression}`")?;
+        write!(f, ": {}", self.message)?;
+        match &self.expression {
+            Some(expression) => write!(f, " (in `{expression}`)"),
+            None => Ok(()),
         }
-        f.write_str(")")
     }
 }
 

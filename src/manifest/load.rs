@@ -14,7 +14,9 @@ use super::secrets::KnownInputs;
 use super::shape::refuse_ops_file;
 use super::variables::Declared;
 use super::variables::syntax::unclosed_references;
-use super::variables::{Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, values};
+use super::variables::{
+    Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableValue, prefix_warnings, values,
+};
 use super::vars_store::{VarsStore, expiry, path_beside, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
@@ -358,6 +360,7 @@ impl PartialInputs {
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
             self.warnings.extend(unclosed);
+            self.warnings.extend(prefix_warnings(inputs));
         }
         match (missing, unused) {
             (None, None) => {}

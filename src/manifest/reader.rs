@@ -161,8 +161,13 @@ impl<'a> Field<'a> {
             }
             None => {
                 match field.node.as_str().filter(|text| text.len() <= MAX_QUOTED_BYTES) {
+                    Some(text) if text.parse::<i64>().is_ok() => {
+                        let problem =
+                            format!("must be a whole number, but '{text}' is text: remove its quotes");
+                        field.add_problem(problems, problem);
+                    }
                     Some(text) => {
-                        field.add_problem(problems, format!("must be a whole number, not '{text}'"))
+                        field.add_problem(problems, format!("must be a whole number, not '{text}'"));
                     }
                     None => field.add_mismatch("a whole number", problems),
                 }

@@ -214,11 +214,11 @@ fn render_template_errors_name_the_line() {
     world.write("a.erb", "<% x = nil %>\n\n<%= x.fetch('a') %>");
     let error = render_template(&world, &[]).exits_with(3).stderr;
     assert!(error.contains("'a.erb' line 3: undefined method `fetch' for nil:NilClass"), "{error}");
-    assert!(error.contains("NoMethodError, in `x.fetch('a')`"), "{error}");
+    assert!(error.contains(" (in `x.fetch('a')`)"), "{error}");
 
     world.write("a.erb", "ok\n<% if true %>\n");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 3: unexpected end of the template (SyntaxError)"), "{error}");
+    assert!(error.contains("'a.erb' line 3: unexpected end of the template\n"), "{error}");
     assert!(error.contains("  hint: correct the Ruby code in that line or before it"), "{error}");
 
     world.write("a.erb", "<% x = 'a'; loop { x += x } %>");

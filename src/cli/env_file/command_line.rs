@@ -79,7 +79,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let remarks: Vec<Remark> = remark.into_iter().collect();
     let Some(file) = file else {
         let strict = strict().map_err(|error| match lone_store(&path, matches) {
-            Some(hint) => with_hint(error, hint),
+            Some((missing, hint)) => with_hint(with_missing(error, missing), hint),
             None => with_env_file_hint(error, &remarks),
         });
         return Ok(CommandLine::Understood(strict?, words, remarks));
@@ -213,8 +213,9 @@ fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
     error
 }
 
-/// Returns the hint for `vars get STORE` and `vars rotate STORE`, where the only word counts as the second.
-fn lone_store(path: &[String], matches: &ArgMatches) -> Option<String> {
+/// Returns the missing argument and the hint for `vars get STORE` and `vars rotate STORE`, where the only word
+/// counts as the second.
+fn lone_store(path: &[String], matches: &ArgMatches) -> Option<(&'static str, String)> {
     let command = path.join(" ");
     let (id, placeholder) = match command.as_str() {
         "vars get" => ("path", "OP-PATH"),
@@ -223,7 +224,15 @@ fn lone_store(path: &[String], matches: &ArgMatches) -> Option<String> {
     };
     let word = matches.try_get_one::<String>(id).ok()??;
     let is_store = !is_given(matches, "store") && paths::exists(word);
-    is_store.then(|| format!("two words are needed: `monopile {command} {} {placeholder}`", shell_word(word)))
+    let hint = || format!("two words are needed: `monopile {command} {} {placeholder}`", shell_word(word));
+    is_store.then(|| (placeholder, hint()))
+}
+
+/// Names the argument that is missing.
+fn with_missing(mut error: clap::Error, placeholder: &str) -> clap::Error {
+    let missing = ContextValue::Strings(vec![format!("<{placeholder}>")]);
+    error.insert(ContextKind::InvalidArg, missing);
+    error
 }
 
 fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {

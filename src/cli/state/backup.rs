@@ -40,6 +40,9 @@ pub(super) struct BackupArgs {
     consent: ConsentArgs,
 }
 
+/// The line below the list of versions.
+const RESTORE: &str = "\nTo restore one: `monopile state backup MANIFEST --restore VERSION`\n";
+
 impl BackupArgs {
     pub(super) fn lists(&self) -> bool {
         !self.keep && self.restore.is_none()
@@ -51,10 +54,16 @@ impl BackupArgs {
             let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.json() {
                 true => CommandResult::json(&listed),
-                false => Ok(CommandResult::Output(versions_table(&listed, &session.layout()).into_bytes())),
+                false => {
+                    let mut text = versions_table(&listed, &session.layout());
+                    if !listed.is_empty() && !session.layout().is_for_programs() {
+                        text.push_str(&session.completed(RESTORE));
+                    }
+                    Ok(CommandResult::Output(text.into_bytes()))
+                }
             };
         }
-        let prepared_run = self.location.prepare_run(session, "state-backup")?;
+        let prepared_run = self.location.prepare_run(session, "state backup")?;
         let summary = match &self.restore {
             Some(version) => records::restore(&prepared_run.run, version, &mut |request| {
                 self.consent.confirm(session, request)

@@ -60,7 +60,7 @@ pub(super) struct ImportArgs {
 
 impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        session.keep_log("state-import");
+        session.keep_log("state import");
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
         let request = records::ImportRequest {

@@ -167,7 +167,7 @@ impl ResultShape {
             ResultShape::Info => "a hash with `api_version` and `stemcell_formats`",
             ResultShape::Cid(_) => "a CID that is not empty",
             ResultShape::DiskCidOrNothing => "a CID that is not empty, or null",
-            ResultShape::CidAndNetworks => "a CID that is not empty, with networks",
+            ResultShape::CidAndNetworks => "an array of a CID that is not empty and the networks",
             ResultShape::Hint => "a string or a hash, or null",
             ResultShape::Boolean => "true or false",
             ResultShape::DiskCids => "an array of CIDs that are not empty",

@@ -361,6 +361,10 @@ impl PlanReport {
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE")
         };
         let plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
+            let has_format = |value: serde_json::Value| value.get("format").is_some();
+            if serde_json::from_str(text).is_ok_and(|value| !has_format(value)) {
+                return unreadable().with_source("it is not a plan of `monopile plan --out`");
+            }
             let is_yaml = || yaml::load(text, Path::new(name)).is_ok_and(|root| root.as_map().is_some());
             unreadable().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
                 true => "it is YAML, not a saved plan".to_owned(),

@@ -15,7 +15,7 @@ use artifact::archive::{Input, Packer};
 use artifact::release::Job;
 use artifact::{Algorithm, Release};
 use base::files::durable::create_private_directory;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use erb::{Context, RenderError, Renderer, has_code};
 use manifest::Deployment;
 use manifest::deployment::JobRef;
@@ -51,9 +51,11 @@ pub(crate) fn render(
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let context = evaluation_context(deployment, release, job, reference, networks, instance_id)?;
-        files.extend(render_templates(renderer, job, &context, &root)?);
+        let of_release = |error| with_release(error, job, &reference.release);
+        files.extend(render_templates(renderer, job, &context, &root).map_err(of_release)?);
         if let Some(monit) = &job.monit {
-            files.push(render_template(renderer, job, monit, "monit", &context, &root)?);
+            let file = render_template(renderer, job, monit, "monit", &context, &root).map_err(of_release)?;
+            files.push(file);
         }
         jobs.push((job.name.clone(), job.fingerprint.clone()));
     }
@@ -99,7 +101,7 @@ pub(crate) fn check(
             if let Err(error) = render(&path, &one)?
                 && render(&path, &other)?.is_err_and(|again| again == error)
             {
-                return Err(explain(job, error, &one));
+                return Err(with_release(explain(job, error, &one), job, &reference.release));
             }
         }
     }
@@ -206,6 +208,14 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     templates::render_error(error, context, ContextSource::Manifest)
         .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))
         .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
+}
+
+/// Names the release of a job whose template is wrong.
+fn with_release(error: Error, job: &Job, release: &str) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidInput => error.with_note(format!("job '{}' is from release '{release}'", job.name)),
+        _ => error,
+    }
 }
 
 /// Returns the default values of a job's properties.

@@ -140,7 +140,7 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
 pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
     let url = field.required_text("url", problems);
     if let Some(sha1) = field.get("sha1")
-        && matches!(sha1.node.data, Data::Float(_))
+        && matches!(sha1.node.data, Data::Float(_) | Data::Int(_) | Data::UInt(_))
     {
         sha1.add_problem(problems, "must be in quotes, because YAML reads it as a number");
         return None;
@@ -218,7 +218,11 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
     if let Some(instances) = field.optional_number("instances", 0, problems)
         && instances != 1
     {
-        field.add_problem_at("instances", problems, format!("must have `instances: 1`, not {instances}"));
+        field.add_problem_at(
+            "instances",
+            problems,
+            format!("must have `instances: 1`, not {instances}, because an environment is one VM"),
+        );
     }
     if let Some(lifecycle) = field.optional_text("lifecycle", problems)
         && lifecycle != "service"
@@ -544,7 +548,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "vm_type: small",
                 "vm_typ: small",
-                "needs a `vm_type`, `vm_resources` or a `resource_pool`; did you mean 'vm_type'?",
+                "m.yml:15:46: `instance_groups[0]` needs a `vm_type`, `vm_resources` or a `resource_pool`; \
+                did you mean 'vm_type'?",
             ),
             (
                 "vm_type: small",
@@ -582,6 +587,16 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "disk_size: 2048",
                 "disk_size: 2 GB",
                 "`disk_types[0].disk_size` must be a whole number, not '2 GB'",
+            ),
+            (
+                "disk_size: 2048",
+                "disk_size: '2048'",
+                "`disk_types[0].disk_size` must be a whole number, but '2048' is text: remove its quotes",
+            ),
+            (
+                "instances: 1",
+                "instances: 3",
+                "`instance_groups[0]` must have `instances: 1`, not 3, because an environment is one VM",
             ),
             (", disk_size: 2048", "", "m.yml:7:14: `disk_types[0]` needs a `disk_size` in MiB"),
             (

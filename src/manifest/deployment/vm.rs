@@ -40,12 +40,10 @@ pub(super) fn read(
         [] => {
             let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
             let keys = entries.filter_map(|(key, _)| key.as_str());
-            let hint = keys.map(|key| did_you_mean(key, SIZES)).find(|hint| !hint.is_empty());
-            let hint = hint.unwrap_or_default();
-            group.add_problem(
-                problems,
-                format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}"),
-            );
+            let mut misspelled = keys.map(|key| (key, did_you_mean(key, SIZES)));
+            let (key, hint) = misspelled.find(|(_, hint)| !hint.is_empty()).unwrap_or_default();
+            let problem = format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}");
+            group.add_problem_at(key, problems, problem);
             return None;
         }
         [("resource_pool", _)] => {

@@ -22,6 +22,7 @@ pub use definitions::{Definition, Definitions, UpdateMode};
 pub use missing::MissingVariables;
 pub(crate) use previous_mbus::{MbusOutline, PreviousMbus};
 pub use resolver::Resolver;
+pub(crate) use sources::prefix_warnings;
 pub use sources::{PLACEHOLDER, Sources};
 pub use values::VariableValue;
 pub(crate) use values::values;

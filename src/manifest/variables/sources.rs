@@ -304,6 +304,18 @@ fn from_mapping(root: Node, given: &mut Vec<(String, Node)>) -> Result<()> {
     Ok(())
 }
 
+/// Returns a warning for each `--vars-env` without an environment variable of its prefix.
+pub(crate) fn prefix_warnings(inputs: &Inputs) -> Vec<String> {
+    let is_used = |prefix: &&String| {
+        let start = format!("{prefix}_");
+        inputs.env_vars.iter().any(|(variable, _)| variable.starts_with(&start))
+    };
+    let unused = inputs.vars_env.iter().filter(|prefix| !is_used(prefix));
+    unused
+        .map(|prefix| format!("--vars-env {prefix}: no environment variable begins with {prefix}_"))
+        .collect()
+}
+
 /// Reads every environment variable that begins with `PREFIX_`. Its value is YAML.
 fn from_environment(
     prefix: &str,
