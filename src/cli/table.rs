@@ -93,8 +93,8 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Formats the table. If its columns do not fit the terminal, details go below their row. If the others do
-    /// not fit either, each row becomes a list of labelled values.
+    /// Formats the table. If its columns do not fit the terminal, details go below their row. If the others
+    /// do not fit either, each row becomes a list of labelled values.
     pub(super) fn print(&self, layout: &Layout) -> String {
         let count = self.header.len();
         let cell = |row: &Vec<String>, column| layout.cell(row.get(column).map_or("", String::as_str));

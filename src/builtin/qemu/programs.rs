@@ -107,7 +107,7 @@ mod tests {
     fn system(script: Option<&str>) -> Result<String, String> {
         let dir = tempfile::tempdir().unwrap();
         if let Some(script) = script {
-            write_program(&dir.path().join(SYSTEM), script);
+            write_program(&dir.path().join(SYSTEM), script).unwrap();
         }
         let system = Programs::new(Some(dir.path())).system();
         system.map(|system| system.version).map_err(|failure| failure.message)

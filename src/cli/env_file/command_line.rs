@@ -213,8 +213,8 @@ fn with_env_file_hint(error: clap::Error, remarks: &[Remark]) -> clap::Error {
     error
 }
 
-/// Returns the missing argument and the hint for `vars get STORE` and `vars rotate STORE`, where the only word
-/// counts as the second.
+/// Returns the missing argument and the hint for `vars get STORE` and `vars rotate STORE`, where the only
+/// word counts as the second.
 fn lone_store(path: &[String], matches: &ArgMatches) -> Option<(&'static str, String)> {
     let command = path.join(" ");
     let (id, placeholder) = match command.as_str() {

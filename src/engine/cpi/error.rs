@@ -80,8 +80,8 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::StemcellNotFound => {
-                "the image is gone, or the CPI looks in another account, region or project than before: check \
-                 the CPI's properties first"
+                "the image is gone, or the CPI looks in another account, region or project than before: \
+                 check the CPI's properties first"
                     .to_owned()
             }
             CpiErrorKind::DiskNotAttached => {

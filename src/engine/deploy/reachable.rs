@@ -76,8 +76,8 @@ impl ReachableEnvironment {
         Ok(())
     }
 
-    /// Checks that the agent has mounted the persistent disk. Otherwise, jobs that start write to the VM's own
-    /// disk.
+    /// Checks that the agent has mounted the persistent disk. Otherwise, jobs that start write to the VM's
+    /// own disk.
     pub(super) fn check_disk(&self) -> Result<()> {
         let Some(disk) = self.store.state().disk_of_vm().map(DiskRecord::handle) else { return Ok(()) };
         if self.agent.list_disk()?.contains(&disk.cid) {

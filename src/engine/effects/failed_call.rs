@@ -120,8 +120,8 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
 
 fn hint(run: &RunContext, suspect: &Suspect) -> String {
     format!(
-        "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, delete it. \
-         Then, or if you find nothing, drop the record: `{}`",
+        "look in the IaaS for {}, created before {}. If you find it, and no other environment uses it, \
+         delete it. Then, or if you find nothing, drop the record: `{}`",
         suspect.how_to_find(),
         suspect.failed_at,
         forget_command(run, &format!("--call {}", suspect.request_id))

@@ -20,12 +20,12 @@ pub(crate) fn check(
         let name = manifest::deployment_name(inputs);
         match name.and_then(|name| OtherDeployment::find(state, &name)) {
             // New credentials would replace the VM of another environment.
-            Some(other) => Error::invalid(other.to_string()).with_source(error.to_string()).with_hint(
-                "check --state, --vars-store and the manifest: they may be of two environments",
-            ),
+            Some(other) => Error::invalid(other.to_string())
+                .with_source(error.to_string())
+                .with_hint("check --state, --vars-store and the manifest: they may be of two environments"),
             None => error.with_hint(
-                "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent refuses \
-                 them, so the VM is replaced without stopping its jobs",
+                "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent \
+                 refuses them, so the VM is replaced without stopping its jobs",
             ),
         }
     })

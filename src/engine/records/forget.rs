@@ -33,14 +33,15 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
                 .to_owned()
         }
         (Resource::Disk(disk), Some(vm)) if is_disk(disk) => format!(
-            "; it is the persistent disk of VM {vm}: the next create-env replaces the VM and creates an empty \
-             disk"
+            "; it is the persistent disk of VM {vm}: the next create-env replaces the VM and creates an \
+             empty disk"
         ),
         (Resource::Disk(disk), None) if is_disk(disk) => {
             "; it is the persistent disk: the next create-env creates an empty one".to_owned()
         }
         (Resource::Stemcell(stemcell), Some(vm)) if is_stemcell(stemcell) => format!(
-            "; VM {vm} was created from it: the next create-env uploads the stemcell again and replaces the VM"
+            "; VM {vm} was created from it: the next create-env uploads the stemcell again and replaces \
+             the VM"
         ),
         _ => String::new(),
     }

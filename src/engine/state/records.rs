@@ -811,8 +811,8 @@ impl State {
         self.releases.iter().filter(|release| self.current_release_ids.contains(&release.id))
     }
 
-    /// Returns the persistent disk that the VM was created without, because the manifest has none any more. It
-    /// is kept with its data.
+    /// Returns the persistent disk that the VM was created without, because the manifest has none any more.
+    /// It is kept with its data.
     pub fn detached_disk(&self) -> Option<&DiskRecord> {
         let digests = self.vm()?.property_digests.as_ref()?;
         self.current_disk().filter(|_| !digests.has_persistent_disk())

@@ -234,7 +234,8 @@ fn forget_needs_confirmation() {
     );
     let vm = before["current_vm_cid"].as_str().unwrap();
     let consequence = format!(
-        "it is the persistent disk of VM '{vm}': the next create-env replaces the VM and creates an empty disk"
+        "it is the persistent disk of VM '{vm}': the next create-env replaces the VM and creates an empty \
+         disk"
     );
     assert!(run.stderr.contains(&consequence), "{consequence}: {}", run.stderr);
     assert_eq!(hello.state(), before);

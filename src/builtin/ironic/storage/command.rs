@@ -187,7 +187,7 @@ mod tests {
     fn tool(answer: &str) -> (tempfile::TempDir, Command) {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tool");
-        write_program(&program, &format!("cat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND"));
+        write_program(&program, &format!("cat > \"$0.asked\"\ncat <<'END'\n{answer}\nEND")).unwrap();
         (dir, Command::new(CommandSettings { program, arguments: Vec::new() }).unwrap())
     }
 

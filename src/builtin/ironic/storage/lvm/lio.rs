@@ -353,7 +353,7 @@ mod tests {
         let program = dir.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
             save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
-        write_program(&program, &format!("{head}{script}"));
+        write_program(&program, &format!("{head}{script}")).unwrap();
         let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
         let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };
         (dir, lio)
