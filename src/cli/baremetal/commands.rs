@@ -198,7 +198,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         path: "node set",
         about: "Change nodes",
         more: "Overwrites the values that you name; all others stay.",
-        examples: &["baremetal node set node-1 --resource-class jumpbox --property \
+        examples: &["baremetal node set node-1 --resource-class baremetal --property \
              capabilities=iscsi_boot:true"],
         resource: &NODE,
         args: &[Part::OfCommand(&[NODE_IDS]), Part::Fields(Use::Set)],
