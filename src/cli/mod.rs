@@ -616,13 +616,14 @@ fn run() -> ExitCode {
         CommandLine::Refused(error) => {
             let (name, command) = help::named_command(&grammar, &args);
             let error = suggestions::improve(director::explain_director_command(error), command);
+            let grammar = suggestions::with_usage(grammar.clone());
+            let error = suggestions::show_usage(error, help::named_command(&grammar, &args).1);
             let json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::print_clap_error(&error, &name, json);
         }
     };
-    // Only a built grammar has the usage of its commands.
     if cli.globals.json == Some(JsonForm::Bosh) {
-        grammar.build();
+        grammar = suggestions::with_usage(grammar);
     }
     let (name, command) = help::named_command(&grammar, &args);
     if let Some(error) = cli.json_error(command) {

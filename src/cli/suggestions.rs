@@ -3,7 +3,7 @@
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::help;
+use super::{env_file, help};
 use base::error::{nearest, question};
 use base::text::shell_word;
 
@@ -47,6 +47,24 @@ pub(super) fn improve(mut error: clap::Error, command: &Command) -> clap::Error 
     }
     if let Some(hint) = hint {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
+}
+
+/// Returns the grammar from which errors take the usage of commands: as help shows it, with optional words.
+pub(super) fn with_usage(grammar: Command) -> Command {
+    let mut grammar = env_file::with_optional_words(grammar);
+    // Only a built grammar has the usage of its commands.
+    grammar.build();
+    grammar
+}
+
+/// Replaces the usage in an error, which clap shortens to the given arguments, by that of the command.
+/// `command` is of a grammar [`with_usage`].
+pub(super) fn show_usage(mut error: clap::Error, command: &Command) -> clap::Error {
+    if error.get(ContextKind::Usage).is_some() {
+        let usage = command.clone().render_usage();
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     error
 }
@@ -113,6 +131,32 @@ mod tests {
         let grammar = grammar::for_words(&words).args(globals::ignored());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
         improve(error, help::named_command(&grammar, &words).1).to_string()
+    }
+
+    /// Returns the usage in the error for a command line.
+    fn usage(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let grammar = grammar::for_words(&words).args(globals::ignored());
+        let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
+        let grammar = with_usage(grammar);
+        let error = show_usage(error, help::named_command(&grammar, &words).1).to_string();
+        let usage = error.lines().find_map(|line| line.strip_prefix("Usage: monopile "));
+        usage.unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn usage_in_errors_is_that_of_help() {
+        for (line, expected) in [
+            ("monopile create-env --bogus", "create-env [OPTIONS] [MANIFEST]"),
+            ("monopile vars check", "vars check [OPTIONS] [STORE]"),
+            ("monopile vars get", "vars get [OPTIONS] [STORE] <OP-PATH>"),
+            ("monopile logs --follow --out x", "logs [OPTIONS] [MANIFEST]"),
+            ("monopile scp", "scp [OPTIONS] <MANIFEST> <PATH> <PATH>..."),
+            ("monopile state nope", "state [OPTIONS] <COMMAND>"),
+            ("monopile nope", "[OPTIONS] <COMMAND>"),
+        ] {
+            assert_eq!(usage(line), expected, "{line}");
+        }
     }
 
     #[test]
