@@ -1,5 +1,5 @@
-//! The exit codes of the program. [`TABLE`] has their general meanings; `cli::scope` derives those of
-//! each command, for `--help`, the man pages and the reference.
+//! The exit codes of the program. [`TABLE`] has their general meanings, [`WORDS`] a word for each;
+//! `cli::scope` derives those of each command, for `--help`, the man pages and the reference.
 
 /// The command succeeded.
 pub const SUCCESS: u8 = 0;
@@ -33,6 +33,19 @@ pub const TABLE: [(&str, &str); 9] = [
     ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];
 
+/// Each code as text, with a word for the summary of a command.
+pub const WORDS: [(&str, &str); 9] = [
+    ("0", "success"),
+    ("1", "failure"),
+    ("2", "wrong command line"),
+    ("3", "invalid input"),
+    ("4", "locked"),
+    ("5", "no agent"),
+    ("6", "drift"),
+    ("7", "changes pending"),
+    ("130, 143", "interrupted"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +57,6 @@ mod tests {
         let fixed_codes =
             [SUCCESS, ENVIRONMENT, USAGE, INVALID_INPUT, LOCKED, AGENT_UNREACHABLE, DRIFT, CHANGES_PENDING];
         assert_eq!(listed, [&fixed_codes[..], &[SIGNAL + 2, SIGNAL + 15]].concat());
+        assert_eq!(TABLE.map(|(code, _)| code), WORDS.map(|(code, _)| code));
     }
 }

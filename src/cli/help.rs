@@ -349,13 +349,13 @@ fn no_page(word: &str, grammar: &Command) -> clap::Error {
     let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let near = base::error::nearest(word, pages.chain(commands));
-    let near = near.map(|near| format!("  tip: did you mean `monopile help {near}`?\n")).unwrap_or_default();
+    let near = near.map(|near| format!("  hint: did you mean `monopile help {near}`?\n")).unwrap_or_default();
     if DEVELOPER_PAGES.contains(&word) {
         let text = format!("'{word}' is a page for developers, in the repository only: docs/{word}.md\n");
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
     let lists = "`monopile help` lists the commands, `monopile help help` the pages";
-    let text = format!("there is no command or page '{word}'\n\n{near}  tip: {lists}\n\n{MORE}");
+    let text = format!("there is no command or page '{word}'\n\n{near}  hint: {lists}\n\n{MORE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -397,7 +397,7 @@ pub fn takes_duration(command: &Command) -> bool {
 }
 
 /// The end of the help that `-h` prints for a command.
-const MORE_WITH_HELP: &str = "`--help` adds details, rare options, global options and exit codes.";
+const MORE_WITH_HELP: &str = "`--help` adds details, rare options and global options.";
 
 /// Formats indented lines below a heading.
 fn section(title: &str, lines: &[String]) -> String {
@@ -424,10 +424,11 @@ pub struct HelpNotes {
 impl CommandExt for HelpNotes {}
 
 impl HelpNotes {
-    /// Returns the text for `-h`, which has only remarks and examples.
+    /// Returns the text for `-h`: remarks, examples, and a word for each exit code.
     fn short(&self) -> String {
         let more = (!self.exit_codes.is_empty()).then(|| MORE_WITH_HELP.to_owned());
-        let parts = [self.remarks.clone(), self.shown_examples(), self.explanations(), more];
+        let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_code_words(&self.exit_codes));
+        let parts = [self.remarks.clone(), self.shown_examples(), self.explanations(), exit_codes, more];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
@@ -476,6 +477,17 @@ fn folded(line: &str) -> String {
         width += 2 + part.len();
     }
     folded
+}
+
+/// Lists exit codes in one sentence, each with a word.
+fn exit_code_words(codes: &[ExitCodeMeaning]) -> String {
+    let heading = *Styles::styled().get_header();
+    let is_own = |code: &str| codes.iter().any(|(own, _)| *own == code);
+    let words = exit_code::WORDS.iter().filter(|(code, _)| is_own(code));
+    let words: Vec<String> =
+        words.map(|(code, word)| format!("{code} {word}").replace(' ', "\u{a0}")).collect();
+    let lines = ui::fit(&words.join("; "), layout::columns().saturating_sub("Exit codes: ".len()));
+    format!("{heading}Exit codes:{heading:#} {}", lines.join("\n            "))
 }
 
 /// Lists exit codes in lines. A long meaning continues below its beginning.
