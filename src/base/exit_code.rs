@@ -23,7 +23,7 @@ pub const SIGNAL: u8 = 128;
 /// Each code as text, with its meaning.
 pub const TABLE: [(&str, &str); 9] = [
     ("0", "success"),
-    ("1", "failure of the environment: CPI, agent, VM, file system"),
+    ("1", "failure of the environment: CPI, agent, VM, file system, download, bucket"),
     ("2", "the command line is wrong, or a question was answered with no"),
     ("3", "invalid input: manifest, variables, release, stemcell, digest, state file"),
     ("4", "another run holds the state or the cache, or this run lost its lease"),

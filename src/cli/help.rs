@@ -36,7 +36,7 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
     ("Inspect", &["history", "ssh", "scp"]),
     ("Repair", &["cloud-check", "state", "delete-vm"]),
     (
-        RESOURCES,
+        "Disks and stemcells",
         &[
             "attach-disk",
             "delete-disk",
@@ -44,6 +44,9 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
             "delete-snapshot",
             "upload-stemcell",
             "delete-stemcell",
+            "disks",
+            "snapshots",
+            "stemcells",
         ],
     ),
     ("Manifests", &["interpolate", "vars", "render", "render-template"]),
@@ -65,18 +68,12 @@ pub const GROUPS: [(&str, &[&str]); 9] = [
 /// The group that also lists `help`.
 const SETUP: &str = "Setup";
 
-/// The group that also has [`LISTS`].
-const RESOURCES: &str = "Disks and stemcells";
-
-/// The short forms of `state show --only`, which are no commands of the grammar's help.
-const LISTS: (&str, &str) = ("disks", "List the disks on record; also: snapshots, stemcells");
-
 /// The column in which descriptions of commands begin.
 const INDENT_COLUMNS: usize = 26;
 
 /// Examples of each command and of each group of commands, without the name of the program. Those of
 /// `baremetal` are in its table.
-const EXAMPLES: [(&str, &[&str]); 51] = [
+const EXAMPLES: [(&str, &[&str]); 54] = [
     (
         "create-env",
         &[
@@ -178,6 +175,9 @@ const EXAMPLES: [(&str, &[&str]); 51] = [
     ("delete-disk", &["delete-disk bosh.yml vol-0d1e2f --vars-store creds.yml"]),
     ("take-snapshot", &["take-snapshot bosh.yml --vars-store creds.yml"]),
     ("delete-snapshot", &["delete-snapshot bosh.yml snap-0a1b2c --vars-store creds.yml"]),
+    ("disks", &["disks bosh.yml"]),
+    ("snapshots", &["snapshots bosh.yml"]),
+    ("stemcells", &["stemcells bosh.yml"]),
     ("cpi", &["cpi info bosh.yml", "cpi check --path ./cpi --stemcell stemcell.tgz"]),
     ("cpi list", &["cpi list bosh.yml --cpi-config cpis.yml"]),
     ("cpi info", &["cpi info bosh.yml", "cpi info --path ./cpi"]),
@@ -248,10 +248,8 @@ pub(super) fn template(grammar: &Command) -> String {
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             line(&mut text, command.get_name(), &about_with_aliases(&about, &aliases));
         }
-        match title {
-            RESOURCES => line(&mut text, LISTS.0, LISTS.1),
-            SETUP => line(&mut text, HELP.0, HELP.1),
-            _ => {}
+        if title == SETUP {
+            line(&mut text, HELP.0, HELP.1);
         }
     }
     text.truncate(text.trim_end().len());

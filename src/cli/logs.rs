@@ -46,7 +46,7 @@ pub(super) struct LogsArgs {
           value_hint = ValueHint::Other)]
     filter: Vec<String>,
 
-    /// Follow the logs until Ctrl-C
+    /// Follow the logs until Ctrl-C, which then ends with exit code 0
     #[arg(short = 'f', long, conflicts_with_all = ["dir", "out"])]
     follow: bool,
 

@@ -169,6 +169,9 @@ enum Command {
     /// On a terminal, shows the plan and asks before it stops or deletes anything. With -n or --json, or
     /// without a terminal, goes ahead without asking.
     ///
+    /// Waits 10 seconds for the agent of an existing VM. If that agent stays silent, a changed manifest
+    /// replaces the VM without draining its jobs, and an unchanged one is an error (exit code 5).
+    ///
     /// Replacing the VM deletes all data outside its persistent disk; the new VM gets that disk. Disks and
     /// stemcells that are no longer in use are deleted, a replaced disk only after its data was copied. One
     /// exception: with --recreate-persistent-disks, a move to another CPI or availability zone copies no
@@ -177,7 +180,8 @@ enum Command {
     /// Show what create-env would do, and why
     ///
     /// Accepts the options of create-env, except --dry-run and --plan, and validates all inputs. Makes no CPI
-    /// call, and changes neither state nor vars store. Works while another run holds the state.
+    /// call, and changes neither state nor vars store. Works while another run holds the state. Downloads
+    /// stemcell and releases that are not in the cache yet.
     Plan(LazyArgs<plan::PlanArgs>),
     /// Delete an environment: VM, disks, stemcells and state
     ///
@@ -188,8 +192,9 @@ enum Command {
     /// On a terminal, lists what it will delete and asks. With -n or --json, or without a terminal, deletes
     /// without asking.
     ///
-    /// Drains and stops the jobs first, if the agent answers. Keeps manifest, vars store, cache and history.
-    /// What cannot be deleted stays on record: run the same command again.
+    /// Drains and stops the jobs first. If the agent does not answer, deletes the VM without that. Keeps
+    /// manifest, vars store, cache and history. What cannot be deleted stays on record: run the same command
+    /// again.
     DeleteEnv(LazyArgs<delete_env::DeleteEnvArgs>),
     /// Stop the jobs of an environment; VM and disks stay
     ///
@@ -211,6 +216,9 @@ enum Command {
     /// attaches that disk to it. The manifest must be the deployed one; create-env deploys changes. After an
     /// error or an interruption, continue with create-env.
     ///
+    /// Waits 10 seconds for the agent of the old VM. If that agent stays silent, replaces the VM without
+    /// draining its jobs.
+    ///
     /// On a terminal, shows the plan and asks first. With -n or --json, or without a terminal, goes ahead
     /// without asking.
     Recreate(LazyArgs<recreate::RecreateArgs>),
@@ -221,9 +229,9 @@ enum Command {
     Status(LazyArgs<status::StatusArgs>),
     /// List the runs on this machine with their results
     ///
-    /// Lists every run that could change something, with its plan and result. Without an environment on
-    /// the command line or in an env file, lists the runs of all environments. Keeps the newest 100 runs of
-    /// each environment, also after delete-env.
+    /// Lists every run that could change something, and each cloud-check, with plan and result. Without an
+    /// environment on the command line or in an env file, lists the runs of all environments. Keeps the
+    /// newest 100 runs of each environment, also after delete-env.
     History(LazyArgs<history::HistoryArgs>),
     /// Print or save the logs of jobs, agent or system
     ///
@@ -299,7 +307,7 @@ enum Command {
     /// Show, back up, import and repair the state
     ///
     /// The state records which VM, disks, snapshots and stemcells belong to an environment. Keep it: without
-    /// it, no command knows what exists.
+    /// it, no command knows what exists. `monopile help state-file` explains its files.
     State(LazyArgs<state::StateCommandArgs>),
     /// Upload a stemcell and keep it until delete-stemcell
     ///
@@ -307,7 +315,9 @@ enum Command {
     /// upload and never deletes it; delete-stemcell and delete-env do.
     UploadStemcell(LazyArgs<resources::UploadStemcellArgs>),
     /// List the stemcells on record
-    #[command(hide = true)]
+    ///
+    /// The same as `monopile state show --only stemcells`. Reads only the state, and asks no CPI. Works while
+    /// another run holds the state.
     Stemcells(LazyArgs<resources::ViewArgs>),
     /// Delete a stemcell in every CPI that has it
     ///
@@ -325,7 +335,9 @@ enum Command {
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteVm(LazyArgs<resources::DeleteArgs>),
     /// List the disks on record
-    #[command(hide = true)]
+    ///
+    /// The same as `monopile state show --only disks`. Reads only the state, and asks neither CPI nor agent.
+    /// Works while another run holds the state.
     Disks(LazyArgs<resources::ViewArgs>),
     /// Choose the disk that the next create-env attaches
     ///
@@ -340,7 +352,9 @@ enum Command {
     /// On a terminal, asks first. With -n or --json, or without a terminal, deletes without asking.
     DeleteDisk(LazyArgs<resources::DeleteArgs>),
     /// List the snapshots on record
-    #[command(hide = true)]
+    ///
+    /// The same as `monopile state show --only snapshots`. Reads only the state, and asks no CPI. Works while
+    /// another run holds the state.
     Snapshots(LazyArgs<resources::ViewArgs>),
     /// Take a snapshot of a disk
     ///

@@ -25,9 +25,9 @@ pub(super) struct PlanArgs {
 
     /// Save the plan for `monopile create-env --plan FILE`
     ///
-    /// Fails if variables have no values yet: plan keeps none that it generates, so no later run could take
-    /// the saved plan. Generate them first, with `monopile interpolate MANIFEST --vars-store FILE --path
-    /// /name`.
+    /// Fails if variables have no values yet: `plan` does not save the values that it generates, so a later
+    /// run would have other ones. Generate them first, with `monopile interpolate MANIFEST --vars-store FILE
+    /// --path /name`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 

@@ -126,8 +126,10 @@ impl Directory {
     }
 }
 
-pub(super) static LOGS: Directory =
-    Directory { name: "logs", content: "A debug log of each run that can change something; the newest 20" };
+pub(super) static LOGS: Directory = Directory {
+    name: "logs",
+    content: "A debug log of each run that can change something; the newest 20, of all environments together",
+};
 pub(super) static HISTORY: Directory = Directory {
     name: "history",
     content: "The records for history and status; the newest 100 of each environment",

@@ -65,11 +65,14 @@ const WITHOUT_ARTIFACTS: Names = &[
     "logs",
     "restart",
     "scp",
+    "disks",
+    "snapshots",
     "ssh",
     "start-env",
     "state backup",
     "state forget",
     "state show",
+    "stemcells",
     "stop-env",
     "vars",
 ];
@@ -89,8 +92,21 @@ const WITHOUT_CACHE: Names = &[
 ];
 
 /// The commands that accept `--wait-for-lock`, but do not take the lock of the state.
-const WITHOUT_LOCK: Names =
-    &["plan", "status", "history", "logs", "ssh", "scp", "state show", "state verify", "cpi list", "cpis"];
+const WITHOUT_LOCK: Names = &[
+    "cpi list",
+    "cpis",
+    "disks",
+    "history",
+    "logs",
+    "plan",
+    "scp",
+    "snapshots",
+    "ssh",
+    "state show",
+    "state verify",
+    "status",
+    "stemcells",
+];
 
 /// The commands whose output is the same with `--json`.
 const WITHOUT_JSON: Names = &[
@@ -111,15 +127,18 @@ const READ_ONLY: Names = &[
     "cpi info",
     "cpi list",
     "cpis",
+    "disks",
     "history",
     "logs",
     "plan",
     "render",
     "scp",
+    "snapshots",
     "ssh",
     "state show",
     "state verify",
     "status",
+    "stemcells",
     "vars check",
     "vars get",
     "vars list",
@@ -169,20 +188,48 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
+const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 16] = [
     (
         &["create-env"],
         &[
             ("0", "the environment is as the manifest says"),
-            ("1", "CPI, VM or jobs failed, an untracked VM answers, or the outcome of a call is unknown"),
+            (
+                "1",
+                "CPI, VM, jobs or a download failed, an untracked VM answers, or the outcome of a call is \
+                 unknown",
+            ),
             ("3", "an input is invalid, or credentials are missing"),
+            (
+                "5",
+                "nothing changed and the agent does not answer, the agent of a new VM does not answer, or \
+                 the proxy or jumpbox to the agent cannot be used",
+            ),
+        ],
+    ),
+    (
+        &["recreate"],
+        &[(
+            "5",
+            "the agent of the new VM does not answer, or the proxy or jumpbox to the agent cannot be used",
+        )],
+    ),
+    (
+        &["delete-env"],
+        &[
+            ("0", "the environment is deleted, also if its agent does not answer"),
+            ("3", "there is no state (see --allow-missing), or an input is invalid"),
+            (
+                "5",
+                "the proxy or jumpbox to the agent cannot be used, or the agent falls silent while it stops \
+                 the jobs",
+            ),
         ],
     ),
     (
         &["plan"],
         &[
             ("0", "the plan is made"),
-            ("1", "create-env would fail: an untracked VM answers, for example"),
+            ("1", "create-env would fail: a download fails or an untracked VM answers, for example"),
             ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
             (
                 "5",
@@ -210,7 +257,18 @@ const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 13] = [
             ),
         ],
     ),
-    (&["cloud-check", "state verify"], &[("0", "no problem is left"), ("6", "problems are left")]),
+    (
+        &["state import"],
+        &[("5", "the proxy or jumpbox to the agent cannot be used; a silent agent is a warning")],
+    ),
+    (
+        &["cloud-check", "state verify"],
+        &[
+            ("0", "no problem is left"),
+            ("5", "the proxy or jumpbox to the agent cannot be used"),
+            ("6", "problems are left, such as an agent that does not answer"),
+        ],
+    ),
     (&["cpi list", "cpis"], &[("0", "all CPIs answer"), ("1", "a CPI does not answer")]),
     (&["cpi info", "cpi call"], &[("0", "the call succeeded"), ("1", "the call failed")]),
     (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
@@ -243,10 +301,13 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
         In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
-    (In(&[&["state backup", "state forget", "state show"]]), ("1", "the state cannot be read or written")),
+    (
+        In(&[&["disks", "snapshots", "state backup", "state forget", "state show", "stemcells"]]),
+        ("1", "the state cannot be read or written"),
+    ),
     (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
     (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
-    (In(&[&["state show"]]), ("3", "there is no state, or it is invalid")),
+    (In(&[&["disks", "snapshots", "state show", "stemcells"]]), ("3", "there is no state, or it is invalid")),
     (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
     (
         In(&[&["logs", "restart", "scp", "ssh", "start-env", "stop-env"]]),
@@ -284,7 +345,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let can_end_with = |code: &str| match code {
         "3" => !is(&["cache", "completion"]),
         "4" => has("wait-for-lock") || is(&["cache prune"]),
-        "5" => has("insecure-agent") && !is(&["state import"]),
+        "5" => has("insecure-agent"),
         "6" => is(&["status", "cloud-check", "state verify"]),
         "7" => is(&["plan"]),
         "130, 143" => has("vars-exec") || is(&["state backup", "state forget"]),
@@ -436,6 +497,7 @@ mod tests {
             ("cloud-check", "0 1 2 3 4 5 6 130, 143"),
             ("ssh", "0 1 2 3 5 130, 143 255 others"),
             ("state show", "0 1 2 3"),
+            ("disks", "0 1 2 3"),
             ("state backup", "0 1 2 3 4 130, 143"),
             ("cache list", "0 1 2"),
             ("cache prune", "0 1 2 4"),

@@ -13,7 +13,7 @@ pub(super) struct SnapshotArgs {
     /// Take a snapshot of the persistent disk before the VM is replaced, if the CPI can
     ///
     /// The jobs are stopped before. The snapshot stays until delete-snapshot or delete-env; with an age, such
-    /// as --snapshot=7d, until the first create-env after that time.
+    /// as --snapshot=7d, until the first create-env or recreate after that time.
     #[arg(long, value_name = "AGE", num_args = 0..=1, require_equals = true,
           value_parser = duration::parse_age)]
     snapshot: Option<Option<Duration>>,

@@ -63,7 +63,7 @@ pub(super) struct StatusArgs {
     #[command(flatten)]
     agent: AgentArgs,
 
-    /// Repeat until Ctrl-C
+    /// Repeat until Ctrl-C, which then ends with exit code 0
     #[arg(long)]
     watch: bool,
 

@@ -169,7 +169,7 @@ mod tests {
             ("monopile state hlep", ""),
             ("monopile nope", ""),
             ("monopile xyzzy", ""),
-            ("monopile disk", ""),
+            ("monopile disk", "did you mean 'disks'?"),
             ("monopile state shwo", "did you mean 'show'?"),
             ("monopile state create", ""),
             ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),

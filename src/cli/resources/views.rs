@@ -1,5 +1,5 @@
-//! The views of `monopile state show --only KIND`: the records of one kind, as tables or JSON. The hidden
-//! commands `disks`, `snapshots` and `stemcells` print the same.
+//! The views of `monopile state show --only KIND`: the records of one kind, as tables or JSON. The commands
+//! `disks`, `snapshots` and `stemcells` print the same.
 
 use clap::{Args, ValueEnum};
 

@@ -18,9 +18,10 @@ const RESOURCES: &str = "Resources (at least one)";
 
 /// Recreate a lost state from CIDs
 ///
-/// CPI and agent must confirm the CIDs that you name. Without --disk, records the disk that the agent has
-/// mounted. Refuses if there is a state already, so nothing is overwritten. Look for a lost state first:
-/// bosh-state.json.bak, bosh-state.json.versions, or the machine that deployed last.
+/// CPI and agent must confirm the CIDs that you name. With --vm and without --disk, records the disk that the
+/// agent has mounted. Refuses if there is a state already, so nothing is overwritten: if an import missed
+/// something, move the state away and import again. Look for a lost state first: bosh-state.json.bak,
+/// bosh-state.json.versions, or the machine that deployed last.
 ///
 /// Only writes the record. The next create-env replaces the VM and keeps the data of the disk; that
 /// create-env deletes all stemcells but the first. If the agent does not answer, name the disk: otherwise

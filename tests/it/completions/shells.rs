@@ -279,7 +279,7 @@ fn empty_word_offers_full_names_only() {
         let names: Vec<&str> =
             all.lines().filter_map(|line| line.split([':', '\t']).next()).map(str::trim).collect();
         assert!(names.contains(&"interpolate") && names.contains(&"help"), "{shell}: {all}");
-        for absent in ["int", "cck", "cloudcheck", "snapshots", "cpis"] {
+        for absent in ["int", "cck", "cloudcheck", "cpis"] {
             assert!(!names.contains(&absent), "{shell}: {absent}: {all}");
         }
         assert!(!names.iter().any(|name| name.starts_with('-')), "{shell}: {all}");
