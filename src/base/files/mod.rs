@@ -1,6 +1,6 @@
 //! Durable files, directories of files, files whose paths come from outside, files inside another root, JSON
-//! files, file locks that are released on drop, ids of directories, private directories, and removal of
-//! directory trees.
+//! files, file locks that are released on drop, ids of directories, private directories, the last lines of
+//! files, and removal of directory trees.
 
 pub mod directory;
 mod directory_id;
@@ -8,6 +8,7 @@ pub mod durable;
 pub mod input;
 mod inside;
 mod json;
+mod lines;
 mod locked;
 mod remove_tree;
 pub mod scratch;
@@ -15,5 +16,6 @@ pub mod scratch;
 pub use directory_id::{ID_FILE, directory_id};
 pub use inside::open_inside;
 pub use json::{JsonLayout, read_json, write_json};
+pub use lines::start_of_last_lines;
 pub use locked::UnlockOnDrop;
 pub use remove_tree::remove_tree;

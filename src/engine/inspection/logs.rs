@@ -1,16 +1,19 @@
 //! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufReader, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walkdir::WalkDir;
 
 use super::follow::Follower;
+use super::lines::LineSplitter;
 use super::reach;
 use crate::agent::{Agent, LogArchive};
 use crate::run_context::{RunContext, signals};
+use base::files::start_of_last_lines;
 use base::text;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -21,9 +24,6 @@ const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The maximum length of a line that is read whole. A longer line is printed in several pieces to save
-/// memory.
-const MAX_LINE_BYTES: usize = 1 << 20;
 /// The number of printed lines between two checks for signals.
 const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
@@ -223,64 +223,27 @@ fn is_text(name: &Path) -> bool {
 }
 
 /// Passes the lines of a file, or only the last ones, to `use_line`. Needs little memory, however large the
-/// file is: a line above [`MAX_LINE_BYTES`] comes in several pieces.
+/// file is.
 fn each_line(path: &Path, last: Option<usize>, use_line: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("reading '{}'", path.display()), error);
-    let open =
-        || fs::File::open(path).map(|file| BufReader::with_capacity(BUFFER_BYTES, file)).map_err(failed);
-    let mut skipped = match last {
-        None => 0,
-        Some(last) => count_lines(&mut open()?).map_err(failed)?.saturating_sub(last),
+    let open = || {
+        let mut file = File::open(path)?;
+        if let Some(last) = last {
+            let length = file.metadata()?.len();
+            let start = start_of_last_lines(length, last, |buffer, at| file.read_at(buffer, at))?;
+            file.seek(SeekFrom::Start(start))?;
+        }
+        Ok(BufReader::with_capacity(BUFFER_BYTES, file))
     };
-    let mut reader = open()?;
-    let mut line = Vec::new();
-    loop {
-        let buffer = reader.fill_buf().map_err(failed)?;
-        if buffer.is_empty() {
-            break;
-        }
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let taken = &buffer[..end.unwrap_or(buffer.len())];
-        if skipped == 0 {
-            line.extend_from_slice(taken);
-        }
-        let consumed = taken.len() + usize::from(end.is_some());
-        reader.consume(consumed);
-        match end {
-            Some(_) if skipped > 0 => skipped -= 1,
-            Some(_) => {
-                use_line(&line)?;
-                line.clear();
-            }
-            None if line.len() >= MAX_LINE_BYTES => {
-                // No secret is cut between two words.
-                let word =
-                    line.iter().rposition(u8::is_ascii_whitespace).filter(|at| *at >= MAX_LINE_BYTES / 2);
-                let rest = line.split_off(word.map_or(line.len(), |at| at + 1));
-                use_line(&line)?;
-                line = rest;
-            }
-            None => {}
-        }
-    }
-    if line.is_empty() { Ok(()) } else { use_line(&line) }
-}
-
-/// Counts lines, including a last one without a line break.
-fn count_lines(reader: &mut impl BufRead) -> io::Result<usize> {
-    let (mut count, mut is_open) = (0, false);
-    loop {
-        let buffer = reader.fill_buf()?;
-        let Some(last) = buffer.last() else { return Ok(count + usize::from(is_open)) };
-        is_open = *last != b'\n';
-        count += buffer.iter().filter(|byte| **byte == b'\n').count();
-        let length = buffer.len();
-        reader.consume(length);
-    }
+    let mut splitter = LineSplitter::default();
+    splitter.read(&mut open().map_err(failed)?, failed, use_line)?;
+    splitter.finish(use_line)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -304,25 +267,6 @@ mod tests {
         fs::write(&path, "a\n\nb").unwrap();
         assert_eq!(of(None), ["a", "", "b"]);
         assert_eq!(of(Some(2)), ["", "b"]);
-    }
-
-    #[test]
-    fn long_lines_are_split_between_words() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("x.log");
-        let word = "0123456789 ";
-        let text = word.repeat(5 * MAX_LINE_BYTES / word.len());
-        fs::write(&path, format!("first\n{text}\nlast\n")).unwrap();
-        let mut pieces = Vec::new();
-        let mut add = |line: &[u8]| {
-            assert!(line.len() <= MAX_LINE_BYTES + BUFFER_BYTES);
-            pieces.push(String::from_utf8(line.to_vec()).unwrap());
-            Ok(())
-        };
-        each_line(&path, Some(2), &mut add).unwrap();
-        assert!(pieces.len() > 4 && pieces.last().unwrap() == "last", "{}", pieces.len());
-        assert!(pieces[..pieces.len() - 2].iter().all(|piece| piece.ends_with("9 ")));
-        assert_eq!(pieces[..pieces.len() - 1].concat(), text);
     }
 
     #[test]

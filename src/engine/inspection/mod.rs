@@ -8,6 +8,7 @@ mod check;
 mod follow;
 mod gateway;
 mod host_key;
+mod lines;
 mod logs;
 mod ssh;
 mod status;
