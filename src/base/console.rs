@@ -1,77 +1,446 @@
-//! The console of a VM, as a CPI keeps it in files: the last lines, which errors quote, and the problem that
-//! they show.
+//! The console of a VM on this machine, as its CPI keeps it in files: its last lines, and the problem that
+//! the last boot shows, for errors.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
-/// The file with the latest output, in the directory of a VM.
+use crate::files::start_of_last_lines;
+use crate::vm_directory::AGENT_LOG;
+
+/// The file with the latest output of a `qemu` VM, in the directory of the VM.
 pub const CONSOLE: &str = "console.log";
 /// The file with the output before that.
 pub const OLDER: &str = "console.log.1";
 /// The end of the console that is searched for problems, in bytes.
-const SEARCHED_BYTES: u64 = 64 << 10;
+const SEARCHED_BYTES: u64 = 256 << 10;
 /// The number of lines that an error quotes.
 const QUOTED_LINES: usize = 5;
-/// The texts by which a console shows a problem, and the problem.
-const PROBLEMS: [(&str, &str); 4] = [
-    ("Kernel panic - not syncing", "the kernel of the VM has panicked"),
-    ("No space left on device", "a disk of the VM is full"),
-    ("No bootable device", "the image of the stemcell does not boot"),
-    ("Boot failed", "the image of the stemcell does not boot"),
+/// The maximum length of a line that an error quotes whole, in bytes.
+const MAX_QUOTED_BYTES: usize = 500;
+/// The texts by which a console shows a problem. The first one that is found names the problem.
+const PROBLEMS: [(&str, ProblemKind); 4] = [
+    ("Kernel panic - not syncing", ProblemKind::KernelPanic),
+    ("No space left on device", ProblemKind::DiskFull),
+    ("No bootable device", ProblemKind::NoBoot),
+    ("Boot failed", ProblemKind::NoBoot),
 ];
 
-/// Describes the state of the VM in this directory by its console: the problem that it shows, and its last
-/// lines. Returns `None` if the console is missing or empty.
-pub fn describe(directory: &Path) -> Option<String> {
-    let mut text = tail(&directory.join(CONSOLE));
-    if text.trim().is_empty() {
-        text = tail(&directory.join(OLDER));
-    }
-    let text = crate::text::clean(&text).into_owned();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let problem = PROBLEMS.iter().find_map(|(part, problem)| {
-        let line = lines.iter().rfind(|line| line.contains(part))?;
-        Some(format!("{problem} (\"{line}\")"))
-    });
-    if lines.is_empty() {
-        return None;
-    }
-    let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n  ");
-    let last = format!("the last lines of its console:\n  {last}");
-    Some(problem.map_or_else(|| last.clone(), |problem| format!("{problem}; {last}")))
+/// The console of a VM: files whose contents follow each other.
+pub struct Console {
+    directory: PathBuf,
+    /// The files with their sizes when they were opened, oldest first.
+    parts: Vec<(File, u64)>,
 }
 
-fn tail(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let size = file.metadata()?.len();
-        file.seek(SeekFrom::Start(size.saturating_sub(SEARCHED_BYTES)))?;
+impl Console {
+    /// Opens the console of the VM in this directory. Returns `None` if there is none.
+    ///
+    /// The VM of the CPI `local` has no kernel. Its console is the output of its first process.
+    pub fn open(directory: &Path) -> io::Result<Option<Self>> {
+        Self::open_files(directory, &[AGENT_LOG, CONSOLE, OLDER])
+    }
+
+    /// Opens the files with these names, newest first, because one may become the older one in between.
+    fn open_files(directory: &Path, names: &[&str]) -> io::Result<Option<Self>> {
+        let mut parts: Vec<(File, u64)> = Vec::new();
+        for name in names {
+            let file = match File::open(directory.join(name)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            match parts.first() {
+                Some((newer, _)) if is_same(newer, &file)? => {}
+                _ => {
+                    let size = file.metadata()?.len();
+                    parts.insert(0, (file, size));
+                }
+            }
+        }
+        Ok((!parts.is_empty()).then(|| Console { directory: directory.to_owned(), parts }))
+    }
+
+    /// Returns the size in bytes.
+    fn size(&self) -> u64 {
+        self.parts.iter().map(|(_, size)| size).sum()
+    }
+
+    /// Reads at a position, like `FileExt::read_at`.
+    fn read_at(&self, buffer: &mut [u8], mut position: u64) -> io::Result<usize> {
+        for (file, size) in &self.parts {
+            if position < *size {
+                let rest = usize::try_from(size - position).unwrap_or(usize::MAX).min(buffer.len());
+                return file.read_at(&mut buffer[..rest], position);
+            }
+            position -= size;
+        }
+        Ok(0)
+    }
+
+    /// Returns a reader that begins with the last lines.
+    pub fn last_lines(self, count: usize) -> io::Result<ConsoleReader> {
+        let start = start_of_last_lines(self.size(), count, |buffer, at| self.read_at(buffer, at))?;
+        Ok(self.reader(start))
+    }
+
+    fn reader(self, start: u64) -> ConsoleReader {
+        let opened_bytes = self.size().saturating_sub(start);
+        let (mut parts, mut position): (VecDeque<_>, _) = (self.parts.into(), start);
+        while parts.len() > 1
+            && let Some((_, size)) = parts.front().filter(|(_, size)| position >= *size)
+        {
+            position -= size;
+            parts.pop_front();
+        }
+        let parts = parts.into_iter().map(|(file, _)| file).collect();
+        ConsoleReader { directory: self.directory, parts, position, opened_bytes }
+    }
+}
+
+/// Reads a console to its end. After the end, further reads return what was added since.
+pub struct ConsoleReader {
+    directory: PathBuf,
+    /// The file that is read, and those after it.
+    parts: VecDeque<File>,
+    /// The position in the first one.
+    position: u64,
+    opened_bytes: u64,
+}
+
+impl ConsoleReader {
+    /// Returns the number of bytes from the start of this reader to the end that the console had when it was
+    /// opened.
+    pub fn opened_bytes(&self) -> u64 {
+        self.opened_bytes
+    }
+
+    /// Returns true if the VM was deleted.
+    pub fn is_deleted(&self) -> bool {
+        !self.directory.exists()
+    }
+
+    /// Opens the file that has taken the place of the last one. Returns false if there is none.
+    fn open_next(&mut self) -> io::Result<bool> {
+        let file = match File::open(self.directory.join(CONSOLE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let is_new =
+            self.parts.back().map_or(Ok(true), |last| is_same(last, &file).map(|is_same| !is_same))?;
+        if is_new {
+            self.parts.push_back(file);
+        }
+        Ok(is_new)
+    }
+}
+
+impl Read for ConsoleReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let Some(file) = self.parts.front() else { return Ok(0) };
+            let count = file.read_at(buffer, self.position)?;
+            self.position += count as u64;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            if self.parts.len() > 1 {
+                self.parts.pop_front();
+                self.position = 0;
+            } else if !self.open_next()? {
+                return Ok(0);
+            }
+            // If there is a next file, the first one is read once more, because it may have grown before.
+        }
+    }
+}
+
+fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+/// The last boot of a VM, as its console shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastBoot {
+    problem: Option<BootProblem>,
+    /// The last lines that are not empty.
+    lines: Vec<String>,
+}
+
+/// A problem that ends a boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootProblem {
+    kind: ProblemKind,
+    /// The line of the console that shows it.
+    line: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProblemKind {
+    KernelPanic,
+    DiskFull,
+    NoBoot,
+}
+
+impl LastBoot {
+    /// Reads the console of the VM in this directory. Returns `None` if the VM has no kernel, or if its
+    /// console is empty or cannot be read, because an error is worth showing without it.
+    pub fn read(directory: &Path) -> Option<Self> {
+        let console = Console::open_files(directory, &[CONSOLE, OLDER]).ok()??;
+        let start = console.size().saturating_sub(SEARCHED_BYTES);
+        let mut reader = console.reader(start);
         let mut text = Vec::new();
-        file.take(SEARCHED_BYTES).read_to_end(&mut text)?;
-        Ok(text)
+        reader.by_ref().take(SEARCHED_BYTES).read_to_end(&mut text).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        match text.split_once('\n') {
+            // The beginning of the first line is missing.
+            Some((_, text)) if start > 0 => Self::parse(text),
+            _ => Self::parse(&text),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = crate::text::clean(text);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let start = lines.iter().rposition(|line| starts_boot(line)).unwrap_or(0);
+        let lines = &lines[start..];
+        let problem = PROBLEMS.iter().find_map(|(text, kind)| {
+            let line = lines.iter().find(|line| line.contains(text))?;
+            // The time of the kernel is of no use in an error.
+            let from = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
+            Some(BootProblem { kind: *kind, line: quoted(&line[from..]) })
+        });
+        let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
+        (!last.is_empty())
+            .then(|| LastBoot { problem, lines: last.iter().map(|line| quoted(line)).collect() })
+    }
+
+    /// Returns the problem that the last boot shows.
+    pub fn problem(&self) -> Option<&BootProblem> {
+        self.problem.as_ref()
+    }
+
+    /// Describes the problem of the VM or, if none is shown, quotes the last lines.
+    pub fn describe(&self, vm: &str) -> String {
+        match &self.problem {
+            Some(problem) => problem.describe(vm),
+            None => format!("the last lines of the console of VM '{vm}':\n  {}", self.lines.join("\n  ")),
+        }
+    }
+}
+
+impl BootProblem {
+    /// Describes the problem of the VM in one line.
+    pub fn describe(&self, vm: &str) -> String {
+        let line = &self.line;
+        match self.kind {
+            ProblemKind::KernelPanic => format!("the kernel of VM '{vm}' panicked: {line}"),
+            ProblemKind::DiskFull => format!("the disk of VM '{vm}' is full: {line}"),
+            ProblemKind::NoBoot => {
+                format!("VM '{vm}' does not boot from the image of its stemcell: {line}")
+            }
+        }
+    }
+
+    /// Returns a hint that may help.
+    pub fn hint(&self) -> &'static str {
+        match self.kind {
+            ProblemKind::KernelPanic => {
+                "use another stemcell, or give the VM more memory: `ram` in its `cloud_properties`"
+            }
+            ProblemKind::DiskFull => {
+                "give the VM a larger disk: `root_disk_size` or `ephemeral_disk` in its `cloud_properties`"
+            }
+            ProblemKind::NoBoot => "use another stemcell: `monopile help qemu` says which ones the CPI boots",
+        }
+    }
+}
+
+/// Returns true for the first line of SeaBIOS, which is the firmware of a VM, or of Linux.
+fn starts_boot(line: &str) -> bool {
+    let message = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let message = match message {
+        Some((time, message)) if time.trim_start().starts_with("0.000000") => message,
+        _ => line,
     };
-    // A missing or unreadable console counts as empty: it only supplements an error.
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    line.contains("SeaBIOS (version ") || message.starts_with("Linux version ")
+}
+
+/// Returns a line for an error. A long one is cut between two words, because half of a secret would not be
+/// redacted.
+fn quoted(line: &str) -> String {
+    if line.len() <= MAX_QUOTED_BYTES {
+        return line.to_owned();
+    }
+    let most = line.floor_char_boundary(MAX_QUOTED_BYTES);
+    match line[..most].rfind(char::is_whitespace) {
+        Some(at) => format!("{} …", line[..at].trim_end()),
+        None => format!("(a word of {} bytes)", line.len()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
 
     use super::*;
 
+    fn described(text: &str) -> String {
+        LastBoot::parse(text).unwrap().describe("vm-1")
+    }
+
     #[test]
     fn problems_are_named() {
+        for (text, description, hint) in [
+            (
+                "[    1.0] ok\r\n\
+                 [    2.0] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\r\n\
+                 [    2.1] CPU: 0 PID: 1 Comm: swapper/0 Not tainted 6.1.0-cloud-amd64\r\n\
+                 [    2.2] ---[ end Kernel panic - not syncing: VFS: Unable to mount root fs ]---\r\n",
+                "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: VFS: Unable to mount root fs \
+                 on unknown-block(0,0)",
+                "more memory",
+            ),
+            (
+                "[    9.0][    T1] Kernel panic - not syncing: System is deadlocked on memory\n",
+                "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: System is deadlocked on \
+                 memory",
+                "more memory",
+            ),
+            (
+                "agent: starting\nagent: writing '/var/vcap/x': No space left on device (os error 28)\n",
+                "the disk of VM 'vm-1' is full: agent: writing '/var/vcap/x': No space left on device (os \
+                 error 28)",
+                "larger disk",
+            ),
+            (
+                "SeaBIOS (version 1.16.2)\nBooting from Hard Disk...\nBoot failed: not a bootable disk\n\
+                 No bootable device.\n",
+                "VM 'vm-1' does not boot from the image of its stemcell: No bootable device.",
+                "another stemcell",
+            ),
+            // A full disk is the cause of what follows, but the kernel cannot continue after a panic.
+            (
+                "x: No space left on device\nKernel panic - not syncing: Attempted to kill init!\n",
+                "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: Attempted to kill init!",
+                "another stemcell",
+            ),
+        ] {
+            assert_eq!(described(text), description);
+            let boot = LastBoot::parse(text).unwrap();
+            assert!(boot.problem().unwrap().hint().contains(hint), "{text}");
+        }
+        assert_eq!(described("one\n\ntwo"), "the last lines of the console of VM 'vm-1':\n  one\n  two");
+        assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n"), None);
+    }
+
+    #[test]
+    fn only_the_last_boot_counts() {
+        let panicked = "[    2.0] Kernel panic - not syncing: x\n";
+        for boot in [
+            "SeaBIOS (version rel-1.16.2-0-gea1b7a0-prebuilt.qemu.org)\n",
+            "\x1b[2J\x1b[1;1HSeaBIOS (version 1.16.2-debian-1.16.2-1)\r\n",
+            "[    0.000000] Linux version 6.1.0-31-cloud-amd64 (debian-kernel@lists.debian.org)\r\n",
+            "[    0.000000][    T0] Linux version 6.12.0\n",
+            "Linux version 6.1.0\n",
+        ] {
+            let text = described(&format!("{panicked}{boot}agent: starting\n"));
+            assert!(
+                text.starts_with("the last lines of the console") && text.ends_with("starting"),
+                "{text}"
+            );
+            assert!(!text.contains("panic"), "{text}");
+            let text = described(&format!("earlier\n{boot}{panicked}"));
+            assert!(text.ends_with("panicked: Kernel panic - not syncing: x"), "{text}");
+        }
+        for other in ["job: Linux version 6 is required\n", "[    7.000000] Linux version 6\n"] {
+            assert!(described(&format!("{panicked}{other}")).contains("panicked"), "{other}");
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_harmless() {
+        let text = "\x1b]0;title\x07\x1b[31mKernel pa\x1b[0mnic - not syncing: \u{202e}x\x08\x00y\n";
+        assert_eq!(described(text), "the kernel of VM 'vm-1' panicked: Kernel panic - not syncing: xy");
+        // A return of the carriage, which hides a line on a terminal, separates words.
+        assert!(described("Kernel panic - not syncing: a\rb\n").ends_with(": a b"));
+        let long = format!("Kernel panic - not syncing: {}", "words of a guest ".repeat(10_000));
+        let text = described(&long);
+        assert!(text.len() < MAX_QUOTED_BYTES + 100 && text.ends_with(" …"), "{text}");
+        let text = described(&"ä".repeat(50_000));
+        assert!(text.ends_with("\n  (a word of 100000 bytes)"), "{text}");
+
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(describe(dir.path()), None);
-        let write = |text: &str| fs::write(dir.path().join(CONSOLE), text).unwrap();
-        write("[ 1.0] ok\r\n[ 2.0] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n---[ end\r\n");
-        let panic = describe(dir.path()).unwrap();
-        assert!(panic.starts_with("the kernel of the VM has panicked (\"[ 2.0] Kernel panic"), "{panic}");
-        write("cp: error writing '/var/x': No space left on device\n");
-        assert!(describe(dir.path()).unwrap().starts_with("a disk of the VM is full"));
-        write("one\ntwo\n");
-        assert_eq!(describe(dir.path()).unwrap(), "the last lines of its console:\n  one\n  two");
+        assert_eq!(LastBoot::read(dir.path()), None);
+        let write = |text: &[u8]| fs::write(dir.path().join(CONSOLE), text).unwrap();
+        write(b"");
+        assert_eq!(LastBoot::read(dir.path()), None);
+        write(b"\xff\xfe Kernel panic - not syncing: \xc3(\n");
+        let boot = LastBoot::read(dir.path()).unwrap();
+        assert!(boot.describe("vm-1").ends_with("not syncing: \u{fffd}("), "{boot:?}");
+        // Only the end of a console of any size is read. The first line of it is not complete.
+        let file = File::create(dir.path().join(CONSOLE)).unwrap();
+        file.set_len(10 << 30).unwrap();
+        file.write_all_at(b"\nlast\n", 10 << 30).unwrap();
+        assert_eq!(LastBoot::read(dir.path()).unwrap().lines, ["last"]);
+    }
+
+    fn text(reader: &mut ConsoleReader) -> String {
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn files_follow_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Console::open(dir.path()).unwrap().is_none());
+        fs::write(dir.path().join(OLDER), "a\nb\nc").unwrap();
+        fs::write(dir.path().join(CONSOLE), "d\ne\n").unwrap();
+        for (count, expected) in
+            [(0, ""), (1, "e\n"), (2, "cd\ne\n"), (3, "b\ncd\ne\n"), (9, "a\nb\ncd\ne\n")]
+        {
+            let mut reader = Console::open(dir.path()).unwrap().unwrap().last_lines(count).unwrap();
+            assert_eq!(reader.opened_bytes(), expected.len() as u64);
+            assert_eq!(text(&mut reader), expected, "{count}");
+        }
+        // The older file may be the only one.
+        fs::remove_file(dir.path().join(CONSOLE)).unwrap();
+        assert_eq!(LastBoot::read(dir.path()).unwrap().lines, ["a", "b", "c"]);
+        // The console of a `local` VM.
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(AGENT_LOG), "init: x\n").unwrap();
+        assert_eq!(
+            text(&mut Console::open(dir.path()).unwrap().unwrap().last_lines(1).unwrap()),
+            "init: x\n"
+        );
+        assert_eq!(LastBoot::read(dir.path()), None);
+    }
+
+    #[test]
+    fn reader_follows_a_console_that_grows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(CONSOLE);
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"1\n2\n").unwrap();
+        let mut reader = Console::open(dir.path()).unwrap().unwrap().last_lines(1).unwrap();
+        assert_eq!(text(&mut reader), "2\n");
+        assert_eq!(text(&mut reader), "");
+        file.write_all(b"3\n").unwrap();
+        assert_eq!(text(&mut reader), "3\n");
+        // The file is full, and the next one begins.
+        file.write_all(b"4\n").unwrap();
+        fs::rename(&path, dir.path().join(OLDER)).unwrap();
+        assert_eq!(text(&mut reader), "4\n");
+        fs::write(&path, "5\n").unwrap();
+        assert_eq!(text(&mut reader), "5\n");
+        assert!(!reader.is_deleted());
+        drop(dir);
+        assert!(reader.is_deleted());
     }
 }

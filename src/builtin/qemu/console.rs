@@ -53,7 +53,7 @@ mod tests {
         let sizes: Vec<u64> =
             [CONSOLE, OLDER].iter().map(|name| fs::metadata(dir.path().join(name)).unwrap().len()).collect();
         assert!(sizes.iter().all(|size| *size <= MAX_FILE_BYTES), "{sizes:?}");
-        let described = base::console::describe(dir.path()).unwrap();
+        let described = base::console::LastBoot::read(dir.path()).unwrap().describe("vm-1");
         assert!(described.ends_with("the end\n  after a reboot"), "{described}");
     }
 }

@@ -18,6 +18,7 @@ use crate::cpi::cloud::{Cloud, names};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::ProcessIdentity;
+use base::console::LastBoot;
 
 /// The file with the identity of QEMU.
 const PROCESS: &str = "process.json";
@@ -240,6 +241,8 @@ pub(super) fn state(directory: &Path) -> String {
             _ => None,
         }
     });
-    let console = base::console::describe(directory).unwrap_or_else(|| "its console is empty".to_owned());
+    let cid = directory.file_name().unwrap_or_default().to_string_lossy();
+    let console = LastBoot::read(directory)
+        .map_or_else(|| "its console is empty".to_owned(), |boot| boot.describe(&cid));
     format!("{}{console}", status.unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::state::VmHandle;
+use base::console::LastBoot;
 use base::events::Stage;
 use base::{Error, ErrorKind};
 
@@ -112,6 +113,15 @@ pub enum UntrustedReason {
     Certificate,
 }
 
+/// Adds what the console of a VM shows to an error of its agent, or of the connection to the VM.
+pub(crate) fn with_console(error: Error, vm: &VmHandle, boot: &LastBoot) -> Error {
+    let error = error.with_note(boot.describe(vm.cid.as_str()));
+    match boot.problem() {
+        Some(problem) => error.with_hint(problem.hint()),
+        None => error,
+    }
+}
+
 impl AgentError {
     /// Creates the error for a wait that this signal interrupted.
     pub(super) fn interrupted(signal: u8) -> Self {
@@ -137,23 +147,28 @@ impl AgentError {
         )
     }
 
-    /// Returns the error for a new VM whose agent does not answer within `timeout`.
-    pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration) -> Error {
+    /// Returns the error for a new VM whose agent does not answer within `timeout`. `boot` is what the
+    /// console shows, if it is on this machine.
+    pub(crate) fn of_new_vm(self, vm: &VmHandle, timeout: Duration, boot: Option<&LastBoot>) -> Error {
         let is_unresolvable = matches!(self, AgentError::Unresolvable { .. });
         if !self.is_transient() || self.is_of_this_run() || is_unresolvable {
             return self.into();
         }
         let waited = base::text::duration(timeout);
-        Error::new(
+        let error = Error::new(
             ErrorKind::AgentUnreachable,
             format!("the agent of the new VM {vm} did not answer within {waited} (--boot-timeout)"),
         )
-        .with_source(self.to_string())
-        .with_hint(
-            "look at the VM's console in the IaaS, and check that the host in `cloud_provider.mbus` is its \
-             address and that no firewall is in between",
-        )
-        .with_hint("if it only boots slowly, run the same command with --boot-timeout 30m")
+        .with_source(self.to_string());
+        let error = match boot {
+            Some(boot) if boot.problem().is_some() => return with_console(error, vm, boot),
+            Some(boot) => with_console(error, vm, boot),
+            None => error.with_hint(
+                "look at the VM's console in the IaaS, and check that the host in `cloud_provider.mbus` is \
+                 its address and that no firewall is in between",
+            ),
+        };
+        error.with_hint("if it only boots slowly, run the same command with --boot-timeout 30m")
     }
 
     /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a

@@ -2,13 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::connection::CpiConnection;
 use super::source::{CpiInputs, CpiSources, LocatedCpi, LocationSource};
 use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
+use base::console::LastBoot;
 use base::events::Stage;
+use base::vm_directory;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -114,7 +117,19 @@ impl<'a> Cpis<'a> {
 
     /// Returns true if the VM is on this machine, and its processes have ended. Asks no CPI.
     pub(crate) fn is_off(&self, vm: &VmHandle) -> Result<bool> {
-        Ok(self.sources.location(vm.cpi())?.is_off(&vm.cid))
+        Ok(self.vm_directory(vm)?.is_some_and(|directory| vm_directory::is_off(&directory)))
+    }
+
+    /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine. Asks
+    /// no CPI.
+    pub(crate) fn last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
+        // An error is worth showing without the console.
+        LastBoot::read(&self.vm_directory(vm).ok()??)
+    }
+
+    /// Returns the directory of the VM, if its CPI keeps it on this machine.
+    fn vm_directory(&self, vm: &VmHandle) -> Result<Option<PathBuf>> {
+        Ok(self.sources.location(vm.cpi())?.vm_directory(&vm.cid))
     }
 
     /// Like [`Self::connect`], with a stage of its own.

@@ -162,11 +162,6 @@ impl<'a> CpiConnection<'a> {
         self.location.current()
     }
 
-    /// Describes the console of a VM, if the CPI keeps it in a file.
-    pub(crate) fn console(&self, vm: &VmCid) -> Option<String> {
-        self.location.console(vm)
-    }
-
     /// Returns the CPI's name; `None` for the default CPI.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -142,9 +142,9 @@ pub(super) fn create(
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &waiting),
         None => agent
             .wait_until_ready(timeout, &mut |problem| waiting.log_line(problem))
-            .map_err(|error| error.of_new_vm(&vm, timeout)),
+            .map_err(|error| error.of_new_vm(&vm, timeout, executor.last_boot(&vm).as_ref())),
     };
-    answered.map_err(|error| executor.with_console(stemcell.cpi.as_deref(), &vm.cid, error))?;
+    answered?;
     ForeignAgent::check(agent, executor.state())?;
     waiting.finish();
     Ok(())

@@ -10,14 +10,16 @@ use serde_json::Value;
 use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{still_at_work, unknown_outcome};
+use crate::agent::with_console;
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
 use crate::cpis::{CpiConnection, Cpis, Presence, Retries, name_cpi};
-use crate::protocol::{RegistryEndpoint, VmCid};
+use crate::protocol::RegistryEndpoint;
 use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep, Preparation};
 use crate::state::{
     Change, CpiLocation, DiskHandle, Document, Intent, OpenCall, Resource, State, Store, VmHandle,
 };
+use base::console::LastBoot;
 use base::events::Stage;
 use base::files::scratch;
 use base::task_graph::{self, Task};
@@ -194,15 +196,18 @@ impl<'a> Executor<'a> {
         Ok(recorded_location.differences(&self.cpis.connect_in_own_stage(cpi)?.location()?))
     }
 
-    /// Adds the console of a VM to an error of its agent, if the CPI keeps it in a file.
-    pub(crate) fn with_console(&self, cpi: Option<&str>, vm: &VmCid, error: Error) -> Error {
-        if matches!(error.kind(), ErrorKind::Interrupted(_)) {
-            return error;
-        }
-        let console = self.cpis.connect_in_own_stage(cpi).ok().and_then(|connection| connection.console(vm));
-        match console {
-            Some(console) => error.with_note(format!("VM '{vm}': {console}")),
-            None => error,
+    /// Returns what the console of the VM shows of its last boot, if the CPI keeps it on this machine.
+    pub(crate) fn last_boot(&self, vm: &VmHandle) -> Option<LastBoot> {
+        self.cpis.last_boot(vm)
+    }
+
+    /// Adds what the console of the VM shows to an error of the connection to it.
+    pub(crate) fn with_console(&self, vm: &VmHandle, error: Error) -> Error {
+        match self.last_boot(vm) {
+            Some(boot) if !matches!(error.kind(), ErrorKind::Interrupted(_)) => {
+                with_console(error, vm, &boot)
+            }
+            _ => error,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::executor::Executor;
 use crate::agent::{Agent, AgentError};
 use crate::protocol::Contract;
-use crate::registry::tunnel::Tunnel;
+use crate::registry::tunnel::{Tunnel, TunnelError};
 use crate::registry::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
 use crate::run_context::RunContext;
 use crate::state::{Change, State, VmHandle};
@@ -83,11 +83,12 @@ impl<'a> RunRegistry<'a> {
         if let Some(tunnel) = self.begin(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
             let waiting = self.run.clock.measure(Activity::Waiting);
-            tunnel.wait_until_open(
+            let opened = tunnel.wait_until_open(
                 &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
                 &mut |key| executor.commit(Change::HostKeyLearned { vm: vm.cid.clone(), key }),
-            )?;
+            );
+            opened.map_err(|error| executor.with_console(vm, error.into()))?;
             drop(waiting);
             opening.finish();
             self.tunnel.replace(Some(tunnel));
@@ -106,10 +107,12 @@ impl<'a> RunRegistry<'a> {
                 (Ok(()), _) => return Ok(()),
                 (Err(error @ AgentError::Interrupted { .. }), _) => return Err(error.into()),
                 (Err(_), Some(failed)) => {
-                    return Err(crate::registry::tunnel::TunnelError::Failed(failed).into());
+                    return Err(executor.with_console(vm, TunnelError::Failed(failed).into()));
                 }
                 (Err(error), None) if error.is_transient() && !left.is_zero() => {}
-                (Err(error), None) => return Err(error.of_new_vm(vm, timeout)),
+                (Err(error), None) => {
+                    return Err(error.of_new_vm(vm, timeout, executor.last_boot(vm).as_ref()));
+                }
             }
         }
     }

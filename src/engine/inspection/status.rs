@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::agent::refusal::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
-    hint_for_silent_agent,
+    hint_for_silent_agent, with_console,
 };
 use crate::cpis::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{describe_denied, probable_cause};
@@ -19,6 +19,7 @@ use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::records::{self, StateOverview};
 use crate::run_context::RunContext;
 use crate::state::{DiskHandle, GivenCredentials, Resource, State, VmHandle};
+use base::console::LastBoot;
 use base::events::Reporter;
 use base::exit_code;
 use base::{Error, ErrorKind, Result};
@@ -82,6 +83,9 @@ pub struct Status {
     pub record: StateOverview,
     /// The last runs on this machine, newest first.
     pub runs: Vec<RecordedRun>,
+    /// The last boot of a VM whose agent does not answer, if its console shows a problem.
+    #[serde(skip)]
+    failed_boot: Option<LastBoot>,
     /// The error of a CPI that could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi_problem: Option<CpiProblem>,
@@ -288,6 +292,8 @@ struct CpiAnswers {
     problem: Option<CpiProblem>,
     /// True if the VM is on this machine, and its processes have ended.
     is_off: bool,
+    /// The last boot of a VM whose agent did not answer, if its console is on this machine.
+    last_boot: Option<LastBoot>,
 }
 
 /// The situation in which CPIs are asked.
@@ -411,6 +417,11 @@ impl StatusCollector<'_> {
         Ok(Status {
             has_failed_deploy,
             hint_for_silent_agent: hint_for_silent_agent(&state),
+            failed_boot: self
+                .last_answers
+                .as_ref()
+                .and_then(|answers| answers.last_boot.clone())
+                .filter(|boot| boot.problem().is_some()),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             in_progress,
             last_change_of_jobs,
@@ -510,9 +521,9 @@ impl StatusCollector<'_> {
         };
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked_cpis): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
-        let is_off = match renamed.vm_handle() {
-            Some(vm) if !agent_answered => cpis.is_off(&vm)?,
-            _ => false,
+        let (is_off, last_boot) = match renamed.vm_handle() {
+            Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.last_boot(&vm)),
+            _ => (false, None),
         };
         let mut problem = None;
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
@@ -547,7 +558,8 @@ impl StatusCollector<'_> {
         if problem.is_none() {
             asking.finish();
         }
-        self.last_answers = Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, is_off });
+        self.last_answers =
+            Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, is_off, last_boot });
         Ok(())
     }
 
@@ -768,6 +780,10 @@ impl Status {
                 };
                 let text = format!("the agent of VM {} {trouble}: {problem}", vm.handle);
                 let error = Error::new(ErrorKind::AgentUnreachable, text);
+                let error = match &self.failed_boot {
+                    Some(boot) if self.agent.is_silent => with_console(error, &vm.handle, boot),
+                    _ => error,
+                };
                 return Some(match &unfinished {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
                     _ if let Some(other) = &self.agent.other_address => other.explain(error),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{StemcellTarball, Tar};
-use crate::support::{MONOPILE, World, free_port};
+use crate::support::{MONOPILE, Run, World, free_port};
 
 /// The guest, in real mode: writes a text to the serial port. Then it waits for interrupts, and releases each
 /// PCI device whose removal QEMU requests: port 0xae04 has the requests, and 0xae08 takes the releases
@@ -357,13 +357,7 @@ fn missing_old_and_broken_qemu_is_an_error() {
 #[test]
 fn guest_that_keeps_a_disk_is_described_by_its_console() {
     let cloud = Cloud::new();
-    // The guest writes a text as a kernel does, and never reads the requests.
-    let mut image = guest();
-    let text = b"Kernel panic - not syncing: no init\r\n\0";
-    image[45..45 + text.len()].copy_from_slice(text);
-    image[19..21].copy_from_slice(&[0xf4, 0xeb]);
-    image[21] = 0xfd;
-    cloud.world.write("guest.img", image);
+    cloud.world.write("guest.img", guest_that_only_prints("Kernel panic - not syncing: no init\r\n"));
     let stemcell = cloud.stemcell();
     let vm = cloud.vm(&stemcell);
     let console = cloud.root().join("vms").join(&vm).join("console.log");
@@ -373,7 +367,10 @@ fn guest_that_keeps_a_disk_is_described_by_its_console() {
     let answer = cloud.answer("detach_disk", json!([vm, disk]));
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("did not release disk"), "{message}");
-    assert!(message.contains("the kernel of the VM has panicked (\""), "{message}");
+    assert!(
+        message.contains(&format!("the kernel of VM '{vm}' panicked: Kernel panic - not syncing: no init")),
+        "{message}"
+    );
     assert_eq!(answer["error"]["ok_to_retry"], true);
     assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]), "it is still attached");
     cloud.call("delete_vm", json!([vm]));
@@ -382,35 +379,84 @@ fn guest_that_keeps_a_disk_is_described_by_its_console() {
     cloud.assert_empty();
 }
 
+/// Returns the guest with another text, after which it does nothing and never reads requests.
+fn guest_that_only_prints(text: &str) -> Vec<u8> {
+    let mut image = guest();
+    image[45..45 + text.len()].copy_from_slice(text.as_bytes());
+    image[45 + text.len()] = 0;
+    // `hlt`, and a jump back to it, behind the loop that prints.
+    image[19..21].copy_from_slice(&[0xf4, 0xeb]);
+    image[21] = 0xfd;
+    image
+}
+
+/// An environment whose VM boots a guest without an agent.
+struct SilentVm {
+    world: World,
+    stemcell: String,
+}
+
+impl SilentVm {
+    fn new(guest: Vec<u8>) -> SilentVm {
+        let world = World::new();
+        world.run(["example", "qemu"]).success();
+        let tarball = StemcellTarball {
+            image: Some(Tar::default().file("root.img", guest).tgz()),
+            extra: "stemcell_formats: [openstack-raw]\n".into(),
+            ..StemcellTarball::default()
+        };
+        let stemcell = format!("stemcell=file://{}", tarball.write(&world.path("stemcell.tgz")).display());
+        let mbus = format!("https://mbus:((mbus_bootstrap_password))@127.0.10.3:{}", free_port());
+        let replacements = [
+            ("/resource_pools/name=vms/cloud_properties", json!({"ram": 32})),
+            ("/cloud_provider/mbus", json!(mbus)),
+            ("/cloud_provider/properties", json!({"accelerator": "tcg"})),
+        ];
+        let ops = replacements.map(|(path, value)| json!({"type": "replace", "path": path, "value": value}));
+        world.write("ops.yml", json!(ops).to_string());
+        SilentVm { world, stemcell }
+    }
+
+    fn run(&self, command: &str, more: &[&str]) -> Run {
+        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &self.stemcell];
+        self.world.run([&[command][..], &flags, more].concat())
+    }
+
+    fn cloud(&self) -> PathBuf {
+        self.world.home().join(".local/state/monopile/qemu")
+    }
+
+    fn delete(&self) {
+        self.run("delete-env", &["--non-interactive", "--agent-timeout", "2s"]).success();
+        assert!(!self.cloud().exists());
+        assert_eq!(self.world.leftovers(), Vec::<String>::new());
+    }
+}
+
 #[test]
 fn agent_that_does_not_start_is_described_by_the_console() {
-    let world = World::new();
-    world.run(["example", "qemu"]).success();
-    let tarball = StemcellTarball {
-        image: Some(Tar::default().file("root.img", guest()).tgz()),
-        extra: "stemcell_formats: [openstack-raw]\n".into(),
-        ..StemcellTarball::default()
-    };
-    let stemcell = format!("stemcell=file://{}", tarball.write(&world.path("stemcell.tgz")).display());
-    let mbus = format!("https://mbus:((mbus_bootstrap_password))@127.0.10.3:{}", free_port());
-    let replacements = [
-        ("/resource_pools/name=vms/cloud_properties", json!({"ram": 32})),
-        ("/cloud_provider/mbus", json!(mbus)),
-        ("/cloud_provider/properties", json!({"accelerator": "tcg"})),
-    ];
-    let ops = replacements.map(|(path, value)| json!({"type": "replace", "path": path, "value": value}));
-    world.write("ops.yml", json!(ops).to_string());
-    let run = |command: &str, more: &[&str]| {
-        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
-        world.run([&[command][..], &flags, more].concat())
-    };
-    let failed = run("create-env", &["--boot-timeout", "15s"]).exits_with(5);
-    assert!(failed.stderr.contains("the last lines of its console:"), "{}", failed.stderr);
+    let vm = SilentVm::new(guest());
+    let failed = vm.run("create-env", &["--boot-timeout", "15s"]).exits_with(5);
+    assert!(failed.stderr.contains("the last lines of the console of VM"), "{}", failed.stderr);
     assert!(failed.stderr.contains("tiny guest"), "{}", failed.stderr);
-    let cloud = world.home().join(".local/state/monopile/qemu");
-    assert_eq!(fs::read_dir(cloud.join("vms")).unwrap().count(), 1, "the VM outlives the run");
-    assert!(!world.leftovers().is_empty(), "its QEMU runs");
-    run("delete-env", &["--non-interactive", "--agent-timeout", "2s"]).success();
-    assert!(!cloud.exists());
-    assert_eq!(world.leftovers(), Vec::<String>::new());
+    assert!(!failed.stderr.contains("in the IaaS"), "{}", failed.stderr);
+    assert_eq!(fs::read_dir(vm.cloud().join("vms")).unwrap().count(), 1, "the VM outlives the run");
+    assert!(!vm.world.leftovers().is_empty(), "its QEMU runs");
+    vm.delete();
+}
+
+#[test]
+fn kernel_panic_is_named_where_the_agent_is_silent() {
+    let vm = SilentVm::new(guest_that_only_prints("[    1.5] Kernel panic - not syncing: no init\r\n"));
+    let panicked = "panicked: Kernel panic - not syncing: no init";
+    let failed = vm.run("create-env", &["--boot-timeout", "15s"]).exits_with(5).stderr;
+    assert!(failed.contains("note: the kernel of VM 'vm-") && failed.contains(panicked), "{failed}");
+    assert!(failed.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{failed}");
+    assert!(!failed.contains("--boot-timeout 30m"), "{failed}");
+    for (command, more, code) in [("status", &[][..], 5), ("cloud-check", &["--report"], 6)] {
+        let run = vm.run(command, &[&["--agent-timeout", "2s"][..], more].concat()).exits_with(code);
+        let output = run.stdout + &run.stderr;
+        assert!(output.contains(panicked), "{command}: {output}");
+    }
+    vm.delete();
 }

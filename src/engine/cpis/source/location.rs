@@ -9,10 +9,8 @@ use super::CpiSources;
 use crate::protocol::{BuiltinCpi, VmCid};
 use crate::run_context::RunContext;
 use crate::state::CurrentLocation;
-use base::console;
 use base::files::directory_id;
 use base::redact::NameClass;
-use base::vm_directory;
 use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
@@ -39,19 +37,11 @@ impl LocationSource {
         })
     }
 
-    /// Describes the console of a VM, if the CPI keeps it in a file.
-    pub(crate) fn console(&self, vm: &VmCid) -> Option<String> {
+    /// Returns the directory of a VM, if the CPI keeps its VMs on this machine.
+    pub(crate) fn vm_directory(&self, vm: &VmCid) -> Option<PathBuf> {
         match self {
-            LocationSource::Directory(root) => console::describe(&root.join("vms").join(vm.as_str())),
+            LocationSource::Directory(root) => Some(root.join("vms").join(vm.as_str())),
             LocationSource::Properties(_) => None,
-        }
-    }
-
-    /// Returns true if the CPI keeps its VMs on this machine, and the processes of this one have ended.
-    pub(crate) fn is_off(&self, vm: &VmCid) -> bool {
-        match self {
-            LocationSource::Directory(root) => vm_directory::is_off(&root.join("vms").join(vm.as_str())),
-            LocationSource::Properties(_) => false,
         }
     }
 }

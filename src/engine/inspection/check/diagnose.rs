@@ -16,6 +16,7 @@ use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::Result;
+use base::console::LastBoot;
 
 /// The disks that are attached and mounted.
 struct DiskLocations {
@@ -317,9 +318,16 @@ fn ask_mounted_disks(
                 false => vec![Repair::RecreateVm],
             };
             let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
+            let boot = error.is_transient().then(|| probe.executor.last_boot(vm)).flatten();
+            let boot_problem = boot.as_ref().and_then(LastBoot::problem);
             let description = match error.is_transient() && probe.executor.cpis().is_off(vm)? {
                 true => describe_off(vm),
-                false => format!("the agent of VM {vm} {what}: {error}"),
+                false => {
+                    // The VM may write secrets to its console.
+                    let redacted = |text: String| format!("; {}", probe.run.redactor.redact(&text));
+                    let cause = boot_problem.map(|problem| redacted(problem.describe(vm.cid.as_str())));
+                    format!("the agent of VM {vm} {what}: {error}{}", cause.unwrap_or_default())
+                }
             };
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
         }
