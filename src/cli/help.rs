@@ -107,6 +107,7 @@ const EXAMPLES: [(&str, &[&str]); 54] = [
         &[
             "logs bosh.yml --vars-store creds.yml --job director --follow",
             "logs bosh.yml --vars-store creds.yml --all-logs --dir .",
+            "logs bosh.yml --vars-store creds.yml --console",
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! `monopile logs`: prints, follows or saves logs of the VM.
+//! `monopile logs`: prints, follows or saves logs of the VM, or prints its console.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::session::Session;
 use super::vm_args::VmArgs;
 use base::files::directory::{check_directory, parent};
 use base::{Error, Result};
-use engine::inspection::{self, LogKind, LogsRequest};
+use engine::inspection::{self, ConsoleRequest, LogKind, LogsRequest};
 
 /// The number of bytes that are printed at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -36,6 +36,13 @@ pub(super) struct LogsArgs {
     /// Read the logs of jobs, agent and system
     #[arg(long, conflicts_with_all = ["agent", "system"])]
     all_logs: bool,
+
+    /// Read the console of the VM (of the CPIs `qemu` and `local`), also without the agent
+    ///
+    /// Prints the last 100 lines, or as many as --num says. A VM of the CPI `qemu` has at most 1 MiB of it.
+    #[arg(long,
+          conflicts_with_all = ["agent", "system", "all_logs", "job", "filter", "quiet", "dir", "out"])]
+    console: bool,
 
     /// Read only the logs of this job (repeatable)
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
@@ -75,6 +82,7 @@ impl LogsArgs {
     /// error.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let (state, inputs) = self.vm.inputs()?;
+        let console = ConsoleRequest { inputs: inputs.clone(), lines: self.num, follow: self.follow };
         let request = LogsRequest {
             inputs,
             agent_timeout: self.wait.agent_timeout,
@@ -110,9 +118,10 @@ impl LogsArgs {
                 run.end_by_sigpipe();
             }
         };
-        let printed = match self.follow {
-            true => inspection::follow_logs(&request, run, &mut print),
-            false => inspection::print_logs(&request, run, &mut print),
+        let printed = match (self.console, self.follow) {
+            (true, _) => inspection::print_console(&console, run, &mut print),
+            (false, true) => inspection::follow_logs(&request, run, &mut print),
+            (false, false) => inspection::print_logs(&request, run, &mut print),
         };
         if broken.is_none() {
             broken = out.flush().err().map(|error| error.kind());

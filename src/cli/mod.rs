@@ -235,8 +235,8 @@ enum Command {
     History(LazyArgs<history::HistoryArgs>),
     /// Print or save the logs of jobs, agent or system
     ///
-    /// Needs the agent, but no sshd on the VM; if the agent is dead, try `monopile ssh --private-key`. Works
-    /// while another run holds the state.
+    /// Needs the agent, but no sshd on the VM; if the agent is dead, try --console or `monopile ssh
+    /// --private-key`. Works while another run holds the state.
     ///
     /// Printed lines are redacted. Saved logs are not; only their owner can read them.
     Logs(LazyArgs<logs::LogsArgs>),

@@ -346,6 +346,7 @@ fn reports_fit_eighty_columns() {
     // The last cases are stopped jobs, a VM that is gone, and the end.
     hello.world.finish(hello.command("stop-env", &[])).success();
     insta::assert_snapshot!("terminal_80_stopped", run(&hello, "status", &["--no-cpi"], 1));
+    insta::assert_snapshot!("terminal_80_console", run(&hello, "logs", &["--console"], 3));
     hello.call("delete_vm", serde_json::json!([hello.state()["current_vm_cid"]]));
     insta::assert_snapshot!("terminal_80_check_problem", run(&hello, "cloud-check", &["--report"], 6));
     insta::assert_snapshot!("terminal_80_delete", run(&hello, "delete-env", &["-n"], 0));

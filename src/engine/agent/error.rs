@@ -116,10 +116,11 @@ pub enum UntrustedReason {
 /// Adds what the console of a VM shows to an error of its agent, or of the connection to the VM.
 pub(crate) fn with_console(error: Error, vm: &VmHandle, boot: &LastBoot) -> Error {
     let error = error.with_note(boot.describe(vm.cid.as_str()));
-    match boot.problem() {
+    let error = match boot.problem() {
         Some(problem) => error.with_hint(problem.hint()),
         None => error,
-    }
+    };
+    error.with_hint("see more of its console: `monopile logs MANIFEST --console`")
 }
 
 impl AgentError {

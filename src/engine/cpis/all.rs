@@ -132,6 +132,13 @@ impl<'a> Cpis<'a> {
         Ok(self.sources.location(vm.cpi())?.vm_directory(&vm.cid))
     }
 
+    /// Returns the directory of the VM like [`Self::vm_directory`]. Fails if the records are of another
+    /// directory than that of the CPI.
+    pub(crate) fn checked_vm_directory(&self, vm: &VmHandle) -> Result<Option<PathBuf>> {
+        self.check_location(vm.cpi())?;
+        self.vm_directory(vm)
+    }
+
     /// Like [`Self::connect`], with a stage of its own.
     pub(crate) fn connect_in_own_stage(&self, name: Option<&str>) -> Result<Rc<CpiConnection<'a>>> {
         if let Some(open) = self.open.borrow().get(&name.map(str::to_owned)) {

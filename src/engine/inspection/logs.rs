@@ -21,11 +21,11 @@ use manifest::Inputs;
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 /// The number of lines of each file shown first when logs are followed.
-const FOLLOWED_LINES: usize = 10;
+pub(super) const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 /// The number of printed lines between two checks for signals.
-const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
+pub(super) const LINES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 /// Names or extensions of files that are not printable text: compressed logs, and the system's login records.
 const BINARY_LOGS: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastlog", "journal"];
 
@@ -201,7 +201,7 @@ fn header(name: &Path) -> String {
 }
 
 /// Returns a printable line, without secrets and terminal control sequences.
-fn printable_line(run: &RunContext, line: &[u8]) -> String {
+pub(super) fn printable_line(run: &RunContext, line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     run.redactor.clean_and_redact_line(text.trim_end_matches(['\n', '\r']))
 }

@@ -1,10 +1,11 @@
 //! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
-//! Entry points: [`StatusCollector`], [`save_logs`] and [`follow_logs`], [`ssh()`], [`cloud_check`], and its
-//! [`report`]. Only the last two lock the state, and only `cloud_check` changes it. The others wait for no
-//! run, and no run waits for them.
+//! Entry points: [`StatusCollector`], [`save_logs`], [`follow_logs`] and [`print_console`], [`ssh()`],
+//! [`cloud_check`], and its [`report`]. Only the last two lock the state, and only `cloud_check` changes it.
+//! The others wait for no run, and no run waits for them.
 
 mod check;
+mod console;
 mod follow;
 mod gateway;
 mod host_key;
@@ -17,6 +18,7 @@ pub use check::{
     CloudCheckRequest, CloudCheckResult, CloudReport, Decision, Finding, FindingStatus, Problem, ProblemKind,
     Repair, RepairAttempt, RepairChoice, ReportRequest, TreatedProblem, cloud_check, report,
 };
+pub use console::{ConsoleRequest, print_console};
 pub use gateway::{Gateway, SshRoute};
 pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};

@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Running, document, run};
 use crate::support::hello::Hello;
@@ -177,6 +178,110 @@ fn follow_ends_at_a_signal() {
     assert_eq!(following.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// Puts a VM of the CPI `local` on record, which has a directory but does not run. Returns the directory.
+fn recorded_vm(hello: &Hello) -> PathBuf {
+    let cid = "vm-00000000-0000-4000-8000-000000000024";
+    let state = json!({"director_id": "d", "installation_id": "i", "current_vm_cid": cid});
+    hello.world.write("state.json", state.to_string());
+    let root = hello.world.path("cloud");
+    let cpi = json!({"builtin": "local", "properties": {"root": root}});
+    let ops = json!([{"type": "replace", "path": "/cloud_provider/cpi", "value": cpi}]);
+    hello.world.write("builtin.yml", ops.to_string());
+    let vm = root.join("vms").join(cid);
+    fs::create_dir_all(&vm).unwrap();
+    vm
+}
+
+#[test]
+fn console_needs_neither_agent_nor_cpi() {
+    let hello = Hello::new();
+    let vm = recorded_vm(&hello);
+    let builtin = ["-o", "builtin.yml", "--console"];
+    let console = |more: &[&str]| run(&hello, "logs", &[&builtin, more].concat());
+    let missing = console(&[]).exits_with(1);
+    assert!(missing.stderr.contains("has no console: there is none in '"), "{}", missing.stderr);
+
+    let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    let lines: String = (1..=150).map(|number| format!("line {number}\r\n")).collect();
+    fs::write(vm.join("console.log.1"), lines).unwrap();
+    let text = format!("\x1b[2J\x1b]0;title\x07SeaBIOS\r\nthe password is {password}\nÿlogin: \x08");
+    fs::write(vm.join("console.log"), text).unwrap();
+    let printed = console(&[]).success().stdout;
+    let printed: Vec<&str> = printed.lines().collect();
+    assert_eq!(printed.len(), 100);
+    assert_eq!(printed[0], "line 54");
+    assert_eq!(printed[96..], ["line 150", "SeaBIOS", "the password is <redacted>", "ÿlogin: "]);
+    assert_eq!(console(&["--num", "2"]).success().stdout.lines().count(), 2);
+    assert_eq!(console(&["--num", "1000"]).success().stdout.lines().count(), 153);
+    assert_eq!(console(&["--num", "0"]).success().stdout, "");
+    for more in [
+        &["--agent"][..],
+        &["--system"],
+        &["--all-logs"],
+        &["--job", "hello"],
+        &["--filter", "*"],
+        &["--quiet"],
+        &["--dir", "."],
+        &["--out", "x.tgz"],
+    ] {
+        let refused = console(more).exits_with(2);
+        assert!(refused.stderr.contains("cannot be used with"), "{more:?}: {}", refused.stderr);
+    }
+
+    // Its size does not matter.
+    let file = File::create(vm.join("console.log")).unwrap();
+    file.set_len(10 << 30).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"\nthe end\n", 10 << 30).unwrap();
+    let limited = hello.world.finish(limited_logs(&hello, &[&builtin[..], &["--num", "1"]].concat()));
+    assert_eq!(limited.success().stdout, "the end\n");
+}
+
+#[test]
+fn console_of_another_cpi_is_in_its_iaas() {
+    let hello = Hello::new();
+    recorded_vm(&hello);
+    let other = run(&hello, "logs", &["--console"]).exits_with(3);
+    assert!(other.stderr.contains("the default CPI keeps no console of VM 'vm-"), "{}", other.stderr);
+    assert!(other.stderr.contains("`openstack console log show vm-"), "{}", other.stderr);
+    let ops = json!([{"type": "replace", "path": "/cloud_provider/cpi", "value": {"builtin": "ironic"}}]);
+    hello.world.write("builtin.yml", ops.to_string());
+    let ironic = run(&hello, "logs", &["-o", "builtin.yml", "--console"]).exits_with(3);
+    assert!(ironic.stderr.contains("`monopile baremetal allocation show vm-"), "{}", ironic.stderr);
+    hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
+    let none = run(&hello, "logs", &["--console"]).exits_with(3);
+    assert!(none.stderr.contains("no VM is on record"), "{}", none.stderr);
+}
+
+#[test]
+fn console_is_followed_until_a_signal_or_the_end_of_the_vm() {
+    let hello = Hello::new();
+    let vm = recorded_vm(&hello);
+    let path = vm.join("console.log");
+    let add = |line: &str| {
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    };
+    add("first");
+    let follow = || Running::start(hello.command("logs", &["-o", "builtin.yml", "--console", "--follow"]));
+    let following = follow();
+    assert_eq!(following.until(""), "first");
+    add("second");
+    assert_eq!(following.until(""), "second");
+    // The file is full, and the next one begins.
+    add("third");
+    fs::rename(&path, vm.join("console.log.1")).unwrap();
+    add("fourth");
+    assert_eq!(following.until(""), "third");
+    assert_eq!(following.until(""), "fourth");
+    assert_eq!(following.end(Signal::INT), Some(0));
+
+    let following = follow();
+    following.until("fourth");
+    fs::remove_dir_all(&vm).unwrap();
+    assert_eq!(following.ended(), Some(0));
 }
 
 #[test]

@@ -62,6 +62,11 @@ impl Running {
         self.end_with_lines(signal).0
     }
 
+    /// Waits until it ends by itself, and returns the exit code.
+    fn ended(mut self) -> Option<i32> {
+        self.child.end().code()
+    }
+
     /// Sends a signal, and returns the exit code and the remaining lines.
     pub(crate) fn end_with_lines(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();

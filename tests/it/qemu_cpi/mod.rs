@@ -439,9 +439,12 @@ fn agent_that_does_not_start_is_described_by_the_console() {
     let failed = vm.run("create-env", &["--boot-timeout", "15s"]).exits_with(5);
     assert!(failed.stderr.contains("the last lines of the console of VM"), "{}", failed.stderr);
     assert!(failed.stderr.contains("tiny guest"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("hint: see more of its console: `monopile logs "), "{}", failed.stderr);
     assert!(!failed.stderr.contains("in the IaaS"), "{}", failed.stderr);
     assert_eq!(fs::read_dir(vm.cloud().join("vms")).unwrap().count(), 1, "the VM outlives the run");
     assert!(!vm.world.leftovers().is_empty(), "its QEMU runs");
+    let console = vm.run("logs", &["--console"]).success().stdout;
+    assert!(console.contains("SeaBIOS (version ") && console.contains("tiny guest"), "{console}");
     vm.delete();
 }
 

@@ -1,0 +1,125 @@
+//! `logs --console`: prints or follows the console of a VM whose CPI keeps it on this machine. Needs neither
+//! the agent nor the CPI.
+
+use std::io::{self, BufReader, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::lines::LineSplitter;
+use super::logs::{FOLLOWED_LINES, LINES_BETWEEN_SIGNAL_CHECKS, printable_line};
+use super::read_state;
+use crate::prepare;
+use crate::protocol::BuiltinCpi;
+use crate::run_context::{RunContext, signals};
+use crate::run_cpis::{self, Cpis, OwnedCpiInputs};
+use crate::state::VmHandle;
+use base::console::Console;
+use base::text::shell_word;
+use base::{Error, Result};
+use erb::Mode;
+use manifest::deployment::CpiSource;
+use manifest::{Inputs, cpi_label};
+
+/// The number of lines that are printed if the request has none.
+const PRINTED_LINES: usize = 100;
+/// The pause between two looks at a console that is followed.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(200);
+
+/// The request of `logs --console`.
+#[derive(Debug, Clone)]
+pub struct ConsoleRequest {
+    /// The manifest, its ops files and variables.
+    pub inputs: Inputs,
+    /// The number of last lines.
+    pub lines: Option<usize>,
+    /// Continue with new lines until a signal arrives or the VM is deleted.
+    pub follow: bool,
+}
+
+/// Prints the last lines of the console, redacted.
+pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
+    let lines = request.lines.unwrap_or(if request.follow { FOLLOWED_LINES } else { PRINTED_LINES });
+    let (vm, path) = vm_directory(run, &request.inputs)?;
+    let failed = |error: io::Error| Error::io(format!("reading the console in '{}'", path.display()), error);
+    let console = Console::open(&path).map_err(failed)?.ok_or_else(|| {
+        Error::failure(format!("VM {vm} has no console: there is none in '{}'", path.display()))
+            .with_hint("see whether the VM exists: `monopile status MANIFEST`")
+    })?;
+    let console = console.last_lines(lines).map_err(failed)?;
+    let mut printed = 0_u64;
+    let mut use_line = |line: &[u8]| {
+        print(&printable_line(run, line));
+        printed += 1;
+        if printed.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
+    };
+    let mut splitter = LineSplitter::default();
+    if request.follow {
+        let mut reader = BufReader::new(console);
+        loop {
+            match splitter.read(&mut reader, failed, &mut use_line) {
+                Ok(()) => {}
+                Err(_) if run.signal().is_some() => break,
+                Err(error) => return Err(error),
+            }
+            if reader.get_ref().is_deleted() {
+                run.reporter.note(format!("VM {vm} was deleted"));
+                break;
+            }
+            // A signal is the regular end.
+            if signals::pause(run, FOLLOW_PAUSE).is_err() {
+                break;
+            }
+        }
+    } else {
+        // A VM may write faster than lines are printed.
+        let bytes = console.opened_bytes();
+        splitter.read(&mut BufReader::new(console.take(bytes)), failed, &mut use_line)?;
+    }
+    splitter.finish(&mut use_line)
+}
+
+/// Returns the VM on record and its directory. Fails if its CPI keeps no console on this machine.
+fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)> {
+    let state = read_state(run)?;
+    let loaded = prepare::load_deployed(run, inputs, &state)?;
+    let config = loaded.cpis()?;
+    let (state, _) = run_cpis::apply_migrated_from(config.as_ref(), &state)?;
+    let vm = state.vm_handle().ok_or_else(|| {
+        Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
+    })?;
+    let builtin = match (vm.cpi(), loaded.provider()?.cpi) {
+        (None, CpiSource::Builtin(name)) => BuiltinCpi::named(&name),
+        // The default CPI of a release has no VMs on this machine, so the release is not opened.
+        (None, _) => return Err(no_console_error(&vm, None)),
+        (Some(name), _) => {
+            let mut entries = config.iter().flat_map(|config| &config.cpis);
+            entries.find(|entry| entry.name == name).and_then(|entry| BuiltinCpi::named(&entry.kind))
+        }
+    };
+    let preparing = run.reporter.stage("Preparing");
+    let cpi_parts = OwnedCpiInputs::open(run, inputs, Mode::default(), &loaded, &preparing)?;
+    let cpis = Cpis::find(run, cpi_parts.parts(), &state, None)?;
+    let directory = cpis.checked_vm_directory(&vm)?;
+    preparing.finish();
+    match directory {
+        Some(directory) => Ok((vm, directory)),
+        None => Err(no_console_error(&vm, builtin)),
+    }
+}
+
+/// Returns the error for a VM whose CPI keeps no console on this machine.
+fn no_console_error(vm: &VmHandle, builtin: Option<BuiltinCpi>) -> Error {
+    let (name, cid) = (cpi_label(vm.cpi()), &vm.cid);
+    let error = Error::invalid(format!("{name} keeps no console of VM '{cid}' on this machine (--console)"));
+    let cid = shell_word(cid.as_str());
+    match builtin {
+        Some(BuiltinCpi::Ironic) => error.with_hint(format!(
+            "look at it through the BMC of the machine, whose UUID is the `node_uuid` of `monopile baremetal \
+             allocation show {cid}`"
+        )),
+        _ => error.with_hint(format!(
+            "look at it in the IaaS, for example with `openstack console log show {cid}` or `aws ec2 \
+             get-console-output --instance-id {cid}`"
+        )),
+    }
+}
