@@ -14,12 +14,13 @@ use crate::support::{full_sweep, wanted_sweep};
 const SYSCALLS: [&str; 10] =
     ["mkdir", "rename", "renameat2", "unlink", "rmdir", "linkat", "fsync", "clone3", "vfork", "connect"];
 
-/// A cloud with a VM and two disks, of which the first one is attached.
+/// A cloud with a VM and two disks, of which the first one is attached, and a snapshot of the second one.
 struct Scene {
     cloud: Cloud,
     stemcell: Value,
     vm: String,
     disks: [Value; 2],
+    snapshot: Value,
 }
 
 /// A call of the CPI, and the way back to the scene before it.
@@ -30,7 +31,8 @@ struct Call {
     undo: fn(&mut Scene, &BTreeSet<String>),
 }
 
-const CALLS: [Call; 9] = [
+/// All calls that change the cloud.
+const CALLS: [Call; 15] = [
     Call {
         method: "create_stemcell",
         arguments: |scene| json!([scene.cloud.world.path("guest.img"), {}]),
@@ -71,6 +73,32 @@ const CALLS: [Call; 9] = [
         arguments: |scene| json!([scene.vm]),
         undo: |scene, _| scene.wait_for_guest(),
     },
+    Call { method: "set_vm_metadata", arguments: |scene| json!([scene.vm, {"name": "x"}]), undo: |_, _| {} },
+    Call {
+        method: "set_disk_metadata",
+        arguments: |scene| json!([scene.disks[1], {"name": "x"}]),
+        undo: |_, _| {},
+    },
+    Call {
+        method: "resize_disk",
+        arguments: |scene| json!([scene.disks[1], 8]),
+        undo: |scene, _| scene.replace_disk(),
+    },
+    Call {
+        method: "update_disk",
+        arguments: |scene| json!([scene.disks[1], 8, {}]),
+        undo: |scene, _| scene.replace_disk(),
+    },
+    Call {
+        method: "delete_snapshot",
+        arguments: |scene| json!([scene.snapshot]),
+        undo: |scene, _| scene.snapshot = scene.cloud.call("snapshot_disk", json!([scene.disks[1], {}])),
+    },
+    Call {
+        method: "delete_stemcell",
+        arguments: |scene| json!([scene.stemcell]),
+        undo: |scene, _| scene.stemcell = scene.cloud.stemcell(),
+    },
     Call {
         method: "delete_disk",
         arguments: |scene| json!([scene.disks[1]]),
@@ -101,9 +129,16 @@ impl Scene {
         let vm = cloud.vm(&stemcell);
         let disks = [4, 4].map(|size| cloud.call("create_disk", json!([size, {}])));
         cloud.call("attach_disk", json!([vm, disks[0]]));
-        let scene = Scene { cloud, stemcell, vm, disks };
+        let snapshot = cloud.call("snapshot_disk", json!([disks[1], {}]));
+        let scene = Scene { cloud, stemcell, vm, disks, snapshot };
         scene.wait_for_guest();
         scene
+    }
+
+    /// Replaces the disk that is not attached by a new one.
+    fn replace_disk(&mut self) {
+        self.cloud.call("delete_disk", json!([self.disks[1]]));
+        self.disks[1] = self.cloud.call("create_disk", json!([4, {}]));
     }
 
     /// Waits until the guest of the VM runs.
@@ -194,7 +229,8 @@ fn killed_calls_lose_and_leave_nothing() {
     }
     eprintln!("killed {killed} calls at {tried} points");
     assert!(killed * 2 > tried, "{killed} of {tried}");
-    let Scene { cloud, stemcell, vm, disks } = scene;
+    let Scene { cloud, stemcell, vm, disks, snapshot } = scene;
+    cloud.call("delete_snapshot", json!([snapshot]));
     cloud.call("delete_vm", json!([vm]));
     disks.iter().for_each(|disk| drop(cloud.call("delete_disk", json!([disk]))));
     cloud.call("delete_stemcell", json!([stemcell]));
