@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::lines::LineSplitter;
 use super::logs::{FOLLOWED_LINES, LINES_BETWEEN_SIGNAL_CHECKS, printable_line};
 use super::read_state;
+use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::prepare;
 use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
-use crate::run_cpis::{self, Cpis, OwnedCpiInputs};
 use crate::state::VmHandle;
 use base::console::Console;
 use base::text::shell_word;
@@ -83,7 +83,7 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
     let state = read_state(run)?;
     let loaded = prepare::load_deployed(run, inputs, &state)?;
     let config = loaded.cpis()?;
-    let (state, _) = run_cpis::apply_migrated_from(config.as_ref(), &state)?;
+    let (state, _) = cpis::apply_migrated_from(config.as_ref(), &state)?;
     let vm = state.vm_handle().ok_or_else(|| {
         Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
     })?;
@@ -97,8 +97,8 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
         }
     };
     let preparing = run.reporter.stage("Preparing");
-    let cpi_parts = OwnedCpiInputs::open(run, inputs, Mode::default(), &loaded, &preparing)?;
-    let cpis = Cpis::find(run, cpi_parts.parts(), &state, None)?;
+    let cpi_inputs = OwnedCpiInputs::open(run, inputs, Mode::default(), &loaded, &preparing)?;
+    let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, None)?;
     let directory = cpis.checked_vm_directory(&vm)?;
     preparing.finish();
     match directory {
