@@ -57,7 +57,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     start(&hello, &[]).success();
     assert_eq!(
         methods(proxy.take()),
-        ["ping", "get_state", "run_script", "start", "get_state", "run_script"]
+        ["ping", "get_state", "list_disk", "run_script", "start", "get_state", "run_script"]
     );
     assert_eq!(hello.ask().1, 2);
     assert_eq!(hello.state(), before);

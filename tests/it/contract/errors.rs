@@ -102,7 +102,7 @@ fn unknown_info_error_needs_cpi_api_version_1() {
     }
     // A CPI that cannot be run differs from a CPI without `info`.
     hello.world.write("scripted", "#!/no/such/interpreter\n");
-    let run = hello.create(&["--cpi-api-version", "1"]).exits_with(1);
+    let run = hello.create(&["--cpi-api-version", "1"]).exits_with(3);
     assert!(
         run.stderr.contains("cannot be run") && !run.stdout.contains("continuing with"),
         "{}",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{document, run};
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
-use crate::support::scripted::{InfoAnswer, Script};
+use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 fn cid(hello: &Hello) -> (Value, Value) {
     let state = hello.state();
@@ -275,11 +275,23 @@ fn disk_that_the_manifest_has_no_longer_is_kept_detached() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
+/// Returns a script with a VM that the CPI claims to have created and that no agent runs on.
+fn vm_without_agent() -> Script {
+    let answer = |result: Value| {
+        Reaction::Instead(format!("printf '%s' '{}'", json!({"result": result, "error": null, "log": ""})))
+    };
+    Script::with_info(InfoAnswer::Local)
+        .first("create_vm", 1, answer(json!(["vm-silent", {}])))
+        .first("set_vm_metadata", usize::MAX, answer(Value::Null))
+        .first("has_vm", usize::MAX, answer(json!(true)))
+}
+
 #[test]
 fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
+    hello.script(vm_without_agent());
     let more = ["--resolution", "recreate_vm", "--boot-timeout", "1ms"];
     let output = run(&hello, "cloud-check", &[&more[..], &QUICK].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by recreate_vm"), "{}", output.stdout);
@@ -295,6 +307,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     for text in ["--resolution", "--auto"] {
         assert!(!output.stderr.contains(text), "{text}: {}", output.stderr);
     }
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -303,14 +316,15 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
 #[test]
 fn first_deploy_that_did_not_finish_leads_to_create_env() {
     let hello = Hello::new();
+    hello.script(vm_without_agent());
     hello.create(&["--boot-timeout", "1ms"]).exits_with(5);
-    hello.kill_vm();
     for command in ["status", "stop-env", "logs", "ssh"] {
         let output = run(&hello, command, &QUICK).exits_with(5);
         let hint = "no deploy has finished yet; to continue: `monopile create-env hello/manifest.yml";
         assert!(output.stderr.contains(hint), "{command}: {}", output.stderr);
         assert!(!output.stderr.contains("`monopile cloud-check"), "{command}: {}", output.stderr);
     }
+    hello.script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

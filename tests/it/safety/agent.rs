@@ -72,7 +72,7 @@ fn dead_environment_is_not_reported_unchanged() {
     // The state of another deployment is not deleted without a question.
     hello.world.write("name.yml", "- {type: replace, path: /name, value: other}\n");
     let run = hello.delete(&["-o", "name.yml"]).exits_with(3);
-    assert!(run.stderr.contains("this state records another deployment at"), "{}", run.stderr);
+    assert!(run.stderr.contains("this state records 'hello' at"), "{}", run.stderr);
     assert!(run.stderr.contains("nothing was deleted"), "{}", run.stderr);
     assert!(hello.state()["current_vm_cid"].is_string());
     hello.delete(&[]).success();
