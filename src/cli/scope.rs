@@ -56,7 +56,11 @@ const WITHOUT_ENVIRONMENT: Names = &[
     "version",
 ];
 
-/// The commands that download and compile nothing, besides those in [`WITHOUT_ENVIRONMENT`].
+/// `state show`, and its short forms.
+const STATE_VIEWS: Names = &["disks", "snapshots", "state show", "stemcells"];
+
+/// The commands that download and compile nothing, besides those in [`WITHOUT_ENVIRONMENT`] and
+/// [`STATE_VIEWS`].
 const WITHOUT_ARTIFACTS: Names = &[
     "attach-disk",
     "baremetal",
@@ -65,14 +69,10 @@ const WITHOUT_ARTIFACTS: Names = &[
     "logs",
     "restart",
     "scp",
-    "disks",
-    "snapshots",
     "ssh",
     "start-env",
     "state backup",
     "state forget",
-    "state show",
-    "stemcells",
     "stop-env",
     "vars",
 ];
@@ -91,23 +91,6 @@ const WITHOUT_CACHE: Names = &[
     "version",
 ];
 
-/// The commands that accept `--wait-for-lock`, but do not take the lock of the state.
-const WITHOUT_LOCK: Names = &[
-    "cpi list",
-    "cpis",
-    "disks",
-    "history",
-    "logs",
-    "plan",
-    "scp",
-    "snapshots",
-    "ssh",
-    "state show",
-    "state verify",
-    "status",
-    "stemcells",
-];
-
 /// The commands whose output is the same with `--json`.
 const WITHOUT_JSON: Names = &[
     "completion",
@@ -121,24 +104,21 @@ const WITHOUT_JSON: Names = &[
     "vars rotate",
 ];
 
-/// The commands that change neither a state nor a vars store.
+/// The commands that change neither a state nor a vars store, besides [`STATE_VIEWS`]. They take no lock of
+/// the state.
 const READ_ONLY: Names = &[
     "cpi call",
     "cpi info",
     "cpi list",
     "cpis",
-    "disks",
     "history",
     "logs",
     "plan",
     "render",
     "scp",
-    "snapshots",
     "ssh",
-    "state show",
     "state verify",
     "status",
-    "stemcells",
     "vars check",
     "vars get",
     "vars list",
@@ -167,11 +147,11 @@ const EFFECTS: [(&[&str], CommandSet); 10] = [
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT])),
     (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
     (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, &["baremetal"]])),
-    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READ_ONLY, &["baremetal"]])),
+    (&["encrypt_to"], NotIn(&[WITHOUT_ENVIRONMENT, READ_ONLY, STATE_VIEWS, &["baremetal"]])),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
-    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS])),
+    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS, STATE_VIEWS])),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),
-    (&["wait_for_lock"], NotIn(&[WITHOUT_LOCK])),
+    (&["wait_for_lock"], NotIn(&[READ_ONLY, STATE_VIEWS])),
     (
         &["boot_timeout", "cpi_timeout", "drain_timeout", "forget_open_calls", "skip_drain"],
         NotIn(&[&["plan"]]),
@@ -301,13 +281,10 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
         In(&[WITHOUT_ENVIRONMENT, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
-    (
-        In(&[&["disks", "snapshots", "state backup", "state forget", "state show", "stemcells"]]),
-        ("1", "the state cannot be read or written"),
-    ),
+    (In(&[STATE_VIEWS, &["state backup", "state forget"]]), ("1", "the state cannot be read or written")),
     (In(&[WITHOUT_ENVIRONMENT]), ("3", "an input is invalid")),
     (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
-    (In(&[&["disks", "snapshots", "state show", "stemcells"]]), ("3", "there is no state, or it is invalid")),
+    (In(&[STATE_VIEWS]), ("3", "there is no state, or it is invalid")),
     (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),
     (
         In(&[&["logs", "restart", "scp", "ssh", "start-env", "stop-env"]]),
