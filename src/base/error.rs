@@ -192,10 +192,6 @@ impl Error {
     /// that selects another path, such as "--state FILE", or empty.
     #[must_use]
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
-        // A bucket has no owner on this machine.
-        if path.to_str().is_some_and(|path| path.contains("://")) {
-            return self;
-        }
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
         let Some(cause) = cause.map(io::Error::kind) else { return self };
         let other = (!option.is_empty()).then(|| format!("choose another path with {option}"));

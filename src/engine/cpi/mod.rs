@@ -8,6 +8,7 @@
 mod answer;
 mod answer_envelope;
 mod client;
+mod directory;
 mod error;
 pub mod install;
 mod log;
@@ -19,6 +20,7 @@ pub mod userland;
 pub use answer::{Answer, CheckedAnswer, CreatedVm, Info, ResultShape};
 pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};
 pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopWaiting, read_answer};
+pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodPolicy, UnknownMethod};

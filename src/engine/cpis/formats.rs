@@ -21,12 +21,9 @@ pub(crate) fn check_formats(
         }
         (Some(formats), name) => {
             let who = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
-            let position = match place {
-                ArtifactPlace::Manifest { url, .. } => format!("{url}: "),
-                ArtifactPlace::CommandLine => String::new(),
-            };
             Err(Error::invalid(format!(
-                "{position}{who} accepts the stemcell formats {}, but this stemcell has {}",
+                "{}{who} accepts the stemcell formats {}, but this stemcell has {}",
+                place.prefix(),
                 formats.join(", "),
                 stemcell.join(", ")
             ))

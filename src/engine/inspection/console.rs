@@ -11,6 +11,7 @@ use super::read_state;
 use crate::cpis::{self, Cpis, OwnedCpiInputs};
 use crate::prepare;
 use crate::protocol::BuiltinCpi;
+use crate::records;
 use crate::run_context::{RunContext, signals};
 use crate::state::VmHandle;
 use base::console::Console;
@@ -84,9 +85,7 @@ fn vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, PathBuf)
     let loaded = prepare::load_deployed(run, inputs, &state)?;
     let config = loaded.cpis()?;
     let (state, _) = cpis::apply_migrated_from(config.as_ref(), &state)?;
-    let vm = state.vm_handle().ok_or_else(|| {
-        Error::invalid("no VM is on record").with_hint("create one: `monopile create-env MANIFEST`")
-    })?;
+    let vm = records::vm_on_record(run, &state)?;
     let builtin = match (vm.cpi(), loaded.provider()?.cpi) {
         (None, CpiSource::Builtin(name)) => BuiltinCpi::named(&name),
         // The default CPI of a release has no VMs on this machine, so the release is not opened.

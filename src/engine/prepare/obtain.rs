@@ -143,10 +143,7 @@ impl<'m> WantedArtifact<'m> {
 
     /// Returns [`Self::what`] with its position in the manifest, for errors.
     fn placed(&self) -> String {
-        match &self.artifact.place {
-            ArtifactPlace::Manifest { url, .. } => format!("{url}: {}", self.what()),
-            ArtifactPlace::CommandLine => self.what(),
-        }
+        format!("{}{}", self.artifact.place.prefix(), self.what())
     }
 
     fn expected(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {

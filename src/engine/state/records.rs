@@ -529,8 +529,10 @@ impl State {
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
             }
-            _ => Error::io(format!("reading the state '{storage}'"), error)
-                .with_owner_hint(&storage.location(), "--state FILE"),
+            _ => {
+                let error = Error::io(format!("reading the state '{storage}'"), error);
+                storage.with_owner_hint(error, "--state FILE")
+            }
         })?;
         let Some(document) = document else { return Ok(None) };
         Self::parse(&document.bytes).map(|state| Some((state, document.stored_form))).map_err(|error| {

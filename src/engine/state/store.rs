@@ -47,8 +47,8 @@ impl Store {
         storage.reencrypt(read.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
-            Error::io(format!("removing the rest of an interrupted run beside '{storage}'"), error)
-                .with_owner_hint(&storage.location(), "--state FILE")
+            let what = format!("removing the rest of an interrupted run beside '{storage}'");
+            storage.with_owner_hint(Error::io(what, error), "--state FILE")
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
@@ -76,8 +76,8 @@ impl Store {
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let stored_form = storage.stored_form().map_err(|error| {
-            Error::io(format!("reading the state '{storage}'"), error)
-                .with_owner_hint(&storage.location(), "--state FILE")
+            let error = Error::io(format!("reading the state '{storage}'"), error);
+            storage.with_owner_hint(error, "--state FILE")
         })?;
         storage.reencrypt(stored_form)?;
         let versions = versions::versions(&storage)?;
@@ -178,8 +178,8 @@ impl Store {
             self.storage
                 .keep_backup()
                 .map_err(|error| {
-                    Error::io(format!("keeping a copy of '{}'", self.storage), error)
-                        .with_owner_hint(&self.storage.location(), "--state FILE")
+                    let error = Error::io(format!("keeping a copy of '{}'", self.storage), error);
+                    self.storage.with_owner_hint(error, "--state FILE")
                 })
                 .context(what)?;
         }
@@ -191,10 +191,9 @@ impl Store {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"
             };
-            Error::failure(what())
-                .with_source(error)
-                .with_owner_hint(&self.storage.location(), if self.exists { "" } else { "--state FILE" })
-                .with_hint(way)
+            let error = Error::failure(what()).with_source(error);
+            let option = if self.exists { "" } else { "--state FILE" };
+            self.storage.with_owner_hint(error, option).with_hint(way)
         })?;
         self.state = next;
         self.exists = true;

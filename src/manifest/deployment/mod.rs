@@ -83,6 +83,16 @@ pub enum ArtifactPlace {
     CommandLine,
 }
 
+impl ArtifactPlace {
+    /// Returns the beginning of an error about the artifact: the position of its `url`, or nothing.
+    pub fn prefix(&self) -> String {
+        match self {
+            ArtifactPlace::Manifest { url, .. } => format!("{url}: "),
+            ArtifactPlace::CommandLine => String::new(),
+        }
+    }
+}
+
 /// A release of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseRef {

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::needed::NeededPackage;
 use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot, SlotState};
 use super::{CompileSettings, StopCondition, script};
+use crate::cpi::create_private_directory;
 use artifact::archive::{self, Links, Options};
 use base::Result;
 use base::events::{Stage, Unit};
@@ -177,15 +178,15 @@ impl Build<'_, '_> {
         let short = self.package.key.get(..12).unwrap_or(&self.package.key);
         let space = self.compile_settings.work.join("compile").join(format!("{}-{short}", package.name));
         package_store::remove_tree(&space)?;
-        package_store::create_private_directory(&space)?;
-        package_store::create_private_directory(&self.slot.target)?;
+        create_private_directory(&space)?;
+        create_private_directory(&self.slot.target)?;
         // In a userland, the path of the source is part of what compilers record.
         let source = match self.compile_settings.userland {
             Some(_) => space.join("compile").join(&package.name),
             None => space.join("source"),
         };
         if let Some(parent) = source.parent() {
-            package_store::create_private_directory(parent)?;
+            create_private_directory(parent)?;
         }
         self.unpack(&source, false)?;
         let run = script::ScriptRun {

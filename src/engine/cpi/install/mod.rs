@@ -27,6 +27,7 @@ use base::task_graph::{self, Lane, Task};
 use base::{Error, Result};
 use base::{events::Stage, redact::Redactor};
 
+use super::create_private_directory;
 use super::userland::Userland;
 use key::CompilePlace;
 use needed::NeededPackage;
@@ -157,7 +158,7 @@ fn install_in_cache(
     })?;
     let packages = compile_settings.work.join("packages");
     let failed = |error| Error::io(format!("making '{}'", packages.display()), error);
-    base::files::durable::create_private_directory(&packages).map_err(failed)?;
+    create_private_directory(&packages)?;
     let mut targets = Vec::new();
     for package in needed::visible(&needed)? {
         let target = package_store.slot(package).target;

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use super::StopCondition;
 use super::contents::{self, FileRecords};
 use super::needed::NeededPackage;
+use crate::cpi::create_private_directory;
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
 use base::{Error, Result, files};
@@ -305,12 +306,6 @@ impl PackageLock {
             std::thread::sleep(LOCK_PAUSE);
         }
     }
-}
-
-/// Creates a private directory, and its parents.
-pub(super) fn create_private_directory(path: &Path) -> Result<()> {
-    files::durable::create_private_directory(path)
-        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
 }
 
 /// Removes a directory tree.

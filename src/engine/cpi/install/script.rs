@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::package_store::{self, PackageLock, PackageSlot};
+use super::package_store::{PackageLock, PackageSlot};
 use super::{CompileSettings, StopCondition};
+use crate::cpi::create_private_directory;
 use crate::cpi::log::CallLog;
 use crate::cpi::userland::{self, Layout, MountPoint, Userland};
 use artifact::release::Package;
@@ -146,7 +147,7 @@ impl ScriptRun<'_> {
         );
         // Not below the directory that the script sees.
         let scratch = parent.with_file_name("userland");
-        package_store::create_private_directory(&scratch)?;
+        create_private_directory(&scratch)?;
         let layout = Layout::for_script(userland, &scratch, compile_target.clone(), mounts)?;
         let mut command = Command::new(&userland.executable);
         command

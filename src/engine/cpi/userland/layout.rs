@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{COMMAND, HOME, JOBS, PACKAGES, Userland, files};
-use base::files::durable::create_private_directory;
+use crate::cpi::create_private_directory;
 use base::files::{JsonLayout, write_json};
 use base::{Error, Result};
 
@@ -141,7 +141,6 @@ impl Layout {
 /// Creates a private directory below `parent`.
 fn create_private_directory_in(parent: &Path, name: &str) -> Result<PathBuf> {
     let path = parent.join(name);
-    create_private_directory(&path)
-        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))?;
+    create_private_directory(&path)?;
     Ok(path)
 }

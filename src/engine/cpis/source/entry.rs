@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{
-    CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, create_private_directory, jobs,
-};
+use super::{CpiInputs, CpiSources, LocatedCpi, agent, builtin_config, check_program, jobs};
+use crate::cpi::create_private_directory;
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
 use base::events::Stage;

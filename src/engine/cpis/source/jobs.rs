@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{CpiInputs, CpiSources, LocatedCpi, create_private_directory, with_directories};
-use crate::cpi::Executable;
+use super::{CpiInputs, CpiSources, LocatedCpi, with_directories};
 use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
 };
 use crate::cpi::userland::{JOBS, Layout, PACKAGES, Userland};
+use crate::cpi::{Executable, create_private_directory};
 use crate::jobs::render;
 use crate::prepare::find_release;
 use crate::run_context::RunContext;

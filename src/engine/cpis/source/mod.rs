@@ -221,12 +221,6 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(path)).filter(|path| path.is_absolute())
 }
 
-/// Creates a directory that only this user can read, because it will hold credentials.
-fn create_private_directory(path: &Path) -> Result<()> {
-    base::files::durable::create_private_directory(path)
-        .map_err(|error| Error::io(format!("making '{}'", path.display()), error))
-}
-
 /// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.
 fn with_directories(run: &RunContext, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
     let mut env_vars = run.env_vars.clone();

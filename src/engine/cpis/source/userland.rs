@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CpiSources, create_private_directory};
+use super::CpiSources;
+use crate::cpi::create_private_directory;
 use crate::cpi::userland::Userland;
 use crate::run_context::interrupt_check;
 use artifact::{ArtifactUrl, Cache, Digest, Fetcher};

@@ -174,6 +174,14 @@ impl Storage {
         matches!(self.0.backend, Backend::Bucket(_))
     }
 
+    /// Adds the hint of [`Error::with_owner_hint`]. A bucket has no owner on this machine.
+    pub(super) fn with_owner_hint(&self, error: Error, option: &str) -> Error {
+        match &self.0.backend {
+            Backend::Directory(directory) => error.with_owner_hint(directory.state(), option),
+            Backend::Bucket(_) => error,
+        }
+    }
+
     /// Returns the path or URL of the state as a `PathBuf`, as run records store it.
     pub fn location(&self) -> PathBuf {
         match &self.0.backend {
