@@ -279,7 +279,7 @@ fn stemcell_without_debian_boots() {
     assert!(description.stdout.contains("bosh-openstack-kvm-debian-"), "{description:?}");
 
     let life = VmLife::new(&stemcell.display().to_string());
-    let failed = life.run(&["create-env", "--boot-timeout", "15s"]);
+    let failed = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
     assert!(failed.code == 5 && failed.output.contains("tiny guest"), "{}", failed.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
 }

@@ -37,6 +37,9 @@ fn guest() -> Vec<u8> {
     image
 }
 
+/// How long a run waits for the agent of a guest without one. Beside other tests, the guest may take a minute to print.
+const BOOT_TIMEOUT: &str = "75s";
+
 /// The methods of contract v2 that a director or `create-env` calls.
 const METHODS: [&str; 20] = [
     "info",
@@ -472,7 +475,7 @@ impl SilentVm {
 #[test]
 fn agent_that_does_not_start_is_described_by_the_console() {
     let vm = SilentVm::new(guest());
-    let failed = vm.run("create-env", &["--boot-timeout", "15s"]).exits_with(5);
+    let failed = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
     assert!(failed.stderr.contains("the last lines of the console of VM"), "{}", failed.stderr);
     assert!(failed.stderr.contains("tiny guest"), "{}", failed.stderr);
     assert!(failed.stderr.contains("hint: see more of its console: `monopile logs "), "{}", failed.stderr);
@@ -488,7 +491,7 @@ fn agent_that_does_not_start_is_described_by_the_console() {
 fn kernel_panic_is_named_where_the_agent_is_silent() {
     let vm = SilentVm::new(guest_that_only_prints("[    1.5] Kernel panic - not syncing: no init\r\n"));
     let panicked = "panicked: Kernel panic - not syncing: no init";
-    let failed = vm.run("create-env", &["--boot-timeout", "15s"]).exits_with(5).stderr;
+    let failed = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5).stderr;
     assert!(failed.contains("note: the kernel of VM 'vm-") && failed.contains(panicked), "{failed}");
     assert!(failed.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{failed}");
     assert!(!failed.contains("--boot-timeout 30m"), "{failed}");
