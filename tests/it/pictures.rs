@@ -1,10 +1,12 @@
 //! The pictures in `docs/pictures`: SVGs of real runs on a terminal of 80 columns.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again. Times, sizes, ids and the order of
+//! `MONOPILE_UPDATE=1 cargo test --test it pictures` draws them again; that of a VM is drawn by
+//! `qemu_cpi::life`. Times, sizes, ids and the order of
 //! steps differ from run to run. A picture is stale if anything else differs, or if it shows another VM than
 //! the other pictures: they tell the story of one environment, and are drawn together.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,21 +35,29 @@ const PALETTE: [(u8, &str, &str); 7] = [
     (8, "#6e7781", "#8b949e"),
 ];
 
-struct PictureRecorder {
-    world: World,
-    network: Network,
+pub(crate) struct PictureRecorder {
+    pub(crate) world: World,
+    pub(crate) network: Network,
 }
 
 impl PictureRecorder {
-    /// Prepares a command for the directory, with logs whose path fits into a line.
-    fn enter<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        self.world.enter(command).env("XDG_STATE_HOME", self.world.path("var"))
+    pub(crate) fn new() -> PictureRecorder {
+        PictureRecorder { world: World::new(), network: Network::new() }
     }
 
-    fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
+    /// Prepares the program for the directory, with logs whose path fits into a line.
+    pub(crate) fn monopile<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = self.network.command(MONOPILE);
-        command.args(line.split_whitespace());
-        self.enter(&mut command).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+        self.world.enter(&mut command).env("XDG_STATE_HOME", self.world.path("var")).args(arguments);
+        command
+    }
+
+    /// Runs a command on a terminal. `$PWD` in it is the directory.
+    fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
+        let directory = self.world.path("").display().to_string();
+        let directory = directory.trim_end_matches('/');
+        let mut command = self.monopile(line.split(' ').map(|word| word.replace("$PWD", directory)));
+        command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let mut pty = Pty::start(command, (COLUMNS, 100));
         pty.end();
         let mut rows = pty.styled();
@@ -59,7 +69,7 @@ impl PictureRecorder {
     }
 
     /// Draws the output of a command.
-    fn draw(&self, line: &str) -> String {
+    pub(crate) fn draw(&self, line: &str) -> String {
         let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
         rows.extend(self.run(line));
         // A path of the same length keeps the line breaks.
@@ -176,7 +186,7 @@ fn vms(svg: &str) -> Vec<String> {
 
 #[test]
 fn pictures_are_up_to_date() {
-    let studio = PictureRecorder { world: World::new(), network: Network::new() };
+    let studio = PictureRecorder::new();
     let world = &studio.world;
     world.run(["example", "hello"]).success();
     world.write(
@@ -191,14 +201,16 @@ fn pictures_are_up_to_date() {
         ("error", "create-env hello/manifest.yml -o typo.yml"),
     ];
     let drawn = pictures.map(|(name, line)| (name, studio.draw(line)));
-    let mut delete = studio.network.command(MONOPILE);
-    delete.args(["delete-env", "hello/manifest.yml"]);
-    studio.enter(&mut delete);
-    assert!(delete.outcome().status.success());
+    assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).outcome().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
+    check(&drawn);
+}
+
+/// Compares pictures of one environment with those in the documentation, or replaces these.
+pub(crate) fn check(drawn: &[(&str, String)]) {
     let path = |name: &str| directory().join(format!("{name}.svg"));
     let mut stale = Vec::new();
-    for (name, svg) in &drawn {
+    for (name, svg) in drawn {
         assert!(svg.len() > 1000, "{svg}");
         let kept = std::fs::read_to_string(path(name)).unwrap_or_default();
         if masked(&kept) != masked(svg) {
@@ -215,11 +227,7 @@ fn pictures_are_up_to_date() {
         drawn.iter().for_each(|(name, svg)| std::fs::write(path(name), svg).unwrap());
         return;
     }
-    assert!(
-        stale.is_empty(),
-        "stale: run MONOPILE_UPDATE=1 cargo test --test it pictures\n{}",
-        stale.join("\n")
-    );
+    assert!(stale.is_empty(), "stale: run the test with MONOPILE_UPDATE=1\n{}", stale.join("\n"));
 }
 
 fn directory() -> PathBuf {

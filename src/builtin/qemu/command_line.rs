@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::accelerator::Accelerator;
 use super::disk;
-use super::network::UserNetwork;
+use super::network::Networks;
 use super::properties::VmProperties;
 use super::qmp::SOCKET;
 use crate::cpi::cid::Cid;
@@ -18,8 +18,9 @@ pub(super) const EPHEMERAL: &str = "ephemeral.qcow2";
 pub(super) const CONFIG: &str = "config.img";
 /// The device of the ephemeral disk in the VM: disks are numbered by their slots on the bus.
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
-/// The devices and their slots on the PCI bus. Persistent disks get the slots behind them.
-const SLOTS: [(&str, u8); 5] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7), ("network", 3)];
+/// The devices and their slots on the PCI bus. Network cards have the slot before them, persistent disks those behind
+/// them.
+const SLOTS: [(&str, u8); 4] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7)];
 /// The slots of persistent disks. They are behind those of the other disks, because the guest numbers disks
 /// by their slots when it boots.
 pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
@@ -29,7 +30,7 @@ pub(super) struct Machine<'a> {
     pub cid: &'a Cid,
     pub accelerator: Accelerator,
     pub properties: &'a VmProperties,
-    pub network: &'a UserNetwork,
+    pub networks: &'a Networks,
     /// The attached persistent disks.
     pub disks: &'a [Cid],
 }
@@ -56,9 +57,9 @@ impl Machine<'_> {
         // The standard output is the pipe to the process that keeps the console.
         add("chardev", "file,id=console,path=/dev/stdout".to_owned());
         add("serial", "chardev:console".to_owned());
-        add("netdev", self.network.netdev());
-        let mac = &self.network.mac;
-        add("device", format!("virtio-net-pci,netdev=net0,mac={mac},romfile={}", slot("network")));
+        for (option, value) in self.networks.options() {
+            add(option, value);
+        }
         add("object", "rng-random,id=random,filename=/dev/urandom".to_owned());
         add("device", format!("virtio-rng-pci,rng=random{}", slot("random")));
         add("blockdev", node("root", "qcow2", ROOT, false).to_string());
@@ -99,21 +100,20 @@ mod tests {
         let [cid, disk] = [ObjectKind::Vm, ObjectKind::Disk].map(ObjectKind::new_cid);
         let properties =
             VmProperties::parse(json!({"ephemeral_disk": {"size": 1}}).as_object().unwrap()).unwrap();
-        let network =
-            serde_json::from_value(json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true}));
-        let network: UserNetwork = network.unwrap();
+        let user = json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true});
+        let networks: Networks = serde_json::from_value(json!({"user_network": user})).unwrap();
         let machine = Machine {
             cid: &cid,
             accelerator: Accelerator::Tcg,
             properties: &properties,
-            network: &network,
+            networks: &networks,
             disks: std::slice::from_ref(&disk),
         };
         let arguments = machine.arguments();
         let value =
             |option: &str| &arguments[arguments.iter().position(|given| given == option).unwrap() + 1];
         assert_eq!(value("-name"), cid.as_str());
-        assert!(value("-netdev").ends_with("restrict=on"));
+        assert!(value("-netdev").ends_with("restrict=on,id=net0"));
         let devices: Vec<&String> =
             arguments.iter().filter(|argument| argument.contains("virtio-blk")).collect();
         let parts = ["addr=0x4", "addr=0x5", "addr=0x6", r#""addr":"0x8""#];

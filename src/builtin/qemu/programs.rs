@@ -1,4 +1,4 @@
-//! QEMU's programs on this machine, and their version.
+//! The programs that this CPI runs: those of QEMU, with their version, and `ip`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,18 +73,26 @@ impl Programs {
 
     fn find(&self, name: &str, package: &str) -> CpiResult<PathBuf> {
         let directory = self.directory.as_ref().and_then(|path| path.to_str());
-        let searched = directory.unwrap_or(SEARCH_PATH);
-        find(name, searched).ok_or_else(|| {
-            CpiFailure::new(
-                FailureKind::NotSupported,
-                format!(
-                    "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. \
-                     Install it (on Debian and Ubuntu: `apt-get install {package}`), then run the same \
-                     command again"
-                ),
-            )
-        })
+        require(name, directory.unwrap_or(SEARCH_PATH), package)
     }
+}
+
+/// Returns the path of `ip`, which sets up network devices. Fails if it is not installed.
+pub(super) fn ip() -> CpiResult<PathBuf> {
+    require("ip", SEARCH_PATH, "iproute2")
+}
+
+/// Returns the path of a program in the directories `searched`. Fails if it is not installed.
+fn require(name: &str, searched: &str, package: &str) -> CpiResult<PathBuf> {
+    find(name, searched).ok_or_else(|| {
+        CpiFailure::new(
+            FailureKind::NotSupported,
+            format!(
+                "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. Install it \
+                 (on Debian and Ubuntu: `apt-get install {package}`), then run the same command again"
+            ),
+        )
+    })
 }
 
 /// Parses `QEMU emulator version 7.2.22 (…)`.

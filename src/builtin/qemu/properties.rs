@@ -1,4 +1,4 @@
-//! Cloud properties of VMs and disks: their names, types and limits.
+//! Cloud properties of VMs, networks and disks: their names, types and limits.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,14 @@ use serde_json::Value;
 use crate::cpi::args::type_name;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::machine;
+use crate::qemu::network::host_device::{HostDevice, is_device_name};
 use base::JsonObject;
-use base::error::did_you_mean;
+use base::error::{did_you_mean, nearest, question};
 
 /// The cloud properties of a VM.
 const VM_KEYS: [&str; 5] = ["cpu", "ram", "root_disk_size", "ephemeral_disk", "ports"];
+/// The cloud properties of a network.
+const NETWORK_KEYS: [&str; 2] = ["bridge", "tap"];
 /// The memory of a VM in MiB if the manifest sets none.
 const DEFAULT_RAM_MIB: u64 = 1024;
 /// The memory in MiB below which no ordinary stemcell boots.
@@ -78,6 +81,30 @@ impl VmProperties {
 /// Rejects cloud properties of a disk, which has none.
 pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()> {
     check_keys(method, "cloud property", properties, &[])
+}
+
+/// Returns the device of this machine that the cloud properties of a network name. Other properties belong to the CPI
+/// of another cloud, unless they resemble a known one: that is an error.
+pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResult<Option<HostDevice>> {
+    let Some(Value::Object(properties)) = properties else { return Ok(None) };
+    let mistake = |why: String| {
+        CpiFailure::invalid_call(format!("create_vm: the cloud properties of network '{network}' {why}"))
+    };
+    for key in properties.keys().filter(|key| !NETWORK_KEYS.contains(&key.as_str())) {
+        if let Some(near) = nearest(key, NETWORK_KEYS) {
+            let key = key.escape_debug();
+            return Err(mistake(format!("have the unknown key '{key}': {}", question(near))));
+        }
+    }
+    let device = |key: &str| match properties.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if is_device_name(name) => Ok(Some(name.clone())),
+        Some(_) => Err(mistake(format!("need the name of a network device in '{key}'"))),
+    };
+    match (device("bridge")?, device("tap")?) {
+        (Some(_), Some(_)) => Err(mistake("have 'bridge' and 'tap': remove one".to_owned())),
+        (bridge, tap) => Ok(bridge.map(HostDevice::Bridge).or(tap.map(HostDevice::Tap))),
+    }
 }
 
 fn check_keys(method: &str, what: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
@@ -190,6 +217,16 @@ mod tests {
             let error = parse(wrong.clone()).unwrap_err();
             assert!(error.contains(part), "{wrong}: {error}");
         }
+        for (wrong, part) in [
+            (json!({"brige": "br0"}), "did you mean 'bridge'?"),
+            (json!({"bridge": 1}), "need the name of a network device in 'bridge'"),
+            (json!({"tap": "tap0,script=x"}), "need the name of a network device in 'tap'"),
+            (json!({"bridge": "br0", "tap": "tap0"}), "have 'bridge' and 'tap'"),
+        ] {
+            let error = host_device("a", Some(&wrong)).unwrap_err().message;
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+        assert_eq!(host_device("a", Some(&json!({"net_id": "another cloud"}))).unwrap(), None);
         assert!(check_disk("create_disk", json!({"type": "ssd"}).as_object().unwrap()).is_err());
         assert!(check_disk("create_disk", &JsonObject::new()).is_ok());
     }

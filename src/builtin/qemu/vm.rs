@@ -7,13 +7,12 @@
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::accelerator;
 use super::command_line::{BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT};
 use super::image::Images;
-use super::network::{self, UserNetwork};
+use super::network::{self, Networks};
 use super::process;
 use super::programs::System;
 use super::properties::VmProperties;
@@ -29,13 +28,8 @@ use base::JsonObject;
 
 const MIB: u64 = 1 << 20;
 
-/// The fields of a VM's record that only this CPI has.
-#[derive(Debug, Serialize, Deserialize)]
-struct QemuFields {
-    user_network: UserNetwork,
-}
-
-type QemuRecord = VmRecord<QemuFields>;
+/// The record of a VM. Only this CPI has its networks as well.
+type QemuRecord = VmRecord<Networks>;
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
 pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest) -> CpiResult<Value> {
@@ -59,8 +53,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
         drop(stemcell);
         make_disks(&images, &staged.path, &properties)?;
-        let own = QemuFields { user_network: planned.user };
-        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, own);
+        let record = VmRecord::new(&cid, &request, call.is_v2, &planned.answered, planned.own);
         records::write(&staged, cid.kind(), &record)?;
         let settings = planned.agent.settings(AgentSettingsInput {
             agent_id: &request.agent_id,
@@ -134,7 +127,7 @@ pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
     let properties = VmProperties::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;
     process::shut_down(&held.path, call.config.guest_timeout())?;
-    record.own.user_network.check_ports_are_free()?;
+    record.own.check_host()?;
     boot(call, &held, cid, &record, &properties, &system)?;
     call.log(format_args!("VM '{cid}' rebooted"));
     Ok(())
@@ -152,8 +145,12 @@ fn boot(
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
     let disks = disk::of_vm(&held.path)?;
-    let machine = Machine { cid, accelerator, properties, network: &record.own.user_network, disks: &disks };
+    let machine = Machine { cid, accelerator, properties, networks: &record.own, disks: &disks };
     let arguments = machine.arguments();
     let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
-    process::start(&start, &held.path)
+    process::start(&start, &held.path)?;
+    record.own.connect().inspect_err(|_| {
+        // The error names the cause. What still runs is stopped when the directory is removed.
+        let _ = process::stop(&held.path);
+    })
 }

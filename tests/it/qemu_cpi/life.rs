@@ -1,26 +1,25 @@
 //! VMs that boot Debian with the built-in agent: stemcells of the example, and the life of an environment.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::process::{WaitForEnd as _, answer_within, lines, next};
+use crate::pictures::{self, PictureRecorder};
+use crate::support::process::{RunToEnd as _, WaitForEnd as _, answer_within, lines, next};
 use crate::support::tarballs::Tar;
-use crate::support::{World, debian, free_port};
+use crate::support::{World, debian};
 
 /// The time limit of a command. A boot without KVM takes a minute of a processor, which other tests may use.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// An environment on a VM, with the state and the manifest of the example.
 struct VmLife {
-    world: World,
-    address: SocketAddr,
-    stemcell: String,
+    /// The directory, and a network namespace in which the addresses of the example are free.
+    machine: PictureRecorder,
     ops: Vec<Value>,
     counter: u64,
 }
@@ -39,9 +38,14 @@ impl Ended {
     }
 }
 
+/// The flag with the stemcell, which is in the directory.
+const STEMCELL: &str = "stemcell=file://$PWD/debian.tgz";
+
 impl VmLife {
-    fn new(stemcell: &str) -> VmLife {
-        let world = World::new();
+    fn new(stemcell: &Path) -> VmLife {
+        let machine = PictureRecorder::new();
+        let world = &machine.world;
+        std::os::unix::fs::symlink(stemcell, world.path("debian.tgz")).unwrap();
         world.run(["example", "qemu"]).success();
         // The job writes down the kernel that it runs on, and the size of its disk.
         let pre_start = "hello/release/jobs/hello/templates/pre-start.erb";
@@ -50,39 +54,36 @@ impl VmLife {
                     df --output=size -m / >>/var/vcap/sys/log/hello/root.log\n\
                     mount >/var/vcap/sys/log/hello/mount.log\n";
         world.write(pre_start, world.read(pre_start) + more);
-        let (host, port) = ("127.0.10.3", free_port());
-        let mut life = VmLife {
-            world,
-            address: format!("{host}:{port}").parse().unwrap(),
-            stemcell: format!("stemcell=file://{stemcell}"),
-            ops: Vec::new(),
-            counter: 0,
-        };
-        let mbus = format!("https://mbus:((mbus_bootstrap_password))@{host}:{}", free_port());
-        let ports = json!({"hello": {"host": port, "guest": 8580}});
-        let properties = json!({"ram": 256, "ports": ports, "root_disk_size": 3072});
-        life.replace("/resource_pools/name=vms/cloud_properties", properties);
-        life.replace("/cloud_provider/mbus", json!(mbus));
-        life.replace("/cloud_provider/properties", json!({"accelerator": "tcg"}));
+        let mut life = VmLife { machine, ops: Vec::new(), counter: 0 };
+        for (key, value) in [("ram", 256), ("root_disk_size?", 3072)] {
+            life.replace(&format!("/resource_pools/name=vms/cloud_properties/{key}"), json!(value));
+        }
+        life.replace("/cloud_provider/properties/accelerator?", json!("tcg"));
         life.replace("/disk_pools/name=disks/disk_size", json!(128));
         life
     }
 
+    fn world(&self) -> &World {
+        &self.machine.world
+    }
+
     fn replace(&mut self, path: &str, value: Value) {
         self.ops.push(json!({"type": "replace", "path": path, "value": value}));
-        self.world.write("ops.yml", json!(self.ops).to_string());
+        self.world().write("ops.yml", json!(self.ops).to_string());
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let (command, more) = words.split_first().unwrap();
-        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &self.stemcell];
-        self.world.monopile([&[*command][..], &flags, more].concat())
+        let directory = self.world().path("").display().to_string();
+        let stemcell = STEMCELL.replace("$PWD/", &directory);
+        let flags = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
+        self.machine.monopile([&[*command][..], &flags, more].concat())
     }
 
     /// Runs a command to its end.
     #[track_caller]
     fn run(&self, words: &[&str]) -> Ended {
-        let log = self.world.path("log");
+        let log = self.world().path("log");
         let file = fs::File::create(&log).unwrap();
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
@@ -91,18 +92,29 @@ impl VmLife {
         Ended { code: status.code().unwrap_or(-1), output: fs::read_to_string(log).unwrap() }
     }
 
+    /// Runs a command that must succeed. Prints its duration and the number of CPI calls. Returns the event of its end.
+    #[track_caller]
+    fn step(&self, name: &str, words: &[&str]) -> Value {
+        let started = Instant::now();
+        let run = self.run(&[words, &["--json"]].concat()).success();
+        let end: Value = serde_json::from_str(run.output.lines().last().unwrap()).unwrap();
+        let calls = end["timings"]["cpi_calls"].as_u64().unwrap_or_default();
+        eprintln!("{:6.1} s  {calls:3} CPI calls  {name}", started.elapsed().as_secs_f64());
+        end
+    }
+
     /// Runs a command, and kills it when its output has this text.
     #[track_caller]
     fn killed_at(&self, words: &[&str], text: &str) {
         let mut command = self.command(words);
-        let errors = fs::File::create(self.world.path("errors")).unwrap();
+        let errors = fs::File::create(self.world().path("errors")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let mut said = String::new();
         let lines = lines(child.stdout.take().unwrap());
         while !said.contains(text) {
             let line = next(&format!("the run says '{text}'"), &lines)
-                .unwrap_or_else(|| panic!("it ended before '{text}': {said}{}", self.world.read("errors")));
+                .unwrap_or_else(|| panic!("it ended before '{text}': {said}{}", self.world().read("errors")));
             said.push_str(&line);
             said.push('\n');
         }
@@ -111,7 +123,7 @@ impl VmLife {
     }
 
     fn cloud(&self) -> PathBuf {
-        self.world.home().join(".local/state/monopile/qemu")
+        self.world().path("var/monopile/qemu")
     }
 
     fn vms(&self) -> Vec<String> {
@@ -130,12 +142,16 @@ impl VmLife {
     /// Asks the service, whose counter is on the persistent disk, and returns its greeting.
     #[track_caller]
     fn greeting(&mut self) -> String {
-        let mut stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(10)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let body = text.split("\r\n\r\n").nth(1).unwrap_or_else(|| panic!("no body: {text}"));
+        self.greeting_at("127.0.10.3")
+    }
+
+    #[track_caller]
+    fn greeting_at(&mut self, address: &str) -> String {
+        let mut curl = self.machine.network.command("curl");
+        let url = format!("http://{address}:8580/");
+        let output = curl.args(["--silent", "--show-error", "--max-time", "30", &url]).outcome();
+        let body = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let (greeting, counter) = body.trim_end().rsplit_once("\ncounter: ").unwrap();
         self.counter += 1;
         assert_eq!(counter.parse(), Ok(self.counter), "the data of the disk is not what it was");
@@ -164,7 +180,7 @@ impl VmLife {
         let pid = rustix::process::Pid::from_raw(i32::try_from(process["pid"].as_i64().unwrap()).unwrap());
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
         answer_within(LIMIT, "the VM's processes have ended", || {
-            self.world.leftovers().is_empty().then_some(())
+            self.world().leftovers().is_empty().then_some(())
         });
     }
 }
@@ -173,8 +189,8 @@ impl VmLife {
 impl Drop for VmLife {
     fn drop(&mut self) {
         for vm in self.vms() {
-            self.world.write("config.json", json!({"root": self.cloud()}).to_string());
-            let mut command = self.world.monopile(["cpi-exec", "qemu", "--config", "config.json"]);
+            self.world().write("config.json", json!({"root": self.cloud()}).to_string());
+            let mut command = self.machine.monopile(["cpi-exec", "qemu", "--config", "config.json"]);
             command.stdin(Stdio::piped()).stdout(Stdio::null());
             if let Ok(mut child) = command.spawn() {
                 let request = json!({"method": "delete_vm", "arguments": [vm], "context": {}});
@@ -185,20 +201,25 @@ impl Drop for VmLife {
     }
 }
 
-/// Runs one step and prints its duration.
-fn step<T>(name: &str, run: impl FnOnce() -> T) -> T {
+/// Does something and prints its duration.
+fn timed<T>(name: &str, run: impl FnOnce() -> T) -> T {
     let started = Instant::now();
     let result = run();
-    eprintln!("{:6.1} s  {name}", started.elapsed().as_secs_f64());
+    eprintln!("{:6.1} s                 {name}", started.elapsed().as_secs_f64());
     result
 }
 
 #[test]
 #[ignore = "boots VMs without KVM for ten minutes; `.ci/run --only qemu` runs it"]
 fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
-    let stemcell = step("make the stemcell", debian::stemcell).display().to_string();
-    let mut life = VmLife::new(&stemcell);
-    step("create", || life.run(&["create-env"]).success());
+    let mut life = VmLife::new(timed("make the stemcell", debian::stemcell));
+    // The picture shows the commands of the documentation, so that these changes are in the manifest itself.
+    let manifest = life.world().run(["interpolate", "qemu/manifest.yml", "-o", "ops.yml"]).success().stdout;
+    life.world().write("qemu/manifest.yml", manifest);
+    let picture = timed("create, on a terminal", || {
+        life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"))
+    });
+    pictures::check(&[("qemu", picture)]);
     let vm = life.vm();
     assert_eq!(life.greeting(), "Hello from the VM");
     let kernel = life.log("kernel");
@@ -212,33 +233,33 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     let root = life.size("root");
     assert!(root > 2500, "the root file system uses the whole disk: {root}");
 
-    let unchanged = step("create again", || life.run(&["create-env"]).success());
-    assert!(unchanged.output.contains("Nothing to do"), "{}", unchanged.output);
+    let unchanged = life.step("create again", &["create-env"]);
+    assert_eq!(unchanged["report"]["steps"], json!([]), "{unchanged}");
     assert_eq!(life.vm(), vm);
 
     life.replace("/instance_groups/name=hello/jobs/name=hello/properties/greeting?", json!("Ahoy"));
-    step("change a property", || life.run(&["create-env"]).success());
+    life.step("change a property", &["create-env"]);
     assert_eq!((life.vm(), life.greeting()), (vm.clone(), "Ahoy".to_owned()));
 
     life.replace("/disk_pools/name=disks/disk_size", json!(256));
-    step("grow the disk in place", || life.run(&["create-env"]).success());
+    life.step("grow the disk in place", &["create-env"]);
     life.greeting();
     let grown = life.size("disk");
     assert!(grown > 128, "{grown}");
 
-    step("stop", || life.run(&["stop-env"]).success());
+    life.step("stop", &["stop-env"]);
     assert_eq!(life.run(&["status"]).code, 1, "the jobs are stopped");
-    step("start", || life.run(&["start-env"]).success());
+    life.step("start", &["start-env"]);
     life.greeting();
 
     // The data of the disk is copied to a smaller one, in a new VM with an ephemeral disk.
     life.replace("/disk_pools/name=disks/disk_size", json!(160));
     let properties = "/resource_pools/name=vms/cloud_properties/ephemeral_disk?";
     life.replace(properties, json!({"size": 512}));
-    step("recreate, killed while the VM is deleted", || life.killed_at(&["create-env"], "Deleting VM"));
-    step("kill it while the VM is created", || life.killed_at(&["create-env"], "Creating VM"));
-    step("kill it while the VM boots", || life.killed_at(&["create-env"], "Waiting for the agent"));
-    step("resume", || life.run(&["create-env"]).success());
+    timed("recreate, killed while the VM is deleted", || life.killed_at(&["create-env"], "Deleting VM"));
+    timed("kill it while the VM is created", || life.killed_at(&["create-env"], "Creating VM"));
+    timed("kill it while the VM boots", || life.killed_at(&["create-env"], "Waiting for the agent"));
+    life.step("resume", &["create-env"]);
     life.greeting();
     assert_ne!(life.vm(), vm, "it is a new VM");
     let copied = life.size("disk");
@@ -248,15 +269,57 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
 
     // The kernel writes the counter to the disk after some seconds.
     std::thread::sleep(Duration::from_secs(15));
-    step("cut the power", || life.cut_power());
+    timed("cut the power", || life.cut_power());
     let stopped = life.run(&["status"]);
     assert!(stopped.code == 5 && stopped.output.contains("STOPPED"), "{}", stopped.output);
-    step("start it again", || life.run(&["start-env"]).success());
+    life.step("start it again", &["start-env"]);
     life.greeting();
 
-    step("delete", || life.run(&["delete-env", "--non-interactive"]).success());
+    life.step("delete", &["delete-env", "--non-interactive"]);
     assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
-    assert_eq!(life.world.leftovers(), Vec::<String>::new());
+    assert_eq!(life.world().leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "boots a VM without KVM for two minutes; `.ci/run --only qemu` runs it"]
+fn environment_has_an_address_on_a_bridge() {
+    let mut life = VmLife::new(timed("make the stemcell", debian::stemcell));
+    let ip = |arguments: &str| {
+        let output = life.machine.network.command("ip").args(arguments.split(' ')).outcome();
+        assert!(output.status.success(), "ip {arguments}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for arguments in ["link add br0 type bridge", "address add 10.77.0.1/24 dev br0", "link set br0 up"] {
+        ip(arguments);
+    }
+    let subnet = json!({"range": "10.77.0.0/24", "gateway": "10.77.0.1", "static": ["10.77.0.6"],
+        "cloud_properties": {"bridge": "br0"}});
+    life.replace("/networks/-", json!({"name": "lan", "type": "manual", "subnets": [subnet]}));
+    let networks = json!([
+        {"name": "default", "default": ["dns", "gateway"]},
+        {"name": "lan", "static_ips": ["10.77.0.6"]},
+    ]);
+    life.replace("/instance_groups/name=hello/networks", networks);
+    let mbus = "https://mbus:((mbus_bootstrap_password))@10.77.0.6:6868";
+    life.replace("/cloud_provider/mbus", json!(mbus));
+    life.replace("/cloud_provider/properties/agent/mbus", json!(mbus));
+    life.replace("/variables/name=mbus_bootstrap_ssl/options/alternative_names", json!(["10.77.0.6"]));
+    // A user-mode network without the port of the agent needs an address for the other ports.
+    life.replace(
+        "/networks/name=default",
+        json!({"name": "default", "type": "manual",
+        "subnets": [{"range": "127.0.10.0/24", "gateway": "127.0.10.1", "static": ["127.0.10.3"]}]}),
+    );
+    life.replace("/instance_groups/name=hello/networks/name=default/static_ips?", json!(["127.0.10.3"]));
+    life.step("create on a bridge", &["create-env"]);
+    life.greeting();
+    life.greeting_at("10.77.0.6");
+    life.step("recreate", &["recreate", "--non-interactive"]);
+    life.greeting_at("10.77.0.6");
+    life.step("delete", &["delete-env", "--non-interactive"]);
+    let left = life.machine.network.command("ip").args(["-o", "link", "show", "master", "br0"]).outcome();
+    assert_eq!(String::from_utf8(left.stdout).unwrap(), "");
+    assert_eq!(life.world().leftovers(), Vec::<String>::new());
 }
 
 /// Boots a stemcell of prepared files instead of Debian. Its boot loader only prints a text on the console.
@@ -278,7 +341,7 @@ fn stemcell_without_debian_boots() {
     let description = world.run(["inspect-local-stemcell", "stemcell.tgz"]).success();
     assert!(description.stdout.contains("bosh-openstack-kvm-debian-"), "{description:?}");
 
-    let life = VmLife::new(&stemcell.display().to_string());
+    let life = VmLife::new(&stemcell);
     let failed = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
     assert!(failed.code == 5 && failed.output.contains("tiny guest"), "{}", failed.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();

@@ -5,6 +5,7 @@
 
 mod kills;
 mod life;
+mod networks;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,6 +17,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::network::Network;
 use crate::support::process::{RunToEnd, WaitForEnd, prepare, until};
 use crate::support::tarballs::{StemcellTarball, Tar};
 use crate::support::{MONOPILE, Run, World, free_port};
@@ -68,6 +70,8 @@ const METHODS: [&str; 20] = [
 struct Cloud {
     world: World,
     port: u16,
+    /// The network namespace of the CPI, if it is not that of the tests.
+    network: Option<Network>,
 }
 
 impl Cloud {
@@ -77,7 +81,7 @@ impl Cloud {
 
     /// Creates a cloud with these properties in addition to those that it needs.
     fn with(more: Value) -> Cloud {
-        let cloud = Cloud { world: World::new(), port: free_port() };
+        let cloud = Cloud { world: World::new(), port: free_port(), network: None };
         let mut config = json!({
             "root": cloud.world.path("cloud"),
             "agent": {"mbus": format!("https://user:pass@127.0.0.1:{}", cloud.port)},
@@ -95,7 +99,11 @@ impl Cloud {
     }
 
     fn spawn(&self, request: &Value) -> Child {
-        let mut command = self.world.monopile(["cpi-exec", "qemu", "--config", "config.json"]);
+        let mut command = match &self.network {
+            Some(network) => network.command(MONOPILE),
+            None => prepare(MONOPILE),
+        };
+        self.world.enter(&mut command).args(["cpi-exec", "qemu", "--config", "config.json"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(request.to_string().as_bytes()).unwrap();

@@ -31,9 +31,11 @@ pub(crate) fn stemcell() -> &'static Path {
         let base = keep("debian", &script, "tar");
         let path = keep("stemcell", &[script, std::fs::read(&agent).unwrap()].concat(), "tgz");
         if !path.exists() {
-            // Only the last one is needed.
+            // Only the last ones are needed.
             for entry in std::fs::read_dir(base.parent().unwrap()).into_iter().flatten().flatten() {
-                if entry.file_name().to_string_lossy().starts_with("stemcell-") {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let is_old = name.starts_with("stemcell-") || name.starts_with("debian-");
+                if is_old && entry.path() != base {
                     std::fs::remove_file(entry.path()).unwrap();
                 }
             }

@@ -1,0 +1,313 @@
+//! The networks of a VM, each with a card of its own: at most one user-mode network of QEMU, which needs no
+//! privileges, and any number of networks on bridges or tap devices of this machine, which an administrator
+//! set up.
+
+pub(super) mod host_device;
+mod user;
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use self::host_device::{DeviceNetwork, HostDevice};
+use self::user::{GATEWAY, GUEST, NETMASK, UserNetwork};
+use super::properties::{self, Port};
+use crate::cpi::agent::AgentConfig;
+use crate::cpi::args::type_name;
+use crate::cpi::cid::Cid;
+use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
+use base::JsonObject;
+
+/// The PCI slot of the network cards, which are functions of one device.
+const SLOT: u8 = 3;
+/// The maximum number of networks with a card. A CID has digits for as many MAC addresses.
+const MAX_CARDS: usize = 5;
+
+/// The networks of a VM, as its record keeps them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Networks {
+    user_network: Option<UserNetwork>,
+    /// Records of earlier versions lack it.
+    #[serde(default)]
+    device_networks: Vec<DeviceNetwork>,
+}
+
+/// The networks of a VM for its parties.
+#[derive(Debug)]
+pub(super) struct VmNetworks {
+    pub own: Networks,
+    /// The answer of `create_vm`.
+    pub answered: JsonObject,
+    /// The networks in the agent's settings.
+    pub guest: JsonObject,
+    /// The configuration of the agent, which listens on all addresses of the VM.
+    pub agent: AgentConfig,
+}
+
+/// A network with a card.
+struct Card<'a> {
+    name: &'a str,
+    /// The address in the manifest, if the network is manual.
+    manual: Option<IpAddr>,
+    /// The device of this machine, unless the network is the user-mode network.
+    device: Option<HostDevice>,
+}
+
+/// Plans the networks of a VM. Fails if they are not possible on this machine, or if a port is in use.
+pub(super) fn plan(
+    vm: &Cid,
+    networks: &JsonObject,
+    agent: &AgentConfig,
+    ports: &[Port],
+    restrict: bool,
+) -> CpiResult<VmNetworks> {
+    let cards = cards(networks)?;
+    let mut guest = networks.clone();
+    let mut answered = networks.clone();
+    let mut own = Networks { user_network: None, device_networks: Vec::new() };
+    let agent_is_on_device = match agent.listener()?.first() {
+        Some(mbus) => cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip())),
+        None => return Err(CpiFailure::cloud("the host of agent.mbus has no address")),
+    };
+    for (number, Card { name, manual, device }) in cards.into_iter().enumerate() {
+        let mac = mac(vm, number);
+        if let Some(Value::Object(network)) = guest.get_mut(name) {
+            network.insert("mac".to_owned(), mac.clone().into());
+        }
+        match device {
+            Some(device) => own.device_networks.push(DeviceNetwork::new(mac, device)),
+            None => {
+                let agent = (!agent_is_on_device).then_some(agent);
+                own.user_network = Some(UserNetwork::plan(mac, manual, agent, ports, restrict)?);
+                let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
+                let of_guest =
+                    json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY, "dns": [user::DNS]});
+                add(&mut guest, name, &of_guest);
+                if manual.is_none() {
+                    add(&mut answered, name, &address);
+                }
+            }
+        }
+    }
+    if own.user_network.is_none() && !ports.is_empty() {
+        return Err(CpiFailure::invalid_call(
+            "create_vm: the cloud property `ports` needs a network without `bridge` or `tap`: remove it, because \
+             the VM's own addresses have all of its ports",
+        ));
+    }
+    own.check_host()?;
+    let agent = AgentConfig { mbus: Some(everywhere(agent.url()?)), cert: agent.cert.clone() };
+    Ok(VmNetworks { own, answered, guest, agent })
+}
+
+/// Adds keys to a network.
+fn add(networks: &mut JsonObject, name: &str, more: &Value) {
+    if let (Some(Value::Object(network)), Value::Object(more)) = (networks.get_mut(name), more) {
+        network.extend(more.clone());
+    }
+}
+
+/// Returns the networks with a card, of which at most one is without a device of this machine.
+fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
+    let mut cards = Vec::new();
+    for (name, network) in networks {
+        let Value::Object(network) = network else {
+            let given = type_name(network);
+            return Err(CpiFailure::invalid_call(format!(
+                "create_vm: network '{name}' must be a hash, {given} given"
+            )));
+        };
+        let device = properties::host_device(name, network.get("cloud_properties"))?;
+        match network.get("type").map_or(Some("manual"), Value::as_str) {
+            Some("manual") => {
+                let manual = Some(manual_address(name, network, device.is_some())?);
+                cards.push(Card { name, manual, device });
+            }
+            Some("dynamic") => match device {
+                None => cards.push(Card { name, manual: None, device }),
+                Some(device) => {
+                    return Err(CpiFailure::invalid_call(format!(
+                        "create_vm: network '{name}' is on {device} and of type dynamic, but the address must be \
+                         known: use the type manual with `static_ips`"
+                    )));
+                }
+            },
+            Some("vip") => {}
+            _ => {
+                return Err(CpiFailure::invalid_call(format!(
+                    "create_vm: network '{name}' must be of type manual, dynamic or vip"
+                )));
+            }
+        }
+    }
+    let user_mode = cards.iter().filter(|card| card.device.is_none()).count();
+    match cards.len() {
+        0 => Err(CpiFailure::invalid_call("create_vm: the VM needs a network of type manual or dynamic")),
+        count if count > MAX_CARDS => Err(not_possible(format!(
+            "the VM has {count} networks, and VMs of the 'qemu' CPI can have {MAX_CARDS}: leave fewer in \
+             `networks` of the instance group"
+        ))),
+        count if user_mode > 1 => Err(not_possible(format!(
+            "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of the \
+             instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
+        ))),
+        _ => Ok(cards),
+    }
+}
+
+/// Returns the address of a manual network. Without a device, it must be a loopback address.
+fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiResult<IpAddr> {
+    let ip = network.get("ip").and_then(Value::as_str).unwrap_or_default();
+    let address: IpAddr = ip.parse().map_err(|_| {
+        CpiFailure::invalid_call(format!("create_vm: network '{name}' needs an ip address, not '{ip}'"))
+    })?;
+    match address {
+        _ if is_on_device && !address.is_loopback() => Ok(address),
+        _ if is_on_device => Err(not_possible(format!(
+            "the address {ip} of network '{name}' cannot be used: it is a loopback address, and the network is \
+             on a bridge or a tap device. Use an address of the bridge's subnet"
+        ))),
+        IpAddr::V4(address) if address.is_loopback() => Ok(address.into()),
+        _ => Err(not_possible(format!(
+            "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the \
+             'qemu' CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
+             (`monopile example qemu`): `--ops-file qemu/loopback.yml`. If {ip} is in the subnet of a bridge of \
+             this machine, set `bridge` in the `cloud_properties` of the subnet"
+        ))),
+    }
+}
+
+fn not_possible(message: String) -> CpiFailure {
+    CpiFailure::new(FailureKind::VmCreationFailed, message)
+}
+
+/// Replaces the host of an mbus URL by 0.0.0.0, because the address in it may exist only outside the VM.
+fn everywhere(url: &str) -> String {
+    let (rest, path) = match url.strip_prefix("https://").unwrap_or(url).split_once('/') {
+        Some((authority, path)) => (authority, format!("/{path}")),
+        None => (url.strip_prefix("https://").unwrap_or(url), String::new()),
+    };
+    let (user, host_port) = rest.rsplit_once('@').map_or(("", rest), |(user, host_port)| (user, host_port));
+    let port = host_port.rsplit_once(':').map_or(host_port, |(_, port)| port);
+    format!("https://{user}@0.0.0.0:{port}{path}")
+}
+
+/// Returns the MAC address of a network card, in the range of QEMU. The VM keeps it, because it consists of digits
+/// of the CID.
+fn mac(vm: &Cid, number: usize) -> String {
+    let digits = vm.as_str().chars().rev().filter(char::is_ascii_hexdigit).skip(6 * number).take(6);
+    let digits: String = digits.collect();
+    let pairs: Vec<&str> = [0, 2, 4].into_iter().filter_map(|at| digits.get(at..at + 2)).collect();
+    format!("52:54:00:{}", pairs.join(":"))
+}
+
+impl Networks {
+    /// Returns QEMU's options for all networks: their names without a dash, and their values.
+    pub(super) fn options(&self) -> Vec<(&'static str, String)> {
+        let user = self.user_network.iter().map(|user| (&user.mac, user.netdev()));
+        let devices = self.device_networks.iter().map(|network| (&network.mac, network.netdev()));
+        let cards: Vec<_> = user.chain(devices).collect();
+        let several = if cards.len() > 1 { ",multifunction=on" } else { "" };
+        let options = cards.into_iter().enumerate().flat_map(|(number, (mac, netdev))| {
+            let address = format!("bus=pci.0,addr={SLOT:#x}.{number}");
+            let device = format!("virtio-net-pci,netdev=net{number},mac={mac},romfile=,{address}{several}");
+            [("netdev", format!("{netdev},id=net{number}")), ("device", device)]
+        });
+        options.collect()
+    }
+
+    /// Fails if this machine lacks a device, or if another process listens on a port that will be forwarded.
+    pub(super) fn check_host(&self) -> CpiResult<()> {
+        self.device_networks.iter().try_for_each(DeviceNetwork::check)?;
+        self.user_network.iter().try_for_each(UserNetwork::check_ports_are_free)
+    }
+
+    /// Connects the cards of a VM whose QEMU runs with their bridges.
+    pub(super) fn connect(&self) -> CpiResult<()> {
+        self.device_networks.iter().try_for_each(DeviceNetwork::connect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::cpi::cid::ObjectKind;
+
+    fn planned(networks: Value, mbus: &str, ports: &[Port]) -> Result<VmNetworks, String> {
+        let agent = AgentConfig { mbus: Some(mbus.to_owned()), cert: None };
+        let cid = ObjectKind::Vm.parse("vm-00000000-0000-4000-8000-0000000a0b0c").unwrap();
+        plan(&cid, networks.as_object().unwrap(), &agent, ports, false).map_err(|failure| failure.message)
+    }
+
+    /// Returns the description of the first network for QEMU.
+    fn netdev(networks: &VmNetworks) -> String {
+        networks.own.options()[0].1.clone()
+    }
+
+    #[test]
+    fn dynamic_network_reports_the_address_in_the_vm() {
+        let web = Port { name: "web".to_owned(), host: 39781, guest: 80 };
+        let plan = planned(json!({"a": {"type": "dynamic"}}), "https://u:p@127.9.8.7:39780", &[web]).unwrap();
+        assert_eq!(plan.answered["a"]["ip"], GUEST);
+        assert_eq!(plan.guest["a"]["mac"], "52:54:00:c0:b0:a0");
+        assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39780"));
+        assert_eq!(
+            netdev(&plan),
+            "user,net=10.0.2.0/24,dhcpstart=10.0.2.15,restrict=off,\
+             hostfwd=tcp:127.9.8.7:39780-10.0.2.15:39780,hostfwd=tcp:127.9.8.7:39781-10.0.2.15:80,id=net0"
+        );
+    }
+
+    #[test]
+    fn manual_address_is_that_of_forwarded_ports() {
+        let networks = json!({"a": {"ip": "127.9.8.6"}, "b": {"type": "vip", "ip": "8.8.8.8"}});
+        let plan = planned(networks.clone(), "https://u:p@0.0.0.0:39782/x", &[]).unwrap();
+        assert!(netdev(&plan).contains("tcp:127.9.8.6:39782-"));
+        assert_eq!(json!(plan.answered), networks);
+        assert_eq!(plan.guest["a"]["ip"], GUEST);
+        assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39782/x"));
+    }
+
+    #[test]
+    fn digits_of_the_cid_are_the_mac_addresses() {
+        let cid = ObjectKind::Vm.parse("vm-00112233-4455-4677-8899-aabbccddeeff").unwrap();
+        let macs: Vec<String> = (0..MAX_CARDS).map(|number| mac(&cid, number)).collect();
+        assert_eq!(macs[0], "52:54:00:ff:ee:dd");
+        assert_eq!(macs[4], "52:54:00:33:22:11");
+    }
+
+    #[test]
+    fn networks_that_are_not_possible_are_refused() {
+        let mbus = "https://u:p@127.9.8.5:39783";
+        let dynamic = json!({"type": "dynamic"});
+        for (networks, part) in [
+            (json!({"a": {"ip": "10.0.0.6"}}), "examples/qemu/loopback.yml"),
+            (json!({"a": {"ip": "nope"}}), "needs an ip address"),
+            (json!({"a": dynamic, "b": dynamic}), "only one can be without a bridge"),
+            (json!({"a": {"type": "vip"}}), "needs a network"),
+            (json!({"a": {"type": "x"}}), "of type manual"),
+            (json!({"a": 1}), "must be a hash"),
+        ] {
+            let error = planned(networks.clone(), mbus, &[]).unwrap_err();
+            assert!(error.contains(part), "{networks}: {error}");
+        }
+        let anywhere = planned(json!({"a": dynamic}), "https://u:p@0.0.0.0:39784", &[]).unwrap_err();
+        assert!(anywhere.contains("one of 127.0.0.0/8"), "{anywhere}");
+    }
+
+    #[test]
+    fn ports_in_use_are_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let web = Port { name: "web".to_owned(), host: port, guest: 80 };
+        let dynamic = json!({"a": {"type": "dynamic"}});
+        let error =
+            planned(dynamic.clone(), "https://u:p@127.0.0.1:39785", std::slice::from_ref(&web)).unwrap_err();
+        assert!(error.contains("port 'web' of the VM is in use: process"), "{error}");
+        let both = planned(dynamic, &format!("https://u:p@127.0.0.1:{port}"), &[web]).unwrap_err();
+        assert!(both.contains("'agent' and 'web' are both at"), "{both}");
+    }
+}

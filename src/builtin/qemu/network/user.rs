@@ -1,0 +1,119 @@
+//! QEMU's user-mode network: the VM is alone in it. Ports on an address of this machine are forwarded to the VM:
+//! that of the agent, and those in the cloud property `ports`.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+
+use serde::{Deserialize, Serialize};
+
+use super::not_possible;
+use crate::cpi::agent::AgentConfig;
+use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::qemu::properties::Port;
+use net::listener;
+
+/// The addresses of the network, which are QEMU's defaults.
+const SUBNET: &str = "10.0.2.0/24";
+pub(super) const GUEST: &str = "10.0.2.15";
+pub(super) const NETMASK: &str = "255.255.255.0";
+pub(super) const GATEWAY: &str = "10.0.2.2";
+pub(super) const DNS: &str = "10.0.2.3";
+
+/// The user-mode network of a VM, as its record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct UserNetwork {
+    pub(super) mac: String,
+    forwards: Vec<Forward>,
+    /// True if the VM cannot open connections to other machines.
+    restrict: bool,
+}
+
+/// A forwarded port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Forward {
+    name: String,
+    /// The address on this machine.
+    from: SocketAddr,
+    /// The port in the VM.
+    to: u16,
+}
+
+impl UserNetwork {
+    /// Plans the network. `manual` is the address of the forwarded ports; without one, it is the host of the agent's
+    /// URL. Without `agent`, its port is not forwarded.
+    pub(super) fn plan(
+        mac: String,
+        manual: Option<IpAddr>,
+        agent: Option<&AgentConfig>,
+        ports: &[Port],
+        restrict: bool,
+    ) -> CpiResult<UserNetwork> {
+        let mbus =
+            agent.map(AgentConfig::listener).transpose()?.and_then(|addresses| addresses.first().copied());
+        let agent_port =
+            mbus.map(|mbus| Port { name: "agent".to_owned(), host: mbus.port(), guest: mbus.port() });
+        let mut forwards: Vec<Forward> = Vec::new();
+        for port in agent_port.iter().chain(ports) {
+            let address = match (manual, mbus) {
+                (Some(address), _) => address,
+                (None, Some(mbus)) if mbus.ip().is_loopback() => mbus.ip(),
+                (None, Some(mbus)) => {
+                    return Err(CpiFailure::cloud(format!(
+                        "agent.mbus must name the address at which this machine forwards the agent's port, one of \
+                         127.0.0.0/8, not {}: set the host in `cloud_provider.mbus` and `properties.agent.mbus` to \
+                         127.0.10.2, for instance",
+                        mbus.ip()
+                    )));
+                }
+                (None, None) => {
+                    return Err(CpiFailure::invalid_call(format!(
+                        "create_vm: no address is known at which this machine can forward port '{}': use a network \
+                         of type manual with an address of 127.0.0.0/8 in `static_ips`",
+                        port.name
+                    )));
+                }
+            };
+            let from = SocketAddr::new(address, port.host);
+            if let Some(other) = forwards.iter().find(|other| other.from == from) {
+                return Err(CpiFailure::invalid_call(format!(
+                    "create_vm: the ports '{}' and '{}' are both at {from}: choose another port in the cloud \
+                     property `ports`",
+                    other.name, port.name
+                )));
+            }
+            forwards.push(Forward { name: port.name.clone(), from, to: port.guest });
+        }
+        Ok(UserNetwork { mac, forwards, restrict })
+    }
+
+    /// Returns the value of QEMU's option `-netdev`, without the id.
+    pub(super) fn netdev(&self) -> String {
+        let restrict = if self.restrict { "on" } else { "off" };
+        let mut option = format!("user,net={SUBNET},dhcpstart={GUEST},restrict={restrict}");
+        for Forward { from, to, .. } in &self.forwards {
+            let (ip, port) = (from.ip(), from.port());
+            option.push_str(&format!(",hostfwd=tcp:{ip}:{port}-{GUEST}:{to}"));
+        }
+        option
+    }
+
+    /// Fails if another process listens on a port that will be forwarded.
+    pub(super) fn check_ports_are_free(&self) -> CpiResult<()> {
+        for Forward { name, from, .. } in &self.forwards {
+            let Err(error) = TcpListener::bind(from) else { continue };
+            if error.kind() != io::ErrorKind::AddrInUse {
+                return Err(not_possible(format!(
+                    "port '{name}' of the VM cannot be forwarded at {from}: {error}"
+                )));
+            }
+            let owner = listener::find(&from.ip().to_string(), from.port());
+            let owner =
+                owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
+            return Err(not_possible(format!(
+                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or choose another \
+                 address in the manifest: in `networks`, `static_ips` and `cloud_provider.mbus`"
+            )));
+        }
+        Ok(())
+    }
+}
