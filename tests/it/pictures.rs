@@ -10,11 +10,12 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use regex::Regex;
 
 use crate::support::network::Network;
-use crate::support::process::RunToEnd as _;
+use crate::support::process::{MAX_WAIT, RunToEnd as _};
 use crate::support::pty::Pty;
 use crate::support::{MONOPILE, World, updating};
 
@@ -53,13 +54,13 @@ impl PictureRecorder {
     }
 
     /// Runs a command on a terminal. `$PWD` in it is the directory.
-    fn run(&self, line: &str) -> Vec<Vec<(String, avt::Pen)>> {
+    fn run(&self, line: &str, limit: Duration) -> Vec<Vec<(String, avt::Pen)>> {
         let directory = self.world.path("").display().to_string();
         let directory = directory.trim_end_matches('/');
         let mut command = self.monopile(line.split(' ').map(|word| word.replace("$PWD", directory)));
         command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         let mut pty = Pty::start(command, (COLUMNS, 100));
-        pty.end();
+        pty.end_within(limit);
         let mut rows = pty.styled();
         let empty = |row: &Vec<(String, avt::Pen)>| row.iter().all(|(text, _)| text.trim().is_empty());
         while rows.last().is_some_and(empty) {
@@ -69,9 +70,9 @@ impl PictureRecorder {
     }
 
     /// Draws the output of a command.
-    pub(crate) fn draw(&self, line: &str) -> String {
+    pub(crate) fn draw(&self, line: &str, limit: Duration) -> String {
         let mut rows = vec![vec![(format!("$ monopile {line}"), avt::Pen::default())]];
-        rows.extend(self.run(line));
+        rows.extend(self.run(line, limit));
         // A path of the same length keeps the line breaks.
         let root = self.world.root().display().to_string();
         let home = "/home/operator";
@@ -200,7 +201,7 @@ fn pictures_are_up_to_date() {
         ("status", "status hello/manifest.yml"),
         ("error", "create-env hello/manifest.yml -o typo.yml"),
     ];
-    let drawn = pictures.map(|(name, line)| (name, studio.draw(line)));
+    let drawn = pictures.map(|(name, line)| (name, studio.draw(line, MAX_WAIT)));
     assert!(studio.monopile(["delete-env", "hello/manifest.yml"]).outcome().status.success());
     assert_eq!(world.leftovers(), Vec::<String>::new());
     check(&drawn);

@@ -88,8 +88,9 @@ fn require(name: &str, searched: &str, package: &str) -> CpiResult<PathBuf> {
         CpiFailure::new(
             FailureKind::NotSupported,
             format!(
-                "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. Install it \
-                 (on Debian and Ubuntu: `apt-get install {package}`), then run the same command again"
+                "this machine lacks '{name}', which VMs of the 'qemu' CPI need; looked in {searched}. \
+                 Install it (on Debian and Ubuntu: `apt-get install {package}`), then run the same command \
+                 again"
             ),
         )
     })

@@ -83,8 +83,8 @@ pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()>
     check_keys(method, "cloud property", properties, &[])
 }
 
-/// Returns the device of this machine that the cloud properties of a network name. Other properties belong to the CPI
-/// of another cloud, unless they resemble a known one: that is an error.
+/// Returns the device of this machine that the cloud properties of a network name. Other properties belong to
+/// the CPI of another cloud, unless they resemble a known one: that is an error.
 pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResult<Option<HostDevice>> {
     let Some(Value::Object(properties)) = properties else { return Ok(None) };
     let mistake = |why: String| {

@@ -92,7 +92,8 @@ impl VmLife {
         Ended { code: status.code().unwrap_or(-1), output: fs::read_to_string(log).unwrap() }
     }
 
-    /// Runs a command that must succeed. Prints its duration and the number of CPI calls. Returns the event of its end.
+    /// Runs a command that must succeed. Prints its duration and the number of CPI calls. Returns the event
+    /// of its end.
     #[track_caller]
     fn step(&self, name: &str, words: &[&str]) -> Value {
         let started = Instant::now();
@@ -217,7 +218,7 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     let manifest = life.world().run(["interpolate", "qemu/manifest.yml", "-o", "ops.yml"]).success().stdout;
     life.world().write("qemu/manifest.yml", manifest);
     let picture = timed("create, on a terminal", || {
-        life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"))
+        life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"), LIMIT)
     });
     pictures::check(&[("qemu", picture)]);
     let vm = life.vm();
@@ -296,23 +297,17 @@ fn environment_has_an_address_on_a_bridge() {
         "cloud_properties": {"bridge": "br0"}});
     life.replace("/networks/-", json!({"name": "lan", "type": "manual", "subnets": [subnet]}));
     let networks = json!([
-        {"name": "default", "default": ["dns", "gateway"]},
-        {"name": "lan", "static_ips": ["10.77.0.6"]},
+        {"name": "default"},
+        {"name": "lan", "static_ips": ["10.77.0.6"], "default": ["dns", "gateway"]},
     ]);
     life.replace("/instance_groups/name=hello/networks", networks);
+    // All ports of the VM are at its own address.
+    life.replace("/resource_pools/name=vms/cloud_properties/ports", json!({}));
     let mbus = "https://mbus:((mbus_bootstrap_password))@10.77.0.6:6868";
     life.replace("/cloud_provider/mbus", json!(mbus));
     life.replace("/cloud_provider/properties/agent/mbus", json!(mbus));
     life.replace("/variables/name=mbus_bootstrap_ssl/options/alternative_names", json!(["10.77.0.6"]));
-    // A user-mode network without the port of the agent needs an address for the other ports.
-    life.replace(
-        "/networks/name=default",
-        json!({"name": "default", "type": "manual",
-        "subnets": [{"range": "127.0.10.0/24", "gateway": "127.0.10.1", "static": ["127.0.10.3"]}]}),
-    );
-    life.replace("/instance_groups/name=hello/networks/name=default/static_ips?", json!(["127.0.10.3"]));
     life.step("create on a bridge", &["create-env"]);
-    life.greeting();
     life.greeting_at("10.77.0.6");
     life.step("recreate", &["recreate", "--non-interactive"]);
     life.greeting_at("10.77.0.6");

@@ -39,7 +39,8 @@ fn guest() -> Vec<u8> {
     image
 }
 
-/// How long a run waits for the agent of a guest without one. Beside other tests, the guest may take a minute to print.
+/// The time that a run waits for the agent of a guest without one. Beside other tests, the guest may take a
+/// minute to print.
 const BOOT_TIMEOUT: &str = "75s";
 
 /// The methods of contract v2 that a director or `create-env` calls.
@@ -70,7 +71,7 @@ const METHODS: [&str; 20] = [
 struct Cloud {
     world: World,
     port: u16,
-    /// The network namespace of the CPI, if it is not that of the tests.
+    /// The network namespace of the CPI; `None` for that of the tests.
     network: Option<Network>,
 }
 

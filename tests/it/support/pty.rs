@@ -2,7 +2,7 @@
 //!
 //! Like most terminals, the emulator wraps long lines, and wraps all lines again when it is resized.
 
-use super::process::WaitForEnd;
+use super::process::{WaitForEnd, waiting};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -140,12 +140,18 @@ impl Pty {
 
     /// Waits for the program to end, and returns its exit code.
     pub(crate) fn end(&mut self) -> i32 {
+        self.end_within(MAX_WAIT)
+    }
+
+    /// Waits like [`Self::end`], with another limit.
+    pub(crate) fn end_within(&mut self, limit: Duration) -> i32 {
+        let _waiting = waiting("a program on a terminal ends");
         let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(started.elapsed() < MAX_WAIT, "it does not end:\n{}", self.screen());
+            assert!(started.elapsed() < limit, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
         // Child processes may keep the terminal open, so the output counts as complete once nothing more

@@ -1,5 +1,5 @@
-//! Networks on devices of this machine, which an administrator set up: a bridge, or a tap device that already exists.
-//! On a bridge, QEMU creates a tap device, which disappears with it.
+//! Networks on devices of this machine, which an administrator set up: a bridge, or a tap device that already
+//! exists. On a bridge, QEMU creates a tap device, which disappears with it.
 
 use std::fmt::{self, Display, Formatter};
 use std::process::Command;
@@ -44,8 +44,8 @@ impl DeviceNetwork {
         DeviceNetwork { mac, device }
     }
 
-    /// Returns the name of the tap device. That of a new one has the digits of the MAC address that belong to the
-    /// VM.
+    /// Returns the name of the tap device. That of a new one has the digits of the MAC address that belong to
+    /// the VM.
     fn tap(&self) -> String {
         match &self.device {
             HostDevice::Tap(name) => name.clone(),
@@ -61,24 +61,25 @@ impl DeviceNetwork {
         format!("tap,ifname={},script=no,downscript=no", self.tap())
     }
 
-    /// Fails if this machine lacks the device, or if a new tap device needs privileges that this process lacks.
+    /// Fails if this machine lacks the device, or if a new tap device needs privileges that this process
+    /// lacks.
     pub(super) fn check(&self) -> CpiResult<()> {
         let (name, kind, creation) = match &self.device {
             HostDevice::Bridge(name) => (name, "bridge", format!("ip link add {name} type bridge")),
             HostDevice::Tap(name) => (name, "tun", format!("ip tuntap add dev {name} mode tap user $USER")),
         };
-        let found = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
-        if !found.status.success() {
+        let shown = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
+        if !shown.status.success() {
             return Err(not_possible(format!(
-                "this machine does not have {}, which a network of the VM names. Create it (`{creation}`), or \
-                 correct the `cloud_properties` of the subnet",
+                "this machine does not have {}, which a network of the VM names. Create it (`{creation}`), \
+                 or correct the `cloud_properties` of the subnet",
                 self.device
             )));
         }
-        if found.stdout.is_empty() {
+        if shown.stdout.is_empty() {
             return Err(not_possible(format!(
-                "the network device '{name}' of this machine is not {}: correct the `cloud_properties` of the \
-                 subnet",
+                "the network device '{name}' of this machine is not {}: correct the `cloud_properties` of \
+                 the subnet",
                 match self.device {
                     HostDevice::Bridge(_) => "a bridge",
                     HostDevice::Tap(_) => "a tap device",
@@ -90,8 +91,8 @@ impl DeviceNetwork {
         {
             return Err(not_possible(format!(
                 "a VM on {} needs root or the capability CAP_NET_ADMIN. Run monopile with it, or let an \
-                 administrator create a tap device for you (`ip tuntap add dev tap0 mode tap user $USER`, then `ip \
-                 link set dev tap0 master {bridge} up`) and set `tap: tap0` instead of `bridge`",
+                 administrator create a tap device for you (`ip tuntap add dev tap0 mode tap user $USER`, \
+                 then `ip link set dev tap0 master {bridge} up`) and set `tap: tap0` instead of `bridge`",
                 self.device
             )));
         }

@@ -92,8 +92,8 @@ pub(super) fn plan(
     }
     if own.user_network.is_none() && !ports.is_empty() {
         return Err(CpiFailure::invalid_call(
-            "create_vm: the cloud property `ports` needs a network without `bridge` or `tap`: remove it, because \
-             the VM's own addresses have all of its ports",
+            "create_vm: the cloud property `ports` needs a network without `bridge` or `tap`: remove it, \
+             because the VM's own addresses have all of its ports",
         ));
     }
     own.check_host()?;
@@ -128,8 +128,8 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
                 None => cards.push(Card { name, manual: None, device }),
                 Some(device) => {
                     return Err(CpiFailure::invalid_call(format!(
-                        "create_vm: network '{name}' is on {device} and of type dynamic, but the address must be \
-                         known: use the type manual with `static_ips`"
+                        "create_vm: network '{name}' is on {device} and of type dynamic, but the address \
+                         must be known: use the type manual with `static_ips`"
                     )));
                 }
             },
@@ -149,8 +149,8 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
              `networks` of the instance group"
         ))),
         count if user_mode > 1 => Err(not_possible(format!(
-            "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of the \
-             instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
+            "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of \
+             the instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
         ))),
         _ => Ok(cards),
     }
@@ -165,15 +165,15 @@ fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiRe
     match address {
         _ if is_on_device && !address.is_loopback() => Ok(address),
         _ if is_on_device => Err(not_possible(format!(
-            "the address {ip} of network '{name}' cannot be used: it is a loopback address, and the network is \
-             on a bridge or a tap device. Use an address of the bridge's subnet"
+            "the address {ip} of network '{name}' cannot be used: it is a loopback address, and the network \
+             is on a bridge or a tap device. Use an address of the bridge's subnet"
         ))),
         IpAddr::V4(address) if address.is_loopback() => Ok(address.into()),
         _ => Err(not_possible(format!(
             "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the \
              'qemu' CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
-             (`monopile example qemu`): `--ops-file qemu/loopback.yml`. If {ip} is in the subnet of a bridge of \
-             this machine, set `bridge` in the `cloud_properties` of the subnet"
+             (`monopile example qemu`): `--ops-file qemu/loopback.yml`. If {ip} is in the subnet of a \
+             bridge of this machine, set `bridge` in the `cloud_properties` of the subnet"
         ))),
     }
 }
@@ -193,8 +193,8 @@ fn everywhere(url: &str) -> String {
     format!("https://{user}@0.0.0.0:{port}{path}")
 }
 
-/// Returns the MAC address of a network card, in the range of QEMU. The VM keeps it, because it consists of digits
-/// of the CID.
+/// Returns the MAC address of a network card, in the range of QEMU. The VM keeps it, because it consists of
+/// digits of the CID.
 fn mac(vm: &Cid, number: usize) -> String {
     let digits = vm.as_str().chars().rev().filter(char::is_ascii_hexdigit).skip(6 * number).take(6);
     let digits: String = digits.collect();

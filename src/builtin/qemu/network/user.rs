@@ -1,5 +1,5 @@
-//! QEMU's user-mode network: the VM is alone in it. Ports on an address of this machine are forwarded to the VM:
-//! that of the agent, and those in the cloud property `ports`.
+//! QEMU's user-mode network: the VM is alone in it. Ports on an address of this machine are forwarded to the
+//! VM: that of the agent, and those in the cloud property `ports`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -39,8 +39,8 @@ struct Forward {
 }
 
 impl UserNetwork {
-    /// Plans the network. `manual` is the address of the forwarded ports; without one, it is the host of the agent's
-    /// URL. Without `agent`, its port is not forwarded.
+    /// Plans the network. `manual` is the address of the forwarded ports; without one, it is the host of the
+    /// agent's URL. Without `agent`, its port is not forwarded.
     pub(super) fn plan(
         mac: String,
         manual: Option<IpAddr>,
@@ -59,16 +59,16 @@ impl UserNetwork {
                 (None, Some(mbus)) if mbus.ip().is_loopback() => mbus.ip(),
                 (None, Some(mbus)) => {
                     return Err(CpiFailure::cloud(format!(
-                        "agent.mbus must name the address at which this machine forwards the agent's port, one of \
-                         127.0.0.0/8, not {}: set the host in `cloud_provider.mbus` and `properties.agent.mbus` to \
-                         127.0.10.2, for instance",
+                        "agent.mbus must name the address at which this machine forwards the agent's port, \
+                         one of 127.0.0.0/8, not {}: set the host in `cloud_provider.mbus` and \
+                         `properties.agent.mbus` to 127.0.10.2, for instance",
                         mbus.ip()
                     )));
                 }
                 (None, None) => {
                     return Err(CpiFailure::invalid_call(format!(
-                        "create_vm: no address is known at which this machine can forward port '{}': use a network \
-                         of type manual with an address of 127.0.0.0/8 in `static_ips`",
+                        "create_vm: no address is known at which this machine can forward port '{}': use a \
+                         network of type manual with an address of 127.0.0.0/8 in `static_ips`",
                         port.name
                     )));
                 }
