@@ -326,7 +326,7 @@ mod tests {
             let refused = ["nested deeper", "recursion limit", "nodes"].iter().any(|word| why.contains(word));
             assert!(refused, "{why}");
         }
-        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
         // Brackets in text do not count as depth.
         let text = format!("name: a\nversion: '{}'\n", "[".repeat(200));
         assert_eq!(decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap().version.len(), 200);
