@@ -53,7 +53,7 @@ impl CloudCheckArgs {
     /// are an error, unless the operator chose so on a terminal.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.keep_log("cloud-check");
-        let (deploy, prepared_run) = self.renewal.prepare(session)?;
+        let (deploy, prepared_run) = self.renewal.prepare(session, "cloud-check")?;
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout };
         if self.report {
             return report(&request.check(), &prepared_run.run, session);
@@ -130,7 +130,7 @@ pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Sessio
         true => CommandResult::json(&checked.findings)?,
         false => CommandResult::Output(findings_table(&checked, &session.layout()).into_bytes()),
     };
-    Ok(match checked.drift() {
+    Ok(match checked.problem() {
         Some(error) => output.with_problem(error),
         None => output,
     })
@@ -164,8 +164,8 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
 }
 
 fn problems_table(checked: &CloudCheckResult, layout: &Layout) -> String {
-    if checked.problems.is_empty() {
-        return "No problem found with VM, agent and disks.\n".to_owned();
+    if let Some(verdict) = checked.all_clear() {
+        return format!("{verdict}\n");
     }
     let mut table = Table::new(["Problem", "Possible repairs", "Result"]);
     for treated in &checked.problems {
@@ -194,8 +194,9 @@ fn result(treated: &TreatedProblem) -> String {
 
 /// Summarizes a check without unsolved problems for the history.
 fn summary(checked: &CloudCheckResult) -> String {
-    match checked.problems.as_slice() {
-        [] => "no problem found".to_owned(),
-        problems => problems.iter().map(result).collect::<Vec<_>>().join("; "),
+    match (checked.problems.as_slice(), checked.remaining()) {
+        ([], None) => "no problem found".to_owned(),
+        ([], Some(_)) => "not everything could be checked".to_owned(),
+        (problems, _) => problems.iter().map(result).collect::<Vec<_>>().join("; "),
     }
 }

@@ -95,6 +95,7 @@ impl DeployArgs {
         let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {
+            command: "create-env",
             inputs,
             recreate: self.recreate,
             recreate_persistent_disks: self.recreate_persistent_disks,

@@ -154,7 +154,7 @@ impl ExampleArgs {
                 .with_hint("`monopile example` lists all examples"));
         };
         for example in example.uses.and_then(find).into_iter().chain([example]) {
-            write(example, &directory.join(example.name))?;
+            write(example, &directory.join(example.name), &name)?;
         }
         let place = if self.directory == Path::new(".") {
             String::new()
@@ -181,8 +181,9 @@ fn list(session: &Session) -> Result<CommandResult> {
     Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example. Fails if a file with other content exists, and leaves it unchanged.
-fn write(example: &Example, folder: &Path) -> Result<()> {
+/// Writes the files of an example, which `requested` is or uses. Fails if a file with other content exists, and
+/// leaves it unchanged.
+fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
         let failed = |error| {
@@ -195,11 +196,14 @@ fn write(example: &Example, folder: &Path) -> Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
         let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
         if path.exists() {
+            let note = match example.name == requested {
+                true => "it was not overwritten".to_owned(),
+                false => format!("it was not overwritten; '{requested}' uses the example '{}'", example.name),
+            };
             return Err(Error::invalid(format!("'{}' exists with other content", path.display()))
-                .with_note("it was not overwritten")
+                .with_note(note)
                 .with_hint(format!(
-                    "write the example into another directory: `monopile example {} DIR`",
-                    example.name
+                    "write the example into another directory: `monopile example {requested} DIR`"
                 )));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);

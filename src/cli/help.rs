@@ -19,6 +19,7 @@ use clap::{Arg, Args as _, Command, Id};
 use super::baremetal;
 use super::env_file;
 use super::globals::{self, Globals};
+use super::grammar;
 use super::scope::{self, ExitCodeMeaning};
 use crate::ui;
 use base::exit_code;
@@ -163,7 +164,11 @@ const EXAMPLES: [(&str, &[&str]); 54] = [
     ("sha2ify-release", &["sha2ify-release release.tgz release-sha2.tgz"]),
     ("state", &["state show bosh.yml", "state backup bosh.yml"]),
     ("state show", &["state show bosh.yml", "state show bosh.yml --only disks"]),
-    ("state import", &["state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f"]),
+    (
+        "state import",
+        &["state import bosh.yml --vars-store creds.yml --vm i-0a1b2c --disk vol-0d1e2f \
+          --stemcell ami-0c2f=bosh-aws-xen-hvm-ubuntu-jammy-go_agent/1.719"],
+    ),
     (
         "state backup",
         &["state backup bosh.yml", "state backup bosh.yml --keep", "state backup bosh.yml --restore bak"],
@@ -333,11 +338,35 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         return Some(Ok(if is_styled { text.ansi().to_string() } else { text.to_string() }));
     }
     let grammar = grammar();
-    if grammar.find_subcommand(word).is_some() || word.starts_with('-') {
+    if grammar.find_subcommand(word).is_some() {
+        let further = &words[3..];
+        if further.is_empty() {
+            return None;
+        }
+        let whole = grammar::whole();
+        let surplus = surplus_word(whole.find_subcommand(word)?, further);
+        return surplus.map(|words| Err(no_page(&words, &whole)));
+    }
+    if word.starts_with('-') {
         return None;
     }
     let text = |topic: &Topic| topic.rendered(layout::columns(), is_styled);
     Some(topics::topic(word).map(text).ok_or_else(|| no_page(word, &grammar)))
+}
+
+/// Returns a command without commands of its own, and the further word of `monopile help` after it. Other
+/// words that name no command are errors of the command line.
+fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
+    let mut command = command;
+    for word in further {
+        let name = word.to_str().filter(|word| !word.starts_with('-'))?;
+        match command.find_subcommand(name) {
+            Some(below) => command = below,
+            None if command.has_subcommands() => return None,
+            None => return Some(format!("{} {name}", command.get_name())),
+        }
+    }
+    None
 }
 
 /// The pages of the book that only developers need.
@@ -595,7 +624,11 @@ fn without_effect(command: Command, path: &str, own: &[Id]) -> (Command, Option<
     let flags = hidden.iter().filter(is_own).filter_map(|arg| arg.get_long());
     let flags: Vec<String> = flags.map(|flag| format!("--{flag}")).collect();
     let sentence = (!flags.is_empty()).then(|| {
-        format!("Accepted without effect, so that the options of create-env work here: {}.", flags.join(", "))
+        let reason = match command.get_arguments().any(|arg| arg.get_id() == "vars_store") {
+            true => ", so that the options of create-env work here",
+            false => "",
+        };
+        format!("Accepted without effect{reason}: {}.", flags.join(", "))
     });
     let command =
         hidden.iter().fold(command, |command, hidden| command.mut_arg(hidden.get_id(), |arg| arg.hide(true)));
@@ -619,10 +652,10 @@ fn with_sources(command: Command) -> Command {
         let (first, details) = long.split_once("\n\n").unwrap_or((&long, ""));
         let first = match can_supply {
             true => format!("{first} [default: that of the env file]"),
-            false => first.to_owned(),
+            false => format!("{first}, required even with an env file"),
         };
         let stdin = (arg.get_id() == "manifest").then_some(stdin);
-        let another = "Required even with an env file, because another argument follows.";
+        let another = "An env file cannot supply it, because another argument follows.";
         let details = [Some(details), stdin, (!can_supply).then_some(another)];
         let details: Vec<&str> = details.into_iter().flatten().filter(|text| !text.is_empty()).collect();
         let long = match details.is_empty() {

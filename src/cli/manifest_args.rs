@@ -126,10 +126,8 @@ impl ManifestFlags {
     /// Returns the inputs with a default vars store next to `state`.
     pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
         let mut inputs = self.inputs(manifest)?;
-        let name = paths::with_suffix(&inputs.manifest, "-vars.yml");
         inputs.shared_state = paths::is_url(state);
-        let beside = name.file_name().filter(|_| !inputs.shared_state);
-        inputs.default_vars_store = beside.map(|name| state.with_file_name(name));
+        inputs.default_vars_store = paths::default_vars_store(&inputs.manifest, state);
         Ok(inputs)
     }
 }

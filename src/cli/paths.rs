@@ -37,10 +37,17 @@ pub(super) fn env_vars() -> Vec<(String, String)> {
 }
 
 /// Replaces the extension of a path: `dir/bosh.yml` and `-state.json` give `dir/bosh-state.json`.
-pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)
+}
+
+/// Returns the vars store that is used if none is named: `bosh-vars.yml` for `bosh.yml`, next to the state.
+/// An environment whose state is in a bucket has none.
+pub(super) fn default_vars_store(manifest: &Path, state: &Path) -> Option<PathBuf> {
+    let name = with_suffix(manifest, "-vars.yml");
+    name.file_name().filter(|_| !is_url(state)).map(|name| state.with_file_name(name))
 }
 
 /// Returns true if the path exists, or if that cannot be found out.

@@ -34,11 +34,16 @@ pub(super) struct RenewalArgs {
 }
 
 impl RenewalArgs {
-    /// Prepares the request and its run context.
-    pub(super) fn prepare(&self, session: &Session) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
+    /// Prepares the request of a command and its run context.
+    pub(super) fn prepare(
+        &self,
+        session: &Session,
+        command: &'static str,
+    ) -> Result<(deploy::CreateEnvRequest, PreparedRun)> {
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {
+            command,
             inputs,
             recreate: true,
             recreate_persistent_disks: false,

@@ -132,6 +132,9 @@ impl StatusArgs {
             true => CommandResult::json(&status)?,
             false => CommandResult::Output(status_text(session, &status).into_bytes()),
         };
+        if let Some(doubt) = &status.cpi_doubt {
+            session.reporter.warn(doubt);
+        }
         Ok(match status.problem() {
             Some(error) => output.with_problem(error),
             None => output,

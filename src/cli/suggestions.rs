@@ -1,8 +1,9 @@
 //! Hints for a wrong command line, in the place of those of clap.
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args as _, Command};
 
+use super::manifest_args::ManifestFlags;
 use super::{env_file, help};
 use base::error::{nearest, question};
 use base::text::shell_word;
@@ -95,6 +96,20 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
     if WITHOUT_QUESTIONS.contains(&wrong) && visible().any(|arg| arg.get_id() == "non_interactive") {
         return Some("to run without questions: -n (--non-interactive)".to_owned());
     }
+    if wrong == "--results" && command.get_name() == "ssh" {
+        return Some("an environment has one VM: leave out --results".to_owned());
+    }
+    // `-n 5` of other programs.
+    if wrong.parse::<u64>().is_ok()
+        && let Some(flag) =
+            visible().filter_map(|arg| arg.get_long()).find(|flag| ["num", "limit"].contains(flag))
+    {
+        return Some(format!("-n means --non-interactive; for a number: --{flag} {wrong}"));
+    }
+    let has = |id: &str| visible().any(|arg| arg.get_id() == id);
+    if has("manifest") && !has("vars_store") && is_manifest_flag(wrong) {
+        return Some(format!("this command reads only the state: leave out {wrong}"));
+    }
     let long = wrong.strip_prefix("--");
     let short = wrong.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
     // Parsing stopped before the name of the command.
@@ -108,6 +123,18 @@ fn flag_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let synonym = synonym.filter(|name| names().any(|flag| flag == *name));
     let flag = synonym.or_else(|| nearest(long?, names()))?;
     Some(question(&format!("--{flag}")))
+}
+
+/// Returns true for the options that add ops files and variables to a manifest.
+fn is_manifest_flag(word: &str) -> bool {
+    let grammar = ManifestFlags::augment_args(Command::new(""));
+    grammar.get_arguments().any(|arg| match word.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => {
+            arg.get_short().is_some()
+                && word.strip_prefix('-').and_then(|short| short.chars().next()) == arg.get_short()
+        }
+    })
 }
 
 /// Explains a word after `--wait`, which counts as its duration.

@@ -36,7 +36,7 @@ pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
     LoadOptions, LoadedManifest, certificates, deployment_name, interpolate, load, load_checked, load_with,
-    outline, pass_file_hint, register_secrets,
+    outline, pass_file_hint, register_secrets, static_addresses,
 };
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};

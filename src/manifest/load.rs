@@ -521,6 +521,17 @@ pub fn deployment_name(inputs: &Inputs) -> Option<String> {
     (!name.contains("((")).then(|| name.to_owned())
 }
 
+/// Returns the `static_ips` of the instance group, if the manifest can be read.
+pub fn static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
+    let inputs = Inputs { discard_generated: true, ..inputs.clone() };
+    let options =
+        LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
+    let Ok(loaded) = load_with(&inputs, &options, redactor) else { return Vec::new() };
+    let networks = loaded.root.as_seq().unwrap_or_default().iter();
+    let lists = networks.filter_map(|network| network.get("static_ips")?.as_seq());
+    lists.flatten().filter_map(|address| address.as_str().map(str::to_owned)).collect()
+}
+
 /// Does the work of [`outline`]. After an error, `root` holds the partial result.
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;

@@ -21,7 +21,7 @@ use engine::cpi::Method;
 /// records nothing. `delete_vm`, `delete_disk` and `delete_snapshot` delete at once, and cannot be undone.
 /// Resources that a call creates are not in the state: delete them yourself.
 #[derive(Debug, Clone, Args)]
-#[command(override_usage = "monopile cpi call [OPTIONS] MANIFEST METHOD [ARG]...\n       \
+#[command(override_usage = "monopile cpi call [OPTIONS] [MANIFEST] METHOD [ARG]...\n       \
                       monopile cpi call [OPTIONS] --path EXE METHOD [ARG]...\n       \
                       monopile cpi call [OPTIONS] --replay FILE METHOD [ARG]...")]
 pub(super) struct CallArgs {

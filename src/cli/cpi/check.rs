@@ -38,7 +38,7 @@ use engine::protocol::Contract;
 /// malformed input. --parallel is the number of calls at once. With --path but without --stemcell, creates
 /// no VM, and skips the checks that need one.
 #[derive(Debug, Clone, Args)]
-#[command(override_usage = "monopile cpi check [OPTIONS] MANIFEST\n       \
+#[command(override_usage = "monopile cpi check [OPTIONS] [MANIFEST]\n       \
                       monopile cpi check [OPTIONS] --path EXE\n       \
                       monopile cpi check [OPTIONS] --replay FILE")]
 pub(super) struct CheckArgs {

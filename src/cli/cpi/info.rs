@@ -17,11 +17,11 @@ use engine::cpi::Method;
 ///
 /// Calls `info`, and prints request, answer and log. Changes nothing.
 #[derive(Debug, Clone, Args)]
-#[command(override_usage = "monopile cpi info [OPTIONS] MANIFEST\n       \
+#[command(override_usage = "monopile cpi info [OPTIONS] [MANIFEST]\n       \
                       monopile cpi info [OPTIONS] --path EXE\n       \
                       monopile cpi info [OPTIONS] --replay FILE")]
 pub(super) struct InfoArgs {
-    /// Manifest that names the CPI
+    /// Manifest that names the CPI [default: that of the env file]
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 

@@ -95,9 +95,45 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable(error),
-            None => Err(error),
+            None => Err(with_hint_about_file(error, &path, command_at(grammar, &path), &file)),
         },
     }
+}
+
+/// Returns the grammar of the command at `path`.
+fn command_at<'g>(grammar: &'g Command, path: &[String]) -> Option<&'g Command> {
+    path.iter().try_fold(grammar, |command, name| command.find_subcommand(name))
+}
+
+/// Adds the reason why the env file does not supply what is missing to an error.
+fn with_hint_about_file(
+    error: clap::Error,
+    path: &[String],
+    command: Option<&Command>,
+    file: &EnvFile,
+) -> clap::Error {
+    use clap::error::ErrorKind::{MissingRequiredArgument, TooFewValues, WrongNumberOfValues};
+    if !matches!(error.kind(), MissingRequiredArgument | TooFewValues | WrongNumberOfValues) {
+        return error;
+    }
+    let line = format!("monopile {}", path.join(" "));
+    if let (Some(manifest), false) = (file.manifest(), command.is_none_or(can_supply)) {
+        let manifest = manifest.display().to_string();
+        let manifest = shell_word(&manifest);
+        let hint = format!("this command needs the manifest even with an env file: `{line} {manifest} …`");
+        return with_hint(error, hint);
+    }
+    let key = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => match missing.first().map(String::as_str) {
+            Some("<STORE>") => "vars_store",
+            Some("<MANIFEST>" | "<MANIFEST|STATE>") => "manifest",
+            _ => return error,
+        },
+        _ => return error,
+    };
+    let hint =
+        format!("the env file '{}' has no `{key}`: add it, or name the file here", file.path.display());
+    with_hint(error, clean_line(&hint))
 }
 
 /// Parses as much of a partial command line as possible, with its env file. Returns the words of the command,
@@ -332,7 +368,7 @@ fn with_file_defaults(grammar: Command, path: &[String], matches: &ArgMatches, f
             ("manifests", &content.manifest),
             ("state", &content.state),
             ("vars_store", &content.vars_store),
-            ("store", &content.vars_store),
+            ("store", &content.vars_store_in_use()),
         ];
         for (id, path) in places {
             // A default must not conflict with a given argument, such as --path.

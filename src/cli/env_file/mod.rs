@@ -102,6 +102,18 @@ enum FlagUse {
     Server,
 }
 
+impl Content {
+    /// Returns the vars store: the one that the file names, or the existing default one of the environment.
+    fn vars_store_in_use(&self) -> Option<PathBuf> {
+        let default = || {
+            let manifest = self.manifest.as_ref()?;
+            let state = paths::state(self.state.as_deref(), manifest).ok()?;
+            paths::default_vars_store(manifest, &state).filter(|store| store.exists())
+        };
+        self.vars_store.clone().or_else(default)
+    }
+}
+
 impl EnvFileArgs {
     /// Returns the env file for this command line.
     pub(super) fn file(&self) -> Option<&EnvFile> {

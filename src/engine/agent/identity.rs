@@ -80,6 +80,13 @@ pub(crate) fn id(agent_state: &Value) -> &str {
     agent_state.get("agent_id").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the CID of the VM in the answer to `get_state`, if the agent knows it.
+pub(crate) fn vm_cid(agent_state: &Value) -> Option<&str> {
+    let name =
+        |key: &str| agent_state.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
+    name("/vm/id").or_else(|| name("/vm/name"))
+}
+
 /// Returns the hint for a suspect whose agent answers.
 pub(crate) fn suspect_hint(suspect: &Suspect) -> String {
     format!(

@@ -1,6 +1,7 @@
 //! One CPI as a run uses it: calls are watched, measured and, if the CPI allows it, retried.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,8 +53,22 @@ pub(crate) enum Presence {
     Exists,
     /// The CPI denies that the resource exists.
     Gone,
-    /// The CPI does not know, for this reason.
-    Unknown(String),
+    /// The CPI does not know.
+    Unknown(Doubt),
+}
+
+/// The reason why a CPI does not know whether a resource exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    reason: String,
+    /// True if the call failed. A CPI that cannot be asked at all is no failure.
+    pub(crate) is_failure: bool,
+}
+
+impl Display for Doubt {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
 }
 
 /// The number of retries of a call so far.
@@ -273,21 +288,23 @@ impl<'a> CpiConnection<'a> {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
             Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
             Resource::Stemcell(_) | Resource::Snapshot(_) => {
-                return Ok(Presence::Unknown(format!("the CPI API cannot check {}s", resource.kind())));
+                let reason = format!("the CPI API cannot check {}s", resource.kind());
+                return Ok(Presence::Unknown(Doubt { reason, is_failure: false }));
             }
         };
+        let doubt = |reason: String, is_failure| Presence::Unknown(Doubt { reason, is_failure });
         match self.ask(stage, method, vec![json!(resource.cid())])? {
             Ok(Answer::Boolean(true)) => Ok(Presence::Exists),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
-            Ok(other) => Ok(Presence::Unknown(format!("the CPI's `{method}` returned {other:?}"))),
+            Ok(other) => Ok(doubt(format!("the CPI's `{method}` returned {other:?}"), true)),
             Err(error) if error.kind() == Some(&not_found) => Ok(Presence::Gone),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
-                Ok(Presence::Unknown(format!("the CPI does not implement `{method}`")))
+                Ok(doubt(format!("the CPI does not implement `{method}`"), false))
             }
             Err(error @ (CpiError::Abandoned { .. } | CpiError::Killed { .. })) => {
                 Err(self.with_cpi_name(error))
             }
-            Err(error) => Ok(Presence::Unknown(error.to_string())),
+            Err(error) => Ok(doubt(error.to_string(), true)),
         }
     }
 

@@ -22,7 +22,7 @@ pub fn create_env(
     saved_plan: Option<&PlanReport>,
     run: &RunContext,
 ) -> Result<String> {
-    let mut store = lock::open(run, "create-env")?;
+    let mut store = lock::open(run, request.command)?;
     run.reporter.report_state(store.storage());
     legacy_state::take_over(run, &request.inputs, &mut store)?;
     if !store.exists() {

@@ -55,6 +55,7 @@ impl DraftPlan {
         state: &State,
     ) -> Result<Self> {
         let options = PlanOptions {
+            command: request.command,
             recreate: request.recreate,
             recreate_persistent_disks: request.recreate_persistent_disks,
             strategy: request.strategy,

@@ -14,9 +14,25 @@ use base::text::shell_word;
 use base::{Error, Result};
 use net::plain_errors::tls_problem;
 
-/// Checks that a client of the agent will accept the certificate.
+/// Checks that the agent can use the certificate, and that a client will accept it.
 pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
     let now = UnixTime::now();
+    if !certificate.has_own_key {
+        let place = &certificate.location;
+        let error = Error::invalid(format!(
+            "the private key of the agent's certificate (`{place}`) does not match it"
+        ));
+        return Err(match &certificate.stored {
+            Some((store, name)) => {
+                let store = store.to_string_lossy();
+                let store = shell_word(&store);
+                error
+                    .with_hint(format!("`monopile vars rotate {store} {}`", shell_word(name)))
+                    .with_hint(format!("check the others: `monopile vars check {store}`"))
+            }
+            None => error.with_hint(format!("put a certificate and its own key into `{place}`")),
+        });
+    }
     match endpoint.refusal(&certificate.pem, now) {
         None => Ok(()),
         Some(refusal) => Err(explain(&refusal, certificate, endpoint.host(), state, now)),

@@ -148,7 +148,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
             }
         },
     };
-    check_open_calls(run, request, &state)?;
+    let is_vm_expected = check_open_calls(run, request, &state)?;
     suspects::report(run, &state);
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
@@ -166,17 +166,22 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         let applied = draft.applied.as_ref();
         keep_applied_jobs(&mut draft.plan, applied, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared.deployment.cpi(), &state, &validating)?;
-        draft.prepared.check_untracked(run, inputs)?;
+        if !is_vm_expected {
+            draft.prepared.check_untracked(run, inputs)?;
+        }
         packages = draft.plan.deploys().then(|| deploy_run.packages.count_by_source(&run.paths.cache));
     }
     validating.finish();
     Ok(PlanReport::from_draft(&draft, &state, packages, path))
 }
 
-/// Fails if create-env would stop at an open call. Notes calls that it settles first.
-fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<()> {
+/// Fails if create-env would stop at an open call. Notes calls that it settles first. Returns true if one of
+/// these may have created the VM, so that its agent answers.
+fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
+    let mut is_vm_expected = false;
     for (intent, call) in Journal::of(&run.paths.state.resolved()?).open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
+        is_vm_expected |= matches!(intent.effect, Effect::CreateVm { .. });
         match open_calls::status(state, &intent, &call)? {
             OpenCallStatus::Unknown if !request.forget_open_calls => {
                 let command = "`monopile create-env MANIFEST --forget-open-calls`";
@@ -196,7 +201,7 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
             )),
         }
     }
-    Ok(())
+    Ok(is_vm_expected)
 }
 
 impl PlanReport {

@@ -36,6 +36,8 @@ pub(super) const OLD_AGENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The request of `create-env`.
 #[derive(Debug, Clone)]
 pub struct CreateEnvRequest {
+    /// The command that the operator typed, such as `recreate`, for the lock and the reasons of the plan.
+    pub command: &'static str,
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
     /// `--recreate`: replace the VM even if nothing changed.

@@ -121,6 +121,8 @@ pub(super) fn create(
     // The CPI does not know disks of other CPIs.
     let near = executor.state().disks.iter().filter(|disk| disk.cpi == stemcell.cpi);
     let disks: Vec<&DiskCid> = near.map(|disk| &disk.cid).collect();
+    let addresses = deployment.vm.networks.values().filter_map(|network| network.get("ip")?.as_str());
+    let address = addresses.map(str::to_owned).find(|address| !address.is_empty());
     let arguments = vec![
         json!(agent_id),
         json!(stemcell.cid),
@@ -129,7 +131,7 @@ pub(super) fn create(
         json!(disks),
         json!(deployment.vm.env),
     ];
-    executor.perform(&creating, reason, &Effect::CreateVm { record }, arguments)?;
+    executor.perform(&creating, reason, &Effect::CreateVm { record, address }, arguments)?;
     stage.reporter().emit(Event::StepApplied);
     executor.commit(Change::StemcellUsed { id: stemcell.id.clone() })?;
     let vm = handle(executor)?;

@@ -109,8 +109,14 @@ pub(crate) fn delete(
         Presence::Exists | Presence::Unknown(_) => {
             deletion.record_undeleted(executor, &error, false)?;
             let forget = forget_command_of(executor.run_context(), resource);
-            let hint = format!("if the IaaS does not show it any more, drop its record: `{forget}`");
-            Ok(Some(name_cpi(resource.cpi(), error).with_hint(hint)))
+            Ok(Some(
+                name_cpi(resource.cpi(), error)
+                    .with_note(format!("{resource} stays on record"))
+                    .with_retry_hint()
+                    .with_hint(format!(
+                        "only if the IaaS does not show it any more, drop its record: `{forget}`"
+                    )),
+            ))
         }
     }
 }

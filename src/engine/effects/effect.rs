@@ -26,6 +26,9 @@ pub(crate) enum Effect {
     CreateVm {
         /// The record to store when the call succeeds.
         record: VmRecord<Unnamed>,
+        /// The address in the manifest, if the network is manual, to find the VM by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
     },
     /// `delete_vm`.
     DeleteVm(VmHandle),
@@ -96,7 +99,7 @@ impl Effect {
     pub(crate) fn cpi(&self) -> Option<&str> {
         match self {
             Effect::CreateStemcell { record } => record.cpi.as_deref(),
-            Effect::CreateVm { record } => record.cpi.as_deref(),
+            Effect::CreateVm { record, .. } => record.cpi.as_deref(),
             Effect::CreateDisk { record } => record.cpi.as_deref(),
             Effect::SnapshotDisk { record } => record.cpi.as_deref(),
             Effect::AttachDisk { disk, .. }
@@ -154,7 +157,12 @@ impl Effect {
     /// Describes what an unanswered call may have created, changed or deleted.
     fn description(&self) -> String {
         match self {
-            Effect::CreateVm { record } => format!("a VM whose agent id is {}", record.agent_id),
+            Effect::CreateVm { record, address: Some(address) } => {
+                format!("a VM with the address {address} (its agent id is {})", record.agent_id)
+            }
+            Effect::CreateVm { record, address: None } => {
+                format!("a VM whose agent id is {}", record.agent_id)
+            }
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
             Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
             Effect::UpdateDisk { disk, size, .. } => {
@@ -201,7 +209,7 @@ impl Effect {
         let CpiError::Answered { request_id, message, made_nothing: false, .. } = error else { return None };
         let kind = self.created_kind()?;
         let agent_id = match self {
-            Effect::CreateVm { record } => Some(record.agent_id.clone()),
+            Effect::CreateVm { record, .. } => Some(record.agent_id.clone()),
             _ => None,
         };
         Some(Suspect {
@@ -225,7 +233,7 @@ impl Effect {
                 let Answer::Stemcell(cid) = answer else { return unfit() };
                 Change::StemcellCreated(record.clone().named(cid.clone()))
             }
-            Effect::CreateVm { record } => {
+            Effect::CreateVm { record, .. } => {
                 let Answer::Vm(CreatedVm { cid, networks }) = answer else { return unfit() };
                 Change::VmCreated(Box::new(record.clone().named(cid.clone(), networks.clone())))
             }

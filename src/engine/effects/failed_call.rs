@@ -106,8 +106,8 @@ pub(super) fn error(
     match suspect {
         Some(suspect) => failed
             .with_note("the CPI may have created something before it failed")
-            .with_retry_hint()
-            .with_hint(hint(run, suspect)),
+            .with_hint(hint(run, suspect))
+            .with_retry_hint(),
         None => failed,
     }
 }

@@ -89,6 +89,9 @@ pub struct Status {
     /// The error of a CPI that could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi_problem: Option<CpiProblem>,
+    /// The first failed question whether a resource exists.
+    #[serde(skip)]
+    pub cpi_doubt: Option<String>,
     /// The run that is in progress on this machine.
     #[serde(skip)]
     in_progress: Option<RecordedRun>,
@@ -290,6 +293,8 @@ struct CpiAnswers {
     findings: Vec<(Resource, PresenceStatus)>,
     cpis: Vec<CpiStatus>,
     problem: Option<CpiProblem>,
+    /// The first failed question whether a resource exists.
+    doubt: Option<String>,
     /// True if the VM is on this machine, and its processes have ended.
     is_off: bool,
     /// The last boot of a VM whose agent did not answer, if its console is on this machine.
@@ -423,6 +428,7 @@ impl StatusCollector<'_> {
                 .and_then(|answers| answers.last_boot.clone())
                 .filter(|boot| boot.problem().is_some()),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
+            cpi_doubt: self.last_answers.as_ref().and_then(|answers| answers.doubt.clone()),
             in_progress,
             last_change_of_jobs,
             time: base::encoding::now(),
@@ -525,7 +531,7 @@ impl StatusCollector<'_> {
             Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.last_boot(&vm)),
             _ => (false, None),
         };
-        let mut problem = None;
+        let (mut problem, mut doubt) = (None, None);
         for (recorded, resource) in state.resources().zip(renamed.resources()) {
             if !matches!(recorded, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
@@ -542,7 +548,10 @@ impl StatusCollector<'_> {
                 Ok(Presence::Exists) => PresenceStatus::Yes,
                 Ok(Presence::Gone) => PresenceStatus::No,
                 Ok(Presence::Unknown(reason)) => {
-                    asking.log_line(reason);
+                    if reason.is_failure && doubt.is_none() {
+                        doubt = Some(format!("the CPI could not say whether {resource} exists: {reason}"));
+                    }
+                    asking.log_line(reason.to_string());
                     PresenceStatus::Unknown
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
@@ -559,7 +568,7 @@ impl StatusCollector<'_> {
             asking.finish();
         }
         self.last_answers =
-            Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, is_off, last_boot });
+            Some(CpiAnswers { situation, findings, cpis: asked_cpis, problem, doubt, is_off, last_boot });
         Ok(())
     }
 
@@ -637,6 +646,14 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
 /// Returns true for a run that stops or starts jobs, and that was not rejected before it began.
 fn may_have_changed_jobs(run: &RecordedRun) -> bool {
     let ended = run.record.end.as_ref().map(|end| end.exit_code);
+    // Ctrl-C at a question comes before the first stage.
+    let stages = run.record.end.as_ref().map(|end| end.stages.as_slice());
+    if run.result == RunOutcome::Interrupted
+        && run.record.plan.is_none()
+        && stages.is_some_and(<[_]>::is_empty)
+    {
+        return false;
+    }
     COMMANDS_CHANGING_JOBS.contains(&run.record.command.as_str())
         && !ended.is_some_and(|code| REJECTED.contains(&code))
 }
@@ -735,8 +752,10 @@ impl Status {
         let unfinished = self.unfinished();
         let next = |usual: &str| unfinished.as_ref().map_or(usual, |run| run.hint.as_str()).to_owned();
         let Some(vm) = &self.vm else {
+            let in_progress =
+                self.running().map(|run| format!(" while `{}` is in progress", run.record.command));
             return Some(
-                Error::failure("no VM is on record")
+                Error::failure(format!("no VM is on record{}", in_progress.unwrap_or_default()))
                     .with_hint(next("create one: `monopile create-env MANIFEST`")),
             );
         };
@@ -796,6 +815,13 @@ impl Status {
             }
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.mounted == Some(false)) {
+            if let Some(run) = self.running() {
+                let (disk, command) = (&disk.handle, &run.record.command);
+                let text = format!("disk {disk} is not mounted while `{command}` is in progress");
+                return Some(
+                    Error::failure(text).with_hint(next("watch it: `monopile status MANIFEST --watch`")),
+                );
+            }
             return Some(
                 drift(format!("disk {} is not mounted on the VM", disk.handle))
                     .with_hint(next("attach it again: `monopile cloud-check MANIFEST`")),

@@ -50,6 +50,8 @@ pub enum Strategy {
 /// Flags of the operator, and findings about the VM on record.
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
+    /// The command of the run; empty for `create-env`.
+    pub command: &'static str,
     /// Replaces the VM even if nothing changed.
     pub recreate: bool,
     /// Moves the data to a new disk.

@@ -27,7 +27,10 @@ fn jobs_reason(text: impl Into<String>) -> Reason {
 pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOptions) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.recreate {
-        reasons.push(vm_reason("--recreate"));
+        reasons.push(match options.command {
+            "" | "create-env" => vm_reason("--recreate"),
+            command => vm_reason(format!("requested by {command}")),
+        });
     }
     if options.recreate_persistent_disks {
         reasons.push(vm_reason("--recreate-persistent-disks"));

@@ -17,18 +17,31 @@ pub(crate) fn check(
 ) -> Result<()> {
     check_source(run, inputs, state, values, true).map_err(|error| {
         let error = error.with_note("nothing was changed");
-        let name = manifest::deployment_name(inputs);
-        match name.and_then(|name| OtherDeployment::find(state, &name)) {
+        match of_other_environment(run, inputs, state, &error) {
             // New credentials would replace the VM of another environment.
-            Some(other) => Error::invalid(other.to_string())
-                .with_source(error.to_string())
-                .with_hint("check --state, --vars-store and the manifest: they may be of two environments"),
+            Some(other) => other,
             None => error.with_hint(
                 "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent \
                  refuses them, so the VM is replaced without stopping its jobs",
             ),
         }
     })
+}
+
+/// Returns the error for a state of another environment, if that explains the error about credentials.
+pub(super) fn of_other_environment(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+    error: &Error,
+) -> Option<Error> {
+    let other = OtherDeployment::find_by_address(run, state, inputs)?;
+    Some(
+        Error::invalid(other.to_string())
+            .with_source(error.to_string())
+            .with_note("nothing was changed")
+            .with_hint("check --state, --vars-store and the manifest: they may be of two environments"),
+    )
 }
 
 /// Fails like [`check`], also for commands that use the deployed credentials only: they generate none.

@@ -16,9 +16,10 @@ use crate::state::{Credentials, GivenCredentials, State, VmProperties};
 use artifact::{ArtifactIdentity, Release, Stemcell, release};
 use base::error::ResultExt;
 use base::events::Stage;
+use base::secret::Secret;
 use base::{Error, Result};
 use manifest::deployment::{Deployment, ReleaseRef};
-use manifest::vars_store::VarsStore;
+use manifest::vars_store::{self, VarsStore};
 use manifest::{self, CpiConfig, Inputs, LoadedManifest, VariableValue};
 
 /// A validated manifest with its identified artifacts.
@@ -61,6 +62,8 @@ pub(crate) struct MbusCertificate {
     pub(crate) stored: Option<(PathBuf, String)>,
     /// True if the variable is declared with the host of the agent.
     pub(crate) declares_host: bool,
+    /// False if the private key beside it is that of another certificate.
+    pub(crate) has_own_key: bool,
     /// The path of the manifest.
     pub(crate) manifest: PathBuf,
 }
@@ -85,11 +88,15 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 }
 
 /// Reads a manifest for a run that only deletes, and therefore generates no values. Warns if the deployed
-/// credentials are missing, or others are given in their place.
+/// credentials are missing, or others are given in their place. Fails if they and the addresses are those of
+/// another environment.
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = manifest::load_checked(&inputs, &run.redactor, &|values| {
         if let Err(missing) = credentials::check_source(run, &inputs, state, values, false) {
+            if let Some(other) = credentials::of_other_environment(run, &inputs, state, &missing) {
+                return Err(other);
+            }
             let hint = missing.hints().first().map(String::as_str).unwrap_or_default();
             run.reporter.warn(format!(
                 "{missing}. The VM's agent refuses other credentials, so its jobs are not stopped; {hint}"
@@ -186,16 +193,22 @@ fn mbus_certificate(
     manifest: &Path,
     host: &str,
 ) -> Option<MbusCertificate> {
-    let of_vm = deployment.vm.env.get("bosh").and_then(|bosh| bosh["mbus"]["cert"]["certificate"].as_str());
-    let of_cpi = deployment.cloud_provider.cert.certificate.as_deref();
-    let (location, pem) = match of_vm.filter(|pem| !pem.trim().is_empty()) {
-        Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem),
-        None => ("cloud_provider.cert".to_owned(), of_cpi.filter(|pem| !pem.trim().is_empty())?),
+    let cert = deployment.vm.env.get("bosh").map(|bosh| &bosh["mbus"]["cert"]);
+    let of_vm = |key: &str| cert.and_then(|cert| cert[key].as_str());
+    let of_cpi = &deployment.cloud_provider.cert;
+    let (location, pem, key) = match of_vm("certificate").filter(|pem| !pem.trim().is_empty()) {
+        Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem, of_vm("private_key")),
+        None => (
+            "cloud_provider.cert".to_owned(),
+            of_cpi.certificate.as_deref().filter(|pem| !pem.trim().is_empty())?,
+            of_cpi.private_key.as_ref().map(Secret::expose),
+        ),
     };
+    let has_own_key = key.is_none_or(|key| vars_store::has_key(pem, key) != Some(false));
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
     let declares_host = stored.as_ref().is_some_and(|(_, name)| loaded.declares_host(name, host));
     let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
-    Some(MbusCertificate { location, pem, stored, declares_host, manifest })
+    Some(MbusCertificate { location, pem, stored, declares_host, has_own_key, manifest })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.

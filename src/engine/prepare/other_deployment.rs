@@ -1,19 +1,42 @@
 //! A state that may be of another environment than the manifest.
 
+use crate::run_context::RunContext;
 use crate::state::State;
+use manifest::Inputs;
 
-/// A deployment on record that has another name than the manifest.
+/// A deployment on record that has another name, or other addresses, than the manifest.
 pub struct OtherDeployment {
     /// Its name, if it is on record as text.
     pub name: Option<String>,
     /// The address of its VM, if known.
     address: Option<String>,
     manifest_name: String,
+    /// The address in the manifest, if the names are equal.
+    manifest_address: Option<String>,
 }
 
 impl OtherDeployment {
-    /// Returns the deployment on record if the last deploy had another name. The address is not compared,
-    /// because a manifest may change it.
+    /// Returns the deployment on record if the last deploy had another name, or if no static address of the
+    /// manifest is one of it. A manifest may change its address, so this counts only for a run that has other
+    /// credentials as well.
+    pub(super) fn find_by_address(run: &RunContext, state: &State, inputs: &Inputs) -> Option<Self> {
+        let manifest_name = manifest::deployment_name(inputs)?;
+        if let Some(other) = Self::find(state, &manifest_name) {
+            return Some(other);
+        }
+        let (deployed, given) = (state.static_addresses(), manifest::static_addresses(inputs, &run.redactor));
+        let first = given.first()?;
+        (!deployed.is_empty() && !given.iter().any(|address| deployed.contains(address))).then(|| {
+            OtherDeployment {
+                name: Some(manifest_name.clone()),
+                address: deployed.first().cloned(),
+                manifest_name,
+                manifest_address: Some(first.clone()),
+            }
+        })
+    }
+
+    /// Returns the deployment on record if the last deploy had another name.
     pub(crate) fn find(state: &State, manifest_name: &str) -> Option<Self> {
         let leaves = state.monopile.manifest.as_ref()?;
         let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
@@ -21,15 +44,20 @@ impl OtherDeployment {
             name: leaves.shown("/name").map(str::to_owned),
             address: state.vm_address(),
             manifest_name: manifest_name.to_owned(),
+            manifest_address: None,
         })
     }
 }
 
 impl std::fmt::Display for OtherDeployment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let OtherDeployment { name, address, manifest_name } = self;
+        let OtherDeployment { name, address, manifest_name, manifest_address } = self;
         let name = name.as_ref().map_or_else(|| "another deployment".to_owned(), |name| format!("'{name}'"));
         let address = address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
-        write!(f, "this state records {name}{address}, but the manifest is for '{manifest_name}'")
+        write!(f, "this state records {name}{address}, but the manifest is for '{manifest_name}'")?;
+        match manifest_address {
+            Some(address) => write!(f, " at {address}"),
+            None => Ok(()),
+        }
     }
 }

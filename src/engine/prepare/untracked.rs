@@ -121,9 +121,7 @@ fn check_address(
     if state.suspected_vm(&agent_id).is_some() {
         return Ok(None);
     }
-    let name =
-        |key: &str| agent_state.pointer(key).and_then(Value::as_str).filter(|name| !name.trim().is_empty());
-    let vm = name("/vm/id").or_else(|| name("/vm/name")).map(str::to_owned);
+    let vm = identity::vm_cid(&agent_state).map(str::to_owned);
     let disks = agent.list_disk().unwrap_or_default();
     Ok(Some(UntrackedListener::Vm { agent_id, vm, disks }))
 }
@@ -148,25 +146,26 @@ impl UntrackedListener {
                         format!("disk {} mounted", names.join(", "))
                     }
                 };
-                Error::failure(format!(
+                let error = Error::failure(format!(
                     "an untracked VM answers at {address} (agent {agent_id}, {with}): it accepts the \
                      manifest's credentials, and no VM is on record in '{state}'"
                 ))
-                .with_note("nothing was changed")
-                .with_note("another VM would get the same address")
-                .with_hint(match recorded_in(run, inputs, agent_id) {
-                    Some(hint) => hint,
-                    None if state.is_shared() => {
-                        "look for the lost state first, at another URL (--state)".to_owned()
+                .with_note("nothing was changed in the cloud")
+                .with_note("another VM would get the same address");
+                let error = match recorded_in(run, inputs, agent_id) {
+                    Some(hint) => error.with_hint(hint),
+                    None => {
+                        let elsewhere = if state.is_shared() { "at another URL" } else { "in another file" };
+                        let import = import_command(run, inputs, vm.as_deref(), disks, stemcell);
+                        error
+                            .with_hint(format!("look for the lost state first, {elsewhere} (--state)"))
+                            .with_hint(format!(
+                                "if it is lost, record the VM: `{import}`. STEMCELL-CID is the image of the \
+                                 VM, as the IaaS shows it"
+                            ))
                     }
-                    None => "look for the lost state first, in another file (--state)".to_owned(),
-                })
-                .with_hint(format!(
-                    "if it is lost, record the VM: `{}`. STEMCELL-CID is the image of the VM, as the IaaS \
-                     shows it",
-                    import_command(run, inputs, vm.as_deref(), disks, stemcell)
-                ))
-                .with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
+                };
+                error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {regardless}"))
             }
             UntrackedListener::Other(problem) => Error::failure(format!(
                 "the address {address} is in use, and no VM is on record in '{state}'"

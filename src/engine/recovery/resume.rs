@@ -183,10 +183,7 @@ fn stays_open_error(
         ));
     }
     let error = unknown_outcome(&intent.effect, open_call, error);
-    match suspects::describe_vm_search(run, inputs, store.state(), &intent.effect) {
-        Some(vm_search) => error.with_note(vm_search),
-        None => error,
-    }
+    suspects::with_vm_search(error, run, inputs, store.state(), &intent.effect)
 }
 
 /// Reads the answer to a call by the terms under which it was made.

@@ -2,7 +2,9 @@
 //! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
 //! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
-use crate::agent::{AgentEndpoint, connect, endpoint, identity};
+use serde_json::Value;
+
+use crate::agent::{Agent, AgentEndpoint, AgentError, connect, endpoint, identity};
 use crate::effects::{Effect, failed_call};
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
@@ -114,28 +116,50 @@ pub(crate) fn find_answering<'s>(
     Ok(suspect)
 }
 
-/// Looks for the VM of an unanswered `create_vm` call through its agent, and describes the result. Takes the
-/// address from the manifest, if that can be read.
-pub(crate) fn describe_vm_search(
+/// Looks for the VM of an unanswered `create_vm` call through its agent. Adds to the error what is known
+/// then, and the CID to look for in the IaaS. Takes the address from the manifest, if that can be read.
+pub(crate) fn with_vm_search(
+    error: Error,
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
     effect: &Effect,
-) -> Option<String> {
-    let Effect::CreateVm { record } = effect else { return None };
+) -> Error {
+    let Some((agent, answer)) = ask_agent_of_call(run, inputs, state, effect) else { return error };
+    let (address, Effect::CreateVm { record, .. }) = (agent.address(), effect) else { return error };
+    match answer {
+        Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
+            let error = error.with_note(format!("the VM exists: its agent answers at {address}"));
+            match identity::vm_cid(&agent_state) {
+                Some(cid) => error.with_note(format!("its agent says that it is VM '{cid}'")),
+                None => error,
+            }
+        }
+        Ok(agent_state) => error.with_note(format!(
+            "another VM's agent answers at {address} (agent id '{}'), so it is unknown whether this VM \
+             exists",
+            identity::id(&agent_state)
+        )),
+        Err(problem) => {
+            error.with_note(format!("its agent does not answer, but the VM may exist: {problem}"))
+        }
+    }
+}
+
+/// Asks the agent at the address of the manifest for its state, after a `create_vm` without an answer.
+fn ask_agent_of_call(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+    effect: &Effect,
+) -> Option<(Agent, Result<Value, AgentError>)> {
+    if !matches!(effect, Effect::CreateVm { .. }) {
+        return None;
+    }
     let inputs = Inputs { discard_generated: true, ..inputs.clone() };
     let loaded = prepare::load(run, &inputs).ok()?;
     let provider = loaded.provider().ok()?;
     let agent = connect(run, endpoint(run, &provider).ok()?, state);
-    Some(match agent.get_state() {
-        Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
-            format!("the VM exists: its agent answers at {}", agent.address())
-        }
-        Ok(agent_state) => format!(
-            "another VM's agent answers at {} (agent id '{}'), so it is unknown whether this VM exists",
-            agent.address(),
-            identity::id(&agent_state)
-        ),
-        Err(error) => format!("its agent does not answer, but the VM may exist: {error}"),
-    })
+    let answer = agent.get_state();
+    Some((agent, answer))
 }

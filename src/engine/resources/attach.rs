@@ -109,7 +109,7 @@ fn check_presence(
         }
         Presence::Unknown(reason) => {
             return Err(Error::failure(format!("it is unknown whether disk {disk} exists"))
-                .with_source(reason)
+                .with_source(reason.to_string())
                 .with_note("nothing was changed"));
         }
     }

@@ -135,7 +135,7 @@ fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str
             }
             Presence::Gone => asking.skip("not found"),
             Presence::Unknown(reason) => {
-                asking.skip(reason);
+                asking.skip(reason.to_string());
                 undecided = undecided.or(Some(handle));
             }
         }

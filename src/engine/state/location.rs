@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::salted::Leaves;
 
+/// The difference between a built-in CPI of this machine and any other.
+const ANOTHER_KIND: &str = "`cpi`: another kind of CPI";
+
 /// The location of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpiLocation {
@@ -45,10 +48,16 @@ impl CpiLocation {
         }
     }
 
-    /// Returns the paths of properties that differ from the record, sorted.
+    /// Returns the paths of properties that differ from the record, sorted. A directory has no properties, so
+    /// that a CPI of the other kind is a difference of its own.
     pub fn differences(&self, in_use: &CurrentLocation) -> Vec<String> {
-        let (CurrentLocation::Properties(properties), Some(recorded)) = (in_use, &self.properties) else {
-            return Vec::new();
+        let (properties, recorded) = match (in_use, &self.properties) {
+            (CurrentLocation::Properties(properties), Some(recorded)) => (properties, recorded),
+            (CurrentLocation::Properties(_), None) if self.id.is_some() => {
+                return vec![ANOTHER_KIND.to_owned()];
+            }
+            (CurrentLocation::Directory(_), Some(_)) => return vec![ANOTHER_KIND.to_owned()],
+            (CurrentLocation::Properties(_) | CurrentLocation::Directory(_), None) => return Vec::new(),
         };
         let mut paths: Vec<String> = pairs(properties)
             .filter(|(path, value)| recorded.had_value(path, value) != Some(true))
@@ -93,5 +102,8 @@ mod tests {
         assert!(!location.matches(&CurrentLocation::Directory(None)));
         assert!(!location.matches(&CurrentLocation::Directory(Some("b".into()))));
         assert_eq!(CpiLocation::of(None, &CurrentLocation::Directory(None)), None);
+        let elsewhere = CurrentLocation::Properties(vec![("aws/region".into(), "1".into())]);
+        assert_eq!(location.differences(&elsewhere), [ANOTHER_KIND]);
+        assert_eq!(CpiLocation::of(None, &elsewhere).unwrap().differences(&a), [ANOTHER_KIND]);
     }
 }

@@ -161,7 +161,12 @@ pub fn run(
         }
         VarsRequest::Finish { name } => {
             let done = rotate::finish(&mut store, name)?;
-            Ok(format!("The old certificate of {} is no longer trusted.\n", done.authorities.join(", ")))
+            Ok(format!(
+                "The old certificate of {} is removed from '{}'. Run create-env, so that the environment \
+                 does not trust it any more.\n",
+                done.authorities.join(", "),
+                path.display()
+            ))
         }
     }
 }
@@ -204,9 +209,13 @@ fn check(
 }
 
 fn describe_rotation(done: &RotationResult, path: &Path) -> String {
+    let (values, old, new) = match done.renewed.len() {
+        1 => ("New value", "The old one is", "the new one"),
+        _ => ("New values", "The old ones are", "the new ones"),
+    };
     let mut text = format!(
-        "New values in '{}': {}\nThe old ones are kept under '{}' until create-env has deployed the new \
-         ones, so that the agent of the old VM can be reached.\n",
+        "{values} in '{}': {}\nRun create-env to deploy {new}. {old} kept under '{}' until then, so that the \
+         agent of the VM can be reached.\n",
         path.display(),
         done.renewed.join(", "),
         previous::KEY,

@@ -15,6 +15,7 @@ use super::certificate_options::{CertificateOptions, EXTENDED_KEY_USAGES};
 use super::pem_text;
 use super::rsa_key::RsaKey;
 use super::signing_key::SigningKey;
+use super::x509::Certificate;
 use base::{Error, Result};
 
 const COUNTRY: [u64; 4] = [2, 5, 4, 6];
@@ -33,6 +34,14 @@ const KEY_PURPOSE: [u64; 8] = [1, 3, 6, 1, 5, 5, 7, 3];
 pub(super) const CA_KEY_USAGE: u16 = 1 << 5 | 1 << 6;
 /// The key usage bits of other certificates: digitalSignature and keyEncipherment.
 pub(super) const LEAF_KEY_USAGE: u16 = 1 | 1 << 2;
+
+/// Returns true if the private key is that of the certificate, both in PEM form. Returns `None` if one of
+/// them cannot be read.
+pub fn has_key(certificate: &str, private_key: &str) -> Option<bool> {
+    let certificates = Certificate::from_pem(certificate).ok()?;
+    let key = SigningKey::from_pem(private_key).ok()?;
+    Some(certificates.first()?.public_bits == key.public_bits())
+}
 
 /// Generates a certificate for `key` in PEM form, signed by `authority`, or self-signed without one.
 pub(super) fn generate(

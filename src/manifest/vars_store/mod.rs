@@ -21,6 +21,7 @@ pub(crate) mod value;
 pub(crate) mod x509;
 
 pub use authority::Authority;
+pub use certificate::has_key;
 pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;

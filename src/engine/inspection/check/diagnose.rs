@@ -15,8 +15,9 @@ use crate::effects::{CHECK_PROPERTIES, Contradiction};
 use crate::protocol::DiskCid;
 use crate::recovery::suspects;
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
-use base::Result;
 use base::console::LastBoot;
+use base::text::listed;
+use base::{Error, Result};
 
 /// The disks that are attached and mounted.
 struct DiskLocations {
@@ -36,6 +37,49 @@ pub(super) struct Diagnosis {
     pub(super) hints: Vec<String>,
     /// True if the agent failed at an address that is not on record, so the VM may be healthy.
     pub(super) has_other_address: bool,
+    /// The resources about which the CPI could not be asked.
+    pub(super) unchecked: Unchecked,
+}
+
+/// Resources about which the CPI could not be asked, because its call failed.
+#[derive(Debug, Default)]
+pub(super) struct Unchecked {
+    names: Vec<String>,
+    /// The first reason.
+    reason: String,
+}
+
+impl Unchecked {
+    fn among(checked_resources: &[CheckedResource]) -> Self {
+        let mut unchecked = Unchecked::default();
+        for CheckedResource { resource, presence, .. } in checked_resources {
+            if let Presence::Unknown(doubt) = presence
+                && doubt.is_failure
+            {
+                if unchecked.names.is_empty() {
+                    unchecked.reason = doubt.to_string();
+                }
+                unchecked.names.push(resource.to_string());
+            }
+        }
+        unchecked
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Returns the error, unless everything could be checked.
+    pub(super) fn error(&self) -> Option<Error> {
+        (!self.is_empty()).then(|| {
+            Error::failure(format!("the CPI could not say whether these exist: {}", listed(&self.names)))
+                .with_source(self.reason.clone())
+                .with_hint(
+                    "correct the cause, such as credentials or permissions in the CPI's properties, then run \
+                     the same command again",
+                )
+        })
+    }
 }
 
 /// A resource on record, and the answer of its CPI.
@@ -157,7 +201,8 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
     let findings = resources.chain(untracked).chain(agent_finding).chain(calls).collect();
-    Ok(Diagnosis { findings, problems, hints, has_other_address })
+    let unchecked = Unchecked::among(&checked_resources);
+    Ok(Diagnosis { findings, problems, hints, has_other_address, unchecked })
 }
 
 /// The kind of the findings about an agent.
@@ -192,7 +237,7 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
             (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
-        Presence::Unknown(reason) => (FindingStatus::Unknown, reason.clone()),
+        Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),
     };
     Finding::new(what, cid, cpi, status, detail)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::diagnose::Unchecked;
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -83,11 +84,17 @@ pub struct CloudReport {
     pub(super) hints: Vec<String>,
     /// True if the agent failed at an address that is not on record, so the VM may be healthy.
     pub(super) has_other_address: bool,
+    /// The resources about which the CPI could not be asked.
+    pub(super) unchecked: Unchecked,
 }
 
 impl CloudReport {
-    /// Returns the error for drift, if there is any.
-    pub fn drift(&self) -> Option<Error> {
+    /// Returns the error for drift, or else for what could not be checked.
+    pub fn problem(&self) -> Option<Error> {
+        self.drift().or_else(|| self.unchecked.error())
+    }
+
+    fn drift(&self) -> Option<Error> {
         let drifted: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.status == FindingStatus::Drifted).collect();
         if drifted.is_empty() {

@@ -22,7 +22,7 @@ use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, VmHandle};
 use base::{Error, ErrorKind, Result};
-use diagnose::Diagnosis;
+use diagnose::{Diagnosis, Unchecked};
 use erb::Mode;
 use manifest::Inputs;
 use probe::{CloudCheckInputs, Probe};
@@ -289,6 +289,10 @@ pub struct CloudCheckResult {
     has_other_address: bool,
     /// The error of the deploy that was to create a new VM, if it failed.
     failed_deploy: Option<Error>,
+    /// True if a resource or a call is on record.
+    is_anything_on_record: bool,
+    /// The resources about which the CPI could not be asked.
+    unchecked: Unchecked,
 }
 
 /// Chooses among the untried repairs of a problem.
@@ -299,8 +303,27 @@ const FORGET_DISK: &str = "if the disk is lost, drop its record: `monopile cloud
                            delete_disk_reference`, then `monopile create-env MANIFEST`";
 
 impl CloudCheckResult {
-    /// Returns the error for unsolved problems, if there are any. The caller shows the problems themselves.
+    /// Returns the error for unsolved problems, or else for what could not be checked. The caller shows the
+    /// problems themselves.
     pub fn remaining(&self) -> Option<Error> {
+        self.unsolved().or_else(|| self.unchecked.error())
+    }
+
+    /// Returns the verdict if no problem was found.
+    pub fn all_clear(&self) -> Option<&'static str> {
+        match self {
+            CloudCheckResult { problems, .. } if !problems.is_empty() => None,
+            CloudCheckResult { is_anything_on_record: false, .. } => {
+                Some("Nothing is on record, so there is nothing to check.")
+            }
+            CloudCheckResult { unchecked, .. } if !unchecked.is_empty() => {
+                Some("No problem found, but not everything could be checked.")
+            }
+            CloudCheckResult { .. } => Some("No problem found with VM, agent and disks."),
+        }
+    }
+
+    fn unsolved(&self) -> Option<Error> {
         let left: Vec<&TreatedProblem> = self.problems.iter().filter(|treated| !treated.solved).collect();
         let first = left.first()?;
         let (count, all) = (left.len(), self.problems.len());
@@ -362,7 +385,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     let probe = Probe::open(request, run, &check_inputs, state, store)?;
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
-    let Diagnosis { mut findings, hints, has_other_address, .. } =
+    let Diagnosis { mut findings, hints, has_other_address, unchecked, .. } =
         diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
@@ -386,7 +409,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         };
         findings.push(Finding::new(finding::OPEN_CALL, cid, cpi, status, detail));
     }
-    Ok(CloudReport { findings, hints, has_other_address })
+    Ok(CloudReport { findings, hints, has_other_address, unchecked })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -417,10 +440,12 @@ fn check_and_repair(
         let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
         let mut context =
             repair::RepairContext::open(request, &check_run, &check_inputs, &deployment, store)?;
-        let Diagnosis { problems, hints, has_other_address, .. } =
+        let Diagnosis { findings, problems, hints, has_other_address, unchecked } =
             diagnose::diagnose(&context.probe, request.agent_timeout)?;
         checked.hints = hints;
         checked.has_other_address = has_other_address;
+        checked.is_anything_on_record = !findings.is_empty();
+        checked.unchecked = unchecked;
         for treated in &mut checked.problems {
             treated.solved = !problems.iter().any(|problem| is_same(problem, &treated.problem));
         }
