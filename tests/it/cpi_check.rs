@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::support::hello::Hello;
 use crate::support::scripted::until;
 use crate::support::tarballs::StemcellTarball;
-use crate::support::{MONOPILE, Run, World, long_form};
+use crate::support::{MONOPILE, Run, World, is_long_form};
 
 /// A CPI with one bug or none, and its cloud.
 struct BuggyCpi {
@@ -178,7 +178,7 @@ const PLANTED: [Planted; 22] = [
 #[test]
 fn every_planted_bug_is_found() {
     let is_tried = |(index, planted): &(usize, Planted)| {
-        long_form() || index % 4 == 1 || DEVIATIONS.iter().any(|(bug, _)| *bug == planted.0)
+        is_long_form() || index % 4 == 1 || DEVIATIONS.iter().any(|(bug, _)| *bug == planted.0)
     };
     let planted: Vec<_> = PLANTED.into_iter().enumerate().filter(is_tried).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);

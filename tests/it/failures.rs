@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
-use crate::support::{Run, full_sweep, long_form};
+use crate::support::{Run, is_full_sweep, is_long_form};
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -346,11 +346,11 @@ fn sweep(info: InfoAnswer) {
     let points = [0, 1, 2, 3].map(|stage: usize| {
         let all: Vec<(CallPoint, Failure)> =
             calls[stage].iter().flat_map(|point| FAILURES.map(|failure| (point.clone(), failure))).collect();
-        match full_sweep() {
+        match is_full_sweep() {
             true => all,
             // The sample is spread over calls and failures, and differs between stages.
             false => {
-                let count = if long_form() { 4 } else { 2 };
+                let count = if is_long_form() { 4 } else { 2 };
                 let point = |at: usize| all[(at * all.len() / count + at + stage * 3) % all.len()].clone();
                 (0..count).map(point).collect()
             }

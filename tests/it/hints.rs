@@ -10,7 +10,7 @@ use std::path::Path;
 use regex::Regex;
 
 use crate::layers::rust_files;
-use crate::support::updating;
+use crate::support::is_updating;
 
 /// A string literal, with its position in the code.
 struct Literal {
@@ -145,7 +145,7 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
     let list = root().join("tests/it/hints.txt");
     let page = page();
     let mut known = listed(&std::fs::read_to_string(&list).unwrap_or_default());
-    if updating() {
+    if is_updating() {
         let moved = |hint: &String| {
             let text = hint.split_once(": ").unwrap().1;
             known.iter().find(|(other, _)| other.ends_with(text)).map(|(_, section)| section.clone())

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::support::updating;
+use crate::support::is_updating;
 
 const DOCUMENT: &str = "docs/architecture.md";
 /// The page with the requirements and their tests.
@@ -285,7 +285,7 @@ fn assert_section(name: &str, expected: &str) {
     static WRITING: Mutex<()> = Mutex::new(());
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let document = read(DOCUMENT);
-    if updating() {
+    if is_updating() {
         fs::write(root().join(DOCUMENT), document.replace(section(&document, name), expected)).unwrap();
     }
     let hint = "run MONOPILE_UPDATE=1 cargo test --test it layers";

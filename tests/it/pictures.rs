@@ -17,7 +17,7 @@ use regex::Regex;
 use crate::support::network::Network;
 use crate::support::process::{MAX_WAIT, RunToEnd as _};
 use crate::support::pty::Pty;
-use crate::support::{MONOPILE, World, updating};
+use crate::support::{MONOPILE, World, is_updating};
 
 /// The width and height of a character, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
@@ -223,7 +223,7 @@ pub(crate) fn check(drawn: &[(&str, String)]) {
     if vms.len() != 1 {
         stale.push(format!("the pictures show several VMs: {vms:?}"));
     }
-    if updating() && !stale.is_empty() {
+    if is_updating() && !stale.is_empty() {
         std::fs::create_dir_all(directory()).unwrap();
         drawn.iter().for_each(|(name, svg)| std::fs::write(path(name), svg).unwrap());
         return;

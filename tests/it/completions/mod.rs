@@ -5,7 +5,7 @@ mod shells;
 
 use std::path::Path;
 
-use crate::support::{World, updating};
+use crate::support::{World, is_updating};
 
 const FILES: [(&str, &str); 5] = [
     ("bash", "monopile.bash"),
@@ -25,7 +25,7 @@ fn completions_are_up_to_date() {
     for (shell, file) in FILES {
         let printed = World::new().run(["completion", shell]).success().stdout;
         assert!(printed.contains("MONOPILE_COMPLETE"), "{shell}");
-        if updating() {
+        if is_updating() {
             std::fs::write(checked_in(file), &printed).unwrap();
         }
         let kept = std::fs::read_to_string(checked_in(file)).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::in_parallel;
 use crate::support::hello::Hello;
 use crate::support::process::{answer, lines, next};
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
-use crate::support::{Run, long_form, peak_kib};
+use crate::support::{Run, is_long_form, peak_kib};
 
 /// The name of the case, the command that breaks the answer of `create_vm`, and the text of the error.
 const BROKEN: &[(&str, &str, &str)] = &[
@@ -106,7 +106,7 @@ fn output(run: &Run) -> String {
 fn malformed_answer_is_a_clear_error() {
     assert!(BROKEN.len() >= 40);
     // The long form tries all answers, the short form each fourth one.
-    let workers: Vec<Vec<_>> = (0..if long_form() { 4 } else { 1 })
+    let workers: Vec<Vec<_>> = (0..if is_long_form() { 4 } else { 1 })
         .map(|worker| BROKEN.iter().skip(worker).step_by(4).collect())
         .collect();
     in_parallel(&workers, |cases| {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::in_parallel;
 use crate::support::hello::Hello;
-use crate::support::long_form;
+use crate::support::is_long_form;
 use crate::support::proxy::{AgentProxy, Exchange, Listener};
 use crate::support::scripted::{InfoAnswer, Script};
 
@@ -65,7 +65,7 @@ fn every_cpi_works_with_every_stemcell() {
                 InfoAnswer::Version(1..=2) => matches!(stemcell, None | Some(3)),
                 _ => stemcell == Some(3),
             };
-            if is_tried || long_form() {
+            if is_tried || is_long_form() {
                 cells.push(Expected { cpi, stemcell, cap: None });
             }
         }

@@ -75,7 +75,7 @@ fn live((pages, long): (u64, bool)) -> bool {
 fn full_disk_corrupts_no_file() {
     let short = |pages: u64| (pages, false);
     let long = |pages: u64| (pages, true);
-    let disks: Vec<(u64, bool)> = match crate::support::full_sweep() {
+    let disks: Vec<(u64, bool)> = match crate::support::is_full_sweep() {
         true => (0..=24).map(short).chain((0..=36).map(long)).collect(),
         false => vec![short(0), short(3), short(6), long(1), long(5), long(11)],
     };

@@ -2,7 +2,7 @@
 
 use super::life::RECREATE;
 use super::{ConversationPoint, Disturbance, LifeSetting, MachineAction, Moment, Sweep, chosen, reference};
-use crate::support::long_form;
+use crate::support::is_long_form;
 use crate::support::scripted::Interruption;
 
 #[test]
@@ -22,7 +22,7 @@ fn kill_at_a_cpi_call_loses_no_resource() {
             ];
             // A sample must have the call that changes a disk in place.
             let calls = match stage {
-                RECREATE if !long_form() => reference.resize..=reference.resize,
+                RECREATE if !is_long_form() => reference.resize..=reference.resize,
                 _ => 1..=reference.calls[stage],
             };
             calls.flat_map(|call| whens.map(|when| Disturbance::Call(call, when))).collect()

@@ -11,9 +11,9 @@ use super::disturbance::Disturbance;
 use super::sweep::Tally;
 use crate::support::Run;
 use crate::support::bucket::Bucket;
-use crate::support::full_sweep;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
+use crate::support::is_full_sweep;
 use crate::support::machine::Bystander;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Script, until};
@@ -107,7 +107,7 @@ impl<'t> CrashLife<'t> {
         }
         if setting.is_shared() {
             // Long sweeps share the machine with other work.
-            let lease = if full_sweep() { "60s" } else { "12s" };
+            let lease = if is_full_sweep() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));

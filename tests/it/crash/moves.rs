@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
-use crate::support::{Run, full_sweep};
+use crate::support::{Run, is_full_sweep};
 
 /// Returns an environment with two CPIs, each with a cloud and an availability zone.
 fn hello() -> Hello {
@@ -96,7 +96,7 @@ fn kill_during_a_move_loses_no_resource() {
     let every = (1..=calls).flat_map(|call| whens.map(|when| (call, when)));
     // The sample is spread over the move, with each kind of kill.
     let points: Vec<(usize, Interruption)> =
-        if full_sweep() { every.collect() } else { every.step_by(17).collect() };
+        if is_full_sweep() { every.collect() } else { every.step_by(17).collect() };
     let met = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
     eprintln!(
         "kill sweep of a move: {} points, of which {met} kept the run from its end; no leaks",

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::disturbance::{Disturbance, wrapped};
 use super::life::{CrashLife, LifeSetting, NEEDLESS, RECREATE, STAGES};
 use crate::support::hello::Hello;
-use crate::support::{full_sweep, long_form, wanted_sweep};
+use crate::support::{is_full_sweep, is_long_form, wanted_sweep};
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const AT_ONCE: (usize, usize) = (4, 10);
@@ -180,7 +180,7 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
 pub(super) fn chosen<const N: usize>(
     samples: [(LifeSetting, usize); N],
 ) -> impl Iterator<Item = (LifeSetting, usize)> {
-    samples.into_iter().filter(|(_, sample)| *sample > 0 || long_form())
+    samples.into_iter().filter(|(_, sample)| *sample > 0 || is_long_form())
 }
 
 /// The lives of a sweep.
@@ -205,7 +205,7 @@ impl Sweep {
         points: impl Fn(usize) -> Vec<Disturbance>,
     ) {
         let mut all: Disturbances = std::array::from_fn(points);
-        if !full_sweep() {
+        if !is_full_sweep() {
             let sample = wanted_sweep().map_or(sample, |wanted| wanted.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
                 let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
@@ -225,7 +225,7 @@ impl Sweep {
     pub(super) fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
-        let at_once = if long_form() { AT_ONCE.1 } else { AT_ONCE.0 };
+        let at_once = if is_long_form() { AT_ONCE.1 } else { AT_ONCE.0 };
         let _waiting = waiting("the last life of the sweep");
         std::thread::scope(|scope| {
             for _ in 0..at_once.min(self.lives.len()) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::support::updating;
+use crate::support::is_updating;
 use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, reference};
 
 fn docs() -> PathBuf {
@@ -39,7 +39,7 @@ fn man_pages_are_up_to_date() {
         }
     }
     let kept_at = docs().join("man");
-    if updating() {
+    if is_updating() {
         let _ = std::fs::remove_dir_all(&kept_at);
         std::fs::create_dir(&kept_at).unwrap();
         for (name, text) in &made {
@@ -68,7 +68,7 @@ fn reference_is_up_to_date() {
 
 fn check_or_write(name: &str, text: &str) {
     let path = docs().join(name);
-    if updating() {
+    if is_updating() {
         std::fs::write(&path, text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();

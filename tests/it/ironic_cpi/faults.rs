@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Metal;
-use crate::support::full_sweep;
 use crate::support::http::{Server, answer};
 use crate::support::ironic::Node;
+use crate::support::is_full_sweep;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -200,7 +200,7 @@ fn points([requests, commands]: [usize; 2], few: usize) -> Vec<(FaultPoint, Faul
     let with_faults =
         |point: fn(usize) -> FaultPoint, count: usize, faults: &[Fault]| -> Vec<(FaultPoint, Fault)> {
             let all = (1..=count).flat_map(|number| faults.iter().map(move |fault| (point(number), *fault)));
-            match full_sweep() {
+            match is_full_sweep() {
                 true => all.collect(),
                 // The sample is spread over all points, and includes the last one.
                 false => (0..few.min(count))

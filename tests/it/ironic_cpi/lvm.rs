@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{IQN, Metal, request, short};
 use crate::support::uml::Uml;
-use crate::support::{MONOPILE, long_form};
+use crate::support::{MONOPILE, is_long_form};
 
 const PORTALS: [&str; 2] = ["127.0.0.1:3260", "127.0.0.2:3260"];
 
@@ -95,7 +95,7 @@ impl SeparateKernel {
 /// Only in the long form: the kernel runs each of targetcli's commands for seconds.
 #[test]
 fn volumes_are_thin_and_exported_by_the_kernel() {
-    if !long_form() {
+    if !is_long_form() {
         return;
     }
     let island = SeparateKernel::with_lvm();
@@ -175,7 +175,7 @@ fn volumes_are_thin_and_exported_by_the_kernel() {
 /// Only in the long form, like the test above.
 #[test]
 fn failed_export_leaves_nothing() {
-    if !long_form() {
+    if !is_long_form() {
         return;
     }
     let island = SeparateKernel::with_lvm();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Cloud, request};
 use crate::support::process::{RunToEnd as _, prepare, until};
-use crate::support::{full_sweep, wanted_sweep};
+use crate::support::{is_full_sweep, wanted_sweep};
 
 /// System calls that create, change or remove files and processes.
 const SYSCALLS: [&str; 10] =
@@ -196,7 +196,7 @@ fn killed_calls_lose_and_leave_nothing() {
     let (mut tried, mut killed) = (0, 0);
     for call in CALLS {
         let points = points(&mut scene, &call);
-        let taken = if full_sweep() { points.len() } else { sample.min(points.len()) };
+        let taken = if is_full_sweep() { points.len() } else { sample.min(points.len()) };
         for at in 0..taken {
             let (name, number) = &points[at * points.len() / taken + points.len() / taken / 2];
             let place = format!("{} killed at {name} {number}", call.method);

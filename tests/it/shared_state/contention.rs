@@ -5,8 +5,8 @@ use std::process::{Child, Stdio};
 
 use super::server_errors::front;
 use crate::support::bucket::Bucket;
-use crate::support::full_sweep;
 use crate::support::hello::Hello;
+use crate::support::is_full_sweep;
 use crate::support::process::answer;
 
 /// The maximum number of requests of a run that changes nothing: take the lease, read the state, return the
@@ -32,7 +32,7 @@ fn unchanged_run_makes_few_requests() {
 
 #[test]
 fn runs_that_compete_for_the_lease_lose_no_update() {
-    let workers = if full_sweep() { 50 } else { 10 };
+    let workers = if is_full_sweep() { 50 } else { 10 };
     let mut hello = Hello::new();
     let (server, bucket) = front(&Bucket { lease: "60s", ..Bucket::new() }, |_, forward| forward());
     hello.share_in(bucket);

@@ -45,12 +45,12 @@ use process::{RunToEnd, prepare};
 
 /// Returns true if `tests/run --sweep` asks for the long form of the suites. `.ci/run` does, with one life of
 /// each kind.
-pub(crate) fn long_form() -> bool {
+pub(crate) fn is_long_form() -> bool {
     wanted_sweep().is_some()
 }
 
 /// Returns true if `tests/run --sweep full` asks for every point of the suites.
-pub(crate) fn full_sweep() -> bool {
+pub(crate) fn is_full_sweep() -> bool {
     wanted_sweep().is_some_and(|wanted| wanted == "full")
 }
 
@@ -221,7 +221,7 @@ impl World {
 }
 
 /// Returns true if generated files are written again instead of compared.
-pub(crate) fn updating() -> bool {
+pub(crate) fn is_updating() -> bool {
     std::env::var_os("MONOPILE_UPDATE").is_some()
 }
 

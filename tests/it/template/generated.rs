@@ -350,9 +350,9 @@ fn template() -> String {
 
 #[test]
 fn generated_properties_render_the_same_as_in_ruby() {
-    let full = crate::support::full_sweep();
-    let mut runner = if full { TestRunner::default() } else { TestRunner::deterministic() };
-    let sets = if full { 5000 } else { 250 };
+    let is_full = crate::support::is_full_sweep();
+    let mut runner = if is_full { TestRunner::default() } else { TestRunner::deterministic() };
+    let sets = if is_full { 5000 } else { 250 };
     let contexts: Vec<Value> = (0..sets)
         .map(|_| {
             let (v, w) = (value(), value()).new_tree(&mut runner).unwrap().current();
