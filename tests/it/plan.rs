@@ -7,22 +7,22 @@ use crate::support::hello::Hello;
 const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
 
 /// An environment that changes repeatedly.
-struct PlanCheck {
+struct ChangingEnvironment {
     hello: Hello,
     changes: usize,
     plan_text: String,
 }
 
-impl PlanCheck {
-    fn new() -> PlanCheck {
-        PlanCheck { hello: Hello::new(), changes: 0, plan_text: String::new() }
+impl ChangingEnvironment {
+    fn new() -> ChangingEnvironment {
+        ChangingEnvironment { hello: Hello::new(), changes: 0, plan_text: String::new() }
     }
 
     /// Returns a deployed environment.
-    fn deployed() -> PlanCheck {
-        let life = PlanCheck::new();
-        life.hello.create(&["-n"]).success();
-        life
+    fn deployed() -> ChangingEnvironment {
+        let environment = ChangingEnvironment::new();
+        environment.hello.create(&["-n"]).success();
+        environment
     }
 
     /// Changes the manifest by these operations, then plans and applies the change.
@@ -82,228 +82,241 @@ fn stages_are_printed_to_standard_error_in_a_pipe() {
 
 #[test]
 fn plan_for_job_changes() {
-    let mut life = PlanCheck::new();
-    life.plan_and_apply("a first deploy", &[]);
-    life.plan_and_apply("nothing", &[]);
-    life.ops("a property is new", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    life.ops("a property changes", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    assert_eq!(life.hello.ask().0, "Hi");
-    life.ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
-    life.hello.world.write("secret.yml", "word: open-sesame\n");
-    life.hello
+    let mut environment = ChangingEnvironment::new();
+    environment.plan_and_apply("a first deploy", &[]);
+    environment.plan_and_apply("nothing", &[]);
+    environment
+        .ops("a property is new", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    environment
+        .ops("a property changes", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+    assert_eq!(environment.hello.ask().0, "Hi");
+    environment.ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    environment.hello.world.write("secret.yml", "word: open-sesame\n");
+    environment
+        .hello
         .ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
-    life.plan_and_apply("a secret is new", &["--vars-file", "secret.yml"]);
-    life.hello.world.write("secret.yml", "word: open-barley\n");
-    life.plan_and_apply("a secret changes", &["--vars-file", "secret.yml"]);
-    assert!(!life.plan_text.contains("open-"), "{}", life.plan_text);
-    life.plan_and_apply("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
-    life.hello.world.write("secret.yml", "word: open-rye\n");
-    life.plan_and_apply(
+    environment.plan_and_apply("a secret is new", &["--vars-file", "secret.yml"]);
+    environment.hello.world.write("secret.yml", "word: open-barley\n");
+    environment.plan_and_apply("a secret changes", &["--vars-file", "secret.yml"]);
+    assert!(!environment.plan_text.contains("open-"), "{}", environment.plan_text);
+    environment.plan_and_apply("a new VM is asked for", &["--vars-file", "secret.yml", "--recreate"]);
+    environment.hello.world.write("secret.yml", "word: open-rye\n");
+    environment.plan_and_apply(
         "a change by the old habit",
         &["--vars-file", "secret.yml", "--update-strategy", "recreate"],
     );
-    life.hello.ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
-    life.plan_and_apply("a secret goes", &[]);
-    let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
-    life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
-    life.plan_and_apply("a release has new content", &[]);
-    life.ops(
+    environment.hello.ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    environment.plan_and_apply("a secret goes", &[]);
+    let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
+    environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
+    environment.plan_and_apply("a release has new content", &[]);
+    environment.ops(
         "the watch time changes",
         "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}",
     );
-    life.finish("plan_jobs");
+    environment.finish("plan_jobs");
 }
 
 #[test]
 fn jobs_run_on_if_no_job_changes() {
-    let mut life = PlanCheck::deployed();
-    let service = |life: &PlanCheck| {
-        let found = life.hello.find("work/cloud", "hello.pid");
+    let mut environment = ChangingEnvironment::deployed();
+    let service = |environment: &ChangingEnvironment| {
+        let found = environment.hello.find("work/cloud", "hello.pid");
         std::fs::read_to_string(&found[0]).unwrap()
     };
-    let pid = service(&life);
-    life.ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
-    life.ops("the watch time", "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}");
-    life.ops(
+    let pid = service(&environment);
+    environment.ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
+    environment
+        .ops("the watch time", "- {type: replace, path: /update?, value: {update_watch_time: 0-60000}}");
+    environment.ops(
         "a property that no template reads",
         "- {type: replace, path: /properties?, value: {unused: true}}",
     );
-    assert!(!life.plan_text.contains("in place"), "{}", life.plan_text);
-    assert_eq!(service(&life), pid);
+    assert!(!environment.plan_text.contains("in place"), "{}", environment.plan_text);
+    assert_eq!(service(&environment), pid);
 
     // Jobs that do not run are started by any update.
-    life.hello.world.finish(life.hello.command("stop-env", &[])).success();
-    life.ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
-    assert!(life.hello.answers());
-    assert_ne!(service(&life), pid);
-    life.finish("plan_without_job_changes");
+    environment.hello.world.finish(environment.hello.command("stop-env", &[])).success();
+    environment.ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
+    assert!(environment.hello.answers());
+    assert_ne!(service(&environment), pid);
+    environment.finish("plan_without_job_changes");
 }
 
 #[test]
 fn plan_for_vm_changes() {
-    let mut life = PlanCheck::deployed();
-    life.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
-    life.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
-    life.ops("tags go", "- {type: remove, path: /tags}");
-    life.ops(
+    let mut environment = ChangingEnvironment::deployed();
+    environment.ops("tags are new", "- {type: replace, path: /tags?, value: {team: a}}");
+    environment.ops("tags change", "- {type: replace, path: /tags/team, value: b}");
+    environment.ops("tags go", "- {type: remove, path: /tags}");
+    environment.ops(
         "a cloud property of the VM",
         "- {type: replace, path: /resource_pools/0/cloud_properties/size?, value: large}",
     );
-    life.ops(
+    environment.ops(
         "the environment of the agent",
         "- {type: replace, path: /resource_pools/0/env/more?, value: 1}",
     );
-    life.ops("a network", "- {type: replace, path: /networks/0/subnets/0/dns, value: [127.0.0.53]}");
-    life.ops(
+    environment.ops("a network", "- {type: replace, path: /networks/0/subnets/0/dns, value: [127.0.0.53]}");
+    environment.ops(
         "what the agent is told",
         "- {type: replace, path: /cloud_provider/properties/ntp?, value: [pool]}",
     );
-    life.ops(
+    environment.ops(
         "the name of the network",
         "- {type: replace, path: /networks/0/name, value: lan}\n\
          - {type: replace, path: /resource_pools/0/network, value: lan}\n\
          - {type: replace, path: /instance_groups/0/networks/0/name, value: lan}",
     );
-    life.finish("plan_vm");
+    environment.finish("plan_vm");
 }
 
 #[test]
 fn plan_for_disk_and_stemcell_changes() {
-    let mut life = PlanCheck::deployed();
-    life.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
-    life.ops(
+    let mut environment = ChangingEnvironment::deployed();
+    environment.ops("the disk grows", "- {type: replace, path: /disk_pools/0/disk_size, value: 2048}");
+    environment.ops(
         "a cloud property of the disk",
         "- {type: replace, path: /disk_pools/0/cloud_properties?, value: {type: ssd}}",
     );
-    life.plan_and_apply("a new disk is asked for", &["--recreate-persistent-disks"]);
-    let stemcell = life.hello.world.read("hello/stemcell/stemcell.MF").replace("\"1.0\"", "\"1.1\"");
-    life.hello.world.write("hello/stemcell/stemcell.MF", stemcell);
-    life.plan_and_apply("a new stemcell", &[]);
-    life.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
-    life.plan_and_apply("a stemcell has new content", &[]);
-    assert_eq!(life.hello.ask().1, 1, "the counter has come along");
-    life.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
-    life.ops(
+    environment.plan_and_apply("a new disk is asked for", &["--recreate-persistent-disks"]);
+    let stemcell = environment.hello.world.read("hello/stemcell/stemcell.MF").replace("\"1.0\"", "\"1.1\"");
+    environment.hello.world.write("hello/stemcell/stemcell.MF", stemcell);
+    environment.plan_and_apply("a new stemcell", &[]);
+    environment.hello.world.write("hello/stemcell/image/etc/monopile-release", "of other content\n");
+    environment.plan_and_apply("a stemcell has new content", &[]);
+    assert_eq!(environment.hello.ask().1, 1, "the counter has come along");
+    environment.ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
+    environment.ops(
         "nothing but a property",
         &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
     );
-    life.ops(
+    environment.ops(
         "a disk again",
         "- {type: replace, path: /instance_groups/0/persistent_disk_pool?, value: disks}",
     );
-    assert_eq!(life.hello.ask().1, 2, "the data was kept");
-    life.finish("plan_disk");
+    assert_eq!(environment.hello.ask().1, 2, "the data was kept");
+    environment.finish("plan_disk");
 }
 
 /// Changes a property so that `pre-start` fails or succeeds.
-fn failing(life: &mut PlanCheck, fails: bool) {
+fn failing(environment: &mut ChangingEnvironment, fails: bool) {
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
-    let text = life.hello.world.read(script);
+    let text = environment.hello.world.read(script);
     let text =
         if fails { text.replacen('\n', "\nexit 7\n", 1) } else { text.replacen("\nexit 7\n", "\n", 1) };
-    life.hello.world.write(script, text);
+    environment.hello.world.write(script, text);
 }
 
 #[test]
 fn failed_in_place_update_is_repaired_in_place_on_request() {
-    let mut life = PlanCheck::deployed();
-    let vm = life.hello.state()["current_vm_cid"].clone();
-    failing(&mut life, true);
-    let run = life.hello.create(&["-n"]).exits_with(1);
+    let mut environment = ChangingEnvironment::deployed();
+    let vm = environment.hello.state()["current_vm_cid"].clone();
+    failing(&mut environment, true);
+    let run = environment.hello.create(&["-n"]).exits_with(1);
     assert!(
         run.stderr.contains("in place failed") && run.stderr.contains("to go back: run create-env"),
         "{}",
         run.stderr
     );
-    assert!(!life.hello.answers());
+    assert!(!environment.hello.answers());
     // The failed update is reverted.
-    failing(&mut life, false);
-    life.plan_and_apply("the way back after a failed update", &["--update-strategy", "in-place"]);
-    assert!(life.hello.answers());
+    failing(&mut environment, false);
+    environment.plan_and_apply("the way back after a failed update", &["--update-strategy", "in-place"]);
+    assert!(environment.hello.answers());
     // This is the same with another changed property.
-    failing(&mut life, true);
-    life.hello.create(&["-n"]).exits_with(1);
-    failing(&mut life, false);
-    life.hello
+    failing(&mut environment, true);
+    environment.hello.create(&["-n"]).exits_with(1);
+    failing(&mut environment, false);
+    environment
+        .hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    life.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
-    assert_eq!(life.hello.ask().0, "Ahoy");
-    assert_eq!(life.hello.state()["current_vm_cid"], vm, "no VM was made for that");
+    environment.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
+    assert_eq!(environment.hello.ask().0, "Ahoy");
+    assert_eq!(environment.hello.state()["current_vm_cid"], vm, "no VM was made for that");
     // A template that cannot be rendered has no effect.
-    let conf = life.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
-    life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "<%= p('nope') %>");
-    let run = life.hello.world.finish(life.hello.command("plan", &[])).exits_with(3);
+    let conf = environment.hello.world.read("hello/release/jobs/hello/templates/hello.conf.erb");
+    environment.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", "<%= p('nope') %>");
+    let run = environment.hello.world.finish(environment.hello.command("plan", &[])).exits_with(3);
     assert!(run.stderr.contains("nope"), "{}", run.stderr);
-    life.hello.create(&["-n"]).exits_with(3);
-    assert!(life.hello.answers());
-    life.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
-    life.finish("plan_repair");
+    environment.hello.create(&["-n"]).exits_with(3);
+    assert!(environment.hello.answers());
+    environment.hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", conf);
+    environment.finish("plan_repair");
 }
 
 #[test]
 fn vm_without_jobs_after_a_failed_update_is_replaced() {
-    let mut life = PlanCheck::deployed();
-    assert_eq!(life.hello.ask().1, 1);
-    let vm = life.hello.state()["current_vm_cid"].clone();
-    failing(&mut life, true);
-    life.hello.create(&["-n"]).exits_with(1);
-    assert_eq!(life.hello.state()["monopile"]["update_failed"], vm);
-    failing(&mut life, false);
-    let plan = life.hello.world.finish(life.hello.command("plan", &[])).success();
+    let mut environment = ChangingEnvironment::deployed();
+    assert_eq!(environment.hello.ask().1, 1);
+    let vm = environment.hello.state()["current_vm_cid"].clone();
+    failing(&mut environment, true);
+    environment.hello.create(&["-n"]).exits_with(1);
+    assert_eq!(environment.hello.state()["monopile"]["update_failed"], vm);
+    failing(&mut environment, false);
+    let plan = environment.hello.world.finish(environment.hello.command("plan", &[])).success();
     for text in ["the last update in place failed, and the jobs are 'stopped'", "--update-strategy in-place"]
     {
         assert!(plan.stdout.contains(text), "{text}: {}", plan.stdout);
     }
-    life.hello.create(&["-n"]).success();
-    assert_ne!(life.hello.state()["current_vm_cid"], vm, "the VM is a new one");
-    assert_eq!(life.hello.state()["monopile"].get("update_failed"), None);
-    assert_eq!(life.hello.ask().1, 2, "the data was kept");
+    environment.hello.create(&["-n"]).success();
+    assert_ne!(environment.hello.state()["current_vm_cid"], vm, "the VM is a new one");
+    assert_eq!(environment.hello.state()["monopile"].get("update_failed"), None);
+    assert_eq!(environment.hello.ask().1, 2, "the data was kept");
 
     // If the jobs run after all, the VM stays.
-    let mut state = life.hello.state();
+    let mut state = environment.hello.state();
     let vm = state["current_vm_cid"].clone();
     state["monopile"]["update_failed"] = vm.clone();
     state["current_manifest_sha"] = "".into();
-    life.hello.world.write("state.json", state.to_string());
-    life.hello.create(&["-n"]).success();
-    assert_eq!(life.hello.state()["current_vm_cid"], vm);
-    life.hello.delete(&[]).success();
-    assert_eq!(life.hello.leftovers(), Vec::<String>::new());
+    environment.hello.world.write("state.json", state.to_string());
+    environment.hello.create(&["-n"]).success();
+    assert_eq!(environment.hello.state()["current_vm_cid"], vm);
+    environment.hello.delete(&[]).success();
+    assert_eq!(environment.hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn unresponsive_vm_is_replaced_on_change() {
-    let mut life = PlanCheck::deployed();
-    life.hello.kill_vm();
-    life.hello
+    let mut environment = ChangingEnvironment::deployed();
+    environment.hello.kill_vm();
+    environment
+        .hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    let plan = life
+    let plan = environment
         .hello
         .world
-        .finish(life.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
+        .finish(environment.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
         .exits_with(7);
     assert!(plan.stdout.contains("its agent does not answer"), "{}", plan.stdout);
-    let run = life.hello.create(&["-n"]).success();
+    let run = environment.hello.create(&["-n"]).success();
     assert!(run.stdout.contains("Replace the VM: its agent"), "{}", run.stdout);
-    assert_eq!(life.hello.ask().0, "Ahoy");
-    let plan = life.hello.world.finish(life.hello.command("plan", &["--detailed-exitcode"])).success();
+    assert_eq!(environment.hello.ask().0, "Ahoy");
+    let plan =
+        environment.hello.world.finish(environment.hello.command("plan", &["--detailed-exitcode"])).success();
     assert!(plan.stdout.contains("Nothing to do"), "{}", plan.stdout);
-    life.hello.kill_vm();
-    let plan = life.hello.world.finish(life.hello.command("create-env", &["--dry-run"])).success();
+    environment.hello.kill_vm();
+    let plan =
+        environment.hello.world.finish(environment.hello.command("create-env", &["--dry-run"])).success();
     assert!(plan.stdout.contains("the agent does not answer (https://"), "{}", plan.stdout);
     assert!(plan.stdout.contains(" cannot be reached: TCP: Connection refused"), "{}", plan.stdout);
-    life.plan_text.clear();
-    life.hello.delete(&[]).success();
+    environment.plan_text.clear();
+    environment.hello.delete(&[]).success();
 }
 
 #[test]
 fn saved_plan_is_executed_or_rejected() {
-    let mut life = PlanCheck { hello: Hello::without_vars_store(), ..PlanCheck::new() };
-    let plan = |life: &PlanCheck| {
-        life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).success()
+    let mut environment =
+        ChangingEnvironment { hello: Hello::without_vars_store(), ..ChangingEnvironment::new() };
+    let plan = |environment: &ChangingEnvironment| {
+        environment.hello.world.finish(environment.hello.command("plan", &["--out", "plan.json"])).success()
     };
     // Values generated for a plan are discarded, so a run that takes the plan would generate other ones.
-    let unsaved = life.hello.world.finish(life.hello.command("plan", &["--out", "plan.json"])).exits_with(3);
+    let unsaved = environment
+        .hello
+        .world
+        .finish(environment.hello.command("plan", &["--out", "plan.json"]))
+        .exits_with(3);
     for text in [
         "the plan was not saved to 'plan.json'",
         "have no saved values yet: mbus_bootstrap_password, default_ca, mbus_bootstrap_ssl",
@@ -313,60 +326,63 @@ fn saved_plan_is_executed_or_rejected() {
         assert!(unsaved.stderr.contains(text), "{text}: {}", unsaved.stderr);
     }
     assert!(unsaved.stdout.contains("Create a VM"), "{}", unsaved.stdout);
-    assert!(!life.hello.world.exists("plan.json") && !life.hello.world.exists("creds.yml"));
-    let mut interpolate: Vec<&str> = life.hello.flags();
+    assert!(!environment.hello.world.exists("plan.json") && !environment.hello.world.exists("creds.yml"));
+    let mut interpolate: Vec<&str> = environment.hello.flags();
     let state = interpolate.iter().position(|flag| *flag == "--state").unwrap();
     interpolate.drain(state..state + 2);
     interpolate.splice(..0, ["interpolate", "hello/manifest.yml", "--path", "/name"]);
-    assert_eq!(life.hello.world.run(interpolate).success().stdout, "hello\n");
-    plan(&life);
+    assert_eq!(environment.hello.world.run(interpolate).success().stdout, "hello\n");
+    plan(&environment);
     // A run that takes the plan generates nothing, even if a value is lost.
-    let values = life.hello.world.read("creds.yml");
-    std::fs::remove_file(life.hello.world.path("creds.yml")).unwrap();
-    let lost = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    let values = environment.hello.world.read("creds.yml");
+    std::fs::remove_file(environment.hello.world.path("creds.yml")).unwrap();
+    let lost = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
     assert!(
         lost.stderr.contains("variables have no saved values: mbus_bootstrap_password"),
         "{}",
         lost.stderr
     );
-    assert!(!life.hello.world.exists("creds.yml"));
-    life.hello.world.write("creds.yml", values);
-    let run = life.hello.create(&["--plan", "plan.json"]).success();
+    assert!(!environment.hello.world.exists("creds.yml"));
+    environment.hello.world.write("creds.yml", values);
+    let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Create a VM"), "{}", run.stdout);
-    life.hello
+    environment
+        .hello
         .ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
-    plan(&life);
-    let run = life.hello.create(&["--plan", "plan.json"]).success();
+    plan(&environment);
+    let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
-    assert_eq!(life.hello.ask().0, "Ahoy");
-    let moved = |life: &PlanCheck, why: &str| {
-        let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    assert_eq!(environment.hello.ask().0, "Ahoy");
+    let moved = |environment: &ChangingEnvironment, why: &str| {
+        let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains("out of date") && run.stderr.contains(why), "{}", run.stderr);
     };
-    moved(&life, "the state changed");
-    life.hello.ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    moved(&life, "the manifest or a variable changed");
-    plan(&life);
+    moved(&environment, "the state changed");
+    environment
+        .hello
+        .ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+    moved(&environment, "the manifest or a variable changed");
+    plan(&environment);
     // A plan is valid for one state and one deployment.
-    let text = life.hello.world.read("plan.json");
+    let text = environment.hello.world.read("plan.json");
     for (of, name, why) in [
         ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),
         ("/deployment", "other", "the plan is for deployment 'other', but the manifest is for"),
     ] {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
         *document.pointer_mut(of).unwrap() = name.into();
-        life.hello.world.write("plan.json", document.to_string());
-        let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
+        environment.hello.world.write("plan.json", document.to_string());
+        let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
         assert!(run.stderr.contains(why), "{}", run.stderr);
     }
-    life.hello.world.write("plan.json", text);
-    let greeting = life.hello.world.read("hello/release/src/greeting/greeting.txt");
-    life.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
-    moved(&life, "a release changed");
-    let mode = std::fs::metadata(life.hello.world.path("plan.json")).unwrap();
+    environment.hello.world.write("plan.json", text);
+    let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
+    environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
+    moved(&environment, "a release changed");
+    let mode = std::fs::metadata(environment.hello.world.path("plan.json")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
-    life.hello.world.write("plan.json", "{}");
-    let run = life.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    environment.hello.world.write("plan.json", "{}");
+    let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
     assert!(run.stderr.contains("is not a plan of this version"), "{}", run.stderr);
-    life.hello.delete(&[]).success();
+    environment.hello.delete(&[]).success();
 }
