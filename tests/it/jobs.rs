@@ -95,9 +95,9 @@ fn corrupt_or_changed_packages_are_recompiled() {
 fn equal_fingerprints_with_other_content_share_no_cache() {
     let mut hello = Hello::new();
     let mut release = release_tarball(&hello);
-    let claim = "f".repeat(40);
+    let fingerprint = "f".repeat(40);
     for package in &mut release.packages {
-        package.fingerprint = Some(claim.clone());
+        package.fingerprint = Some(fingerprint.clone());
     }
     let path = release.write(&hello.world.path("release.tgz"));
     let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());

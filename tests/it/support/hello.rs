@@ -19,7 +19,7 @@ use super::proxy::{self, AgentProxy, Listener};
 use super::scripted;
 use super::stall::{self, StallPoint};
 use super::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
-use super::{Run, World, claim};
+use super::{Run, World, reserve};
 
 /// A copy of the example in its own world.
 pub(crate) struct Hello {
@@ -42,12 +42,12 @@ const MACHINES: [&str; 2] = ["home", "home-b"];
 pub(crate) fn subnet() -> String {
     let subnet = |number: u32| format!("127.{}.{}", 16 + number / 256 % 200, number % 256);
     let is_free = |number| TcpListener::bind(format!("{}.2:6868", subnet(number))).is_ok();
-    subnet(claim("network", NETWORKS, is_free))
+    subnet(reserve("network", NETWORKS, is_free))
 }
 
 /// Returns a network of the benchmarking range (RFC 2544), for VMs outside this machine's network.
 pub(crate) fn far_subnet() -> String {
-    let number = claim("network", NETWORKS, |_| true);
+    let number = reserve("network", NETWORKS, |_| true);
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
 }
 

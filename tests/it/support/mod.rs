@@ -99,7 +99,7 @@ pub(crate) fn directory() -> tempfile::TempDir {
 
 /// Returns a number below `limit` that no concurrent test uses. An abstract Unix socket reserves it while
 /// this process lives.
-fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
+fn reserve(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
     use std::os::linux::net::SocketAddrExt;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -119,7 +119,7 @@ fn claim(kind: &str, limit: u32, is_free: impl Fn(u32) -> bool) -> u32 {
 /// so it is still free when the server starts.
 pub(crate) fn free_port() -> u16 {
     let port = |number: u32| u16::try_from(10_000 + number).unwrap();
-    port(claim("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
+    port(reserve("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
 }
 
 impl World {
