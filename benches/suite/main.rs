@@ -26,6 +26,7 @@ mod report;
 mod rows;
 mod worker;
 
+#[expect(dead_code, reason = "the suite uses a part of what the tests share")]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 

@@ -9,9 +9,6 @@
 //! assert_eq!(world.leftovers(), Vec::<String>::new());
 //! ```
 
-// Each area of tests uses its own part of this module.
-#![allow(dead_code, reason = "shared by tests that are added one by one")]
-
 pub(crate) mod bucket;
 pub(crate) mod debian;
 pub(crate) mod dice;

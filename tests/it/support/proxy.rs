@@ -34,8 +34,6 @@ pub(crate) fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
 pub(crate) struct Exchange {
     /// `POST`, `PUT`, `GET`.
     pub verb: String,
-    /// The path.
-    pub path: String,
     /// The message; null for a blob.
     pub message: Value,
     /// The answer to the message; null for a blob.
@@ -165,8 +163,7 @@ fn serve(
     loop {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let mut exchange =
-            Exchange { verb: request.verb.clone(), path: request.path.clone(), message, answer: Value::Null };
+        let mut exchange = Exchange { verb: request.verb.clone(), message, answer: Value::Null };
         let asked = hear.asked(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
