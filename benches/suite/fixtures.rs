@@ -143,8 +143,8 @@ impl Image {
     fn fill(&mut self) {
         let number = self.left.div_ceil(STRETCH);
         self.ready.clear();
-        let wanted = usize::try_from(self.left.min(STRETCH)).unwrap();
-        while self.ready.len() < wanted {
+        let length = usize::try_from(self.left.min(STRETCH)).unwrap();
+        while self.ready.len() < length {
             let random = self.next();
             if number.is_multiple_of(4) {
                 let rank = (random as usize % 4096) >> (random >> 60);
@@ -153,7 +153,7 @@ impl Image {
                 self.ready.extend_from_slice(&random.to_le_bytes());
             }
         }
-        self.ready.truncate(wanted);
+        self.ready.truncate(length);
         self.ready.reverse();
     }
 }

@@ -42,8 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
 fn check(directory: &Path, depth: usize, links: Links) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        let found = path.symlink_metadata().unwrap();
-        if found.is_symlink() {
+        let metadata = path.symlink_metadata().unwrap();
+        if metadata.is_symlink() {
             if links == Links::Inside {
                 let target = fs::read_link(&path).unwrap();
                 let up = target.components().take_while(|part| *part == Component::ParentDir).count();
@@ -51,9 +51,9 @@ fn check(directory: &Path, depth: usize, links: Links) {
                 assert!(!target.components().skip(up).any(|part| part == Component::ParentDir), "{target:?}");
             }
         } else {
-            assert!(found.is_dir() || found.is_file());
-            assert_eq!(found.permissions().mode() & 0o7000, 0, "{path:?}");
-            if found.is_dir() {
+            assert!(metadata.is_dir() || metadata.is_file());
+            assert_eq!(metadata.permissions().mode() & 0o7000, 0, "{path:?}");
+            if metadata.is_dir() {
                 check(&path, depth + 1, links);
             }
         }

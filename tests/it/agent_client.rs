@@ -251,10 +251,10 @@ fn blobs_are_streamed_completely() {
             respond(stream, status, "");
         }
     });
-    let mut seen = 0;
+    let mut uploaded = 0;
     let agent = agent(&address.to_string(), &server.pem);
-    agent.put_blob("some-id", &file, &mut |done| seen = done).unwrap();
-    assert_eq!(seen, size);
+    agent.put_blob("some-id", &file, &mut |done| uploaded = done).unwrap();
+    assert_eq!(uploaded, size);
 }
 
 /// Answers `drain` like an old agent, whose caller must poll.

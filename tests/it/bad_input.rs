@@ -10,7 +10,7 @@ use crate::support::{Run, World};
 /// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing was
 /// called or written.
 #[track_caller]
-fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
+fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, expected: &[&str]) {
     let plan = hello.world.finish(hello.command("plan", more));
     assert_eq!(plan.stdout, "", "no plan is shown");
     let create = hello.create(more);
@@ -19,8 +19,8 @@ fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, said: &[&str]) {
         code_and_error(&create),
         "what `plan` says is not what `create-env` says"
     );
-    expect_refusal(hello, plan, code, said);
-    expect_refusal(hello, create, code, said);
+    expect_refusal(hello, plan, code, expected);
+    expect_refusal(hello, create, code, expected);
 }
 
 /// Returns the exit code and the error with its hints at the end, without paths and time of the run.
@@ -36,9 +36,9 @@ fn code_and_error(run: &Run) -> (i32, String) {
 
 /// Checks the exit code and texts of an error, and that nothing was called or written.
 #[track_caller]
-fn expect_refusal(hello: &Hello, run: Run, code: i32, said: &[&str]) {
+fn expect_refusal(hello: &Hello, run: Run, code: i32, expected: &[&str]) {
     let run = run.exits_with(code);
-    for text in said {
+    for text in expected {
         assert!(run.stderr.contains(text), "`{text}` is not in:\n{}", run.stderr);
     }
     assert!(hello.take_requests().is_empty(), "the CPI was called");
@@ -68,7 +68,7 @@ const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: defaul
 
 #[test]
 fn rejects_invalid_manifests() {
-    for (from, to, said) in [
+    for (from, to, expected) in [
         ("name: hello\n", "name: hello\n  oops: [\n", &["hello/manifest.yml:", ":"][..]),
         ("release: hello", "release: helo", &["'helo'", "did you mean 'hello'?"]),
         ("  jobs:\n  - name: hello", "  jobs:\n  - name: helo", &["no job 'helo'", "did you mean 'hello'?"]),
@@ -102,7 +102,7 @@ fn rejects_invalid_manifests() {
         hello
             .world
             .write("hello/manifest.yml", hello.world.read("hello/manifest.yml").replace("127.0.10.", subnet));
-        assert_both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, expected);
     }
 }
 
@@ -129,7 +129,7 @@ fn rejects_missing_files() {
 
 #[test]
 fn rejects_damaged_state_files() {
-    for (text, said) in [
+    for (text, expected) in [
         ("", "the file is empty"),
         ("{\"director_id\": \"d\", \"disks\": [{}]}", "missing field `id`"),
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
@@ -149,7 +149,7 @@ fn rejects_damaged_state_files() {
         hello.world.write("state.json", text);
         for run in [hello.create(&[]), hello.delete(&[]), hello.world.finish(hello.command("plan", &[]))] {
             let run = run.exits_with(3);
-            assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
+            assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
         }
         assert_eq!(hello.world.read("state.json"), text, "the state was changed");
         assert!(hello.take_requests().is_empty());
@@ -160,7 +160,7 @@ fn rejects_damaged_state_files() {
 fn rejects_damaged_stemcells() {
     let good = || StemcellTarball::default();
     let cut = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
-    for (bytes, sha, said) in [
+    for (bytes, sha, expected) in [
         (StemcellTarball { manifest: false, ..good() }.build(), None, &["no stemcell.MF"][..]),
         (StemcellTarball { image: None, ..good() }.build(), None, &["no 'image'"]),
         (
@@ -184,13 +184,13 @@ fn rejects_damaged_stemcells() {
         hello.world.write("stemcell.tgz", &bytes);
         let sha = sha.unwrap_or_else(|| sha1(&bytes));
         hello.ops("tarballs.yml", &tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha));
-        if said.contains(&"vsphere-ova") {
+        if expected.contains(&"vsphere-ova") {
             // Only the CPI knows its stemcell formats. It gets no other request.
             let run = hello.create(&[]);
             assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
-            expect_refusal(&hello, run, 3, said);
+            expect_refusal(&hello, run, 3, expected);
         } else {
-            assert_both_refuse(&hello, &[], 3, said);
+            assert_both_refuse(&hello, &[], 3, expected);
         }
     }
 }
@@ -231,7 +231,7 @@ fn rejects_damaged_releases() {
             &["dependency cycle: counter -> greeting -> counter"],
         ),
     ];
-    for (make, said) in cases {
+    for (make, expected) in cases {
         let mut hello = Hello::new();
         let release = make(&hello);
         let stemcell = StemcellTarball::default().build();
@@ -239,7 +239,7 @@ fn rejects_damaged_releases() {
         hello.world.write("stemcell.tgz", &stemcell);
         let ops = tarball_ops("../release.tgz", &sha1(&release), "../stemcell.tgz", &sha1(&stemcell));
         hello.ops("tarballs.yml", &ops);
-        assert_both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, expected);
     }
     // A local file whose content contradicts the manifest is also rejected, whether it is in the cache or
     // not.
@@ -283,11 +283,12 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
         hello.world.write("hello/release/jobs/hello/templates/post-stop.erb", template);
         hello
     };
-    let said = ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
+    let expected =
+        ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = consuming("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.ops("networks.yml", ops);
-        assert_both_refuse(&hello, &["--templates", mode], 3, &said);
+        assert_both_refuse(&hello, &["--templates", mode], 3, &expected);
         let run = hello.create(&["--templates", mode]);
         assert!(!run.stderr.contains("raw_properties"), "{}", run.stderr);
     }
@@ -299,7 +300,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
 
 #[test]
 fn unrunnable_cpis_are_reported() {
-    for (content, mode, said) in [
+    for (content, mode, expected) in [
         (None, 0, &["cannot be run", "check the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
         (
@@ -323,9 +324,9 @@ fn unrunnable_cpis_are_reported() {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         }
         if content.is_some_and(|content| content.contains("echo")) {
-            expect_refusal(&hello, hello.create(&[]), 1, said);
+            expect_refusal(&hello, hello.create(&[]), 1, expected);
         } else {
-            assert_both_refuse(&hello, &[], 3, said);
+            assert_both_refuse(&hello, &[], 3, expected);
         }
     }
 }
@@ -333,7 +334,7 @@ fn unrunnable_cpis_are_reported() {
 #[test]
 fn missing_cpis_are_reported() {
     let template = "template: {name: hello, release: hello}";
-    for (cloud_provider, said) in [
+    for (cloud_provider, expected) in [
         (
             "cpi: {builtin: lokal}",
             &["cpi.yml:2:", ": there is no built-in CPI 'lokal'", "did you mean 'local'?"][..],
@@ -350,7 +351,7 @@ fn missing_cpis_are_reported() {
             "cpi.yml",
             &format!("{ops}- {{type: replace, path: /cloud_provider/{key}?, value: {value}}}\n"),
         );
-        assert_both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, expected);
     }
 }
 
@@ -371,7 +372,7 @@ fn port_in_use_leaves_no_vm_and_the_next_run_succeeds() {
 #[test]
 fn rejects_unusable_mbus_certificates() {
     const ROTATE: &str = "monopile vars rotate creds.yml mbus_bootstrap_ssl";
-    for (host, days, trusted, said) in [
+    for (host, days, trusted, expected) in [
         (
             None,
             (-20, -10),
@@ -394,7 +395,7 @@ fn rejects_unusable_mbus_certificates() {
     ] {
         let hello = Hello::new();
         hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, trusted });
-        assert_both_refuse(&hello, &[], 3, said);
+        assert_both_refuse(&hello, &[], 3, expected);
     }
     // A certificate that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
@@ -402,8 +403,8 @@ fn rejects_unusable_mbus_certificates() {
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.ops("none.yml", "- {type: remove, path: /variables}\n");
-    let said = ["expired on ", "put another certificate into `resource_pools[].env.bosh.mbus.cert`"];
-    assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &said);
+    let expected = ["expired on ", "put another certificate into `resource_pools[].env.bosh.mbus.cert`"];
+    assert_both_refuse(&hello, &["-l", "vars.yml"], 3, &expected);
 }
 
 #[test]
@@ -418,7 +419,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
         "- {type: replace, path: /cloud_provider/mbus, value: 'https://mbus:x@192.0.2.9:6868'}\n",
     );
     let run = hello.world.finish(hello.command("plan", &["-o", "moved.yml"])).exits_with(3);
-    for said in [
+    for hint in [
         format!(
             "hint: pass the same ops files and variables as for the last create-env: the recorded \
              address of the VM is {}\n",
@@ -427,7 +428,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
         "hint: add '192.0.2.9' to the `alternative_names` of variable 'mbus_bootstrap_ssl', then: `"
             .to_owned(),
     ] {
-        assert!(run.stderr.contains(&said), "{}", run.stderr);
+        assert!(run.stderr.contains(&hint), "{}", run.stderr);
     }
     hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), trusted: true });
     for more in [&[][..], &["--recreate"]] {
@@ -447,7 +448,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
 #[test]
 fn mistakes_are_named_where_they_are() {
     let world = World::new();
-    for (text, said) in [
+    for (text, expected) in [
         ("name hello\nreleases:\n- name: a\n", "y.yml:1:1: this line has no ':' after its key"),
         ("a:\n  b c\n\n  d: e\n", "y.yml:2:3: this line has no ':' after its key"),
         ("a: [b, 'c]'\nd: [e]\n", "y.yml:1:4: the bracket '[' is not closed"),
@@ -461,7 +462,7 @@ fn mistakes_are_named_where_they_are() {
     ] {
         world.write("y.yml", text);
         let run = world.run(["int", "y.yml", "--vars-store", "s.yml"]).exits_with(3);
-        assert!(run.stderr.contains(said), "{text}: {}", run.stderr);
+        assert!(run.stderr.contains(expected), "{text}: {}", run.stderr);
     }
     world.write("creds.yml", "password: x\n");
     let run = world.run(["vars", "get", "creds.yml", "/pasword"]).exits_with(3);
@@ -469,7 +470,7 @@ fn mistakes_are_named_where_they_are() {
     let run = world.run(["state", "show", "x.yml"]).exits_with(3);
     assert!(run.stderr.starts_with("error: manifest 'x.yml' does not exist"), "{}", run.stderr);
     world.write("o p.yml", "- {type: replace, path: /a, value: ((b))}\n");
-    for (words, code, said) in [
+    for (words, code, expected) in [
         (
             &["o p.yml"][..],
             3,
@@ -482,10 +483,10 @@ fn mistakes_are_named_where_they_are() {
         (&["y.yml", "--state", "s3:/x"], 2, "error: 's3:/x' looks like a URL: write s3://BUCKET/KEY"),
     ] {
         let run = world.run([&["create-env"], words].concat()).exits_with(code);
-        assert!(run.stderr.contains(said), "{words:?}: {}", run.stderr);
+        assert!(run.stderr.contains(expected), "{words:?}: {}", run.stderr);
     }
     world.run(["int", "o p.yml"]).success();
     let run = world.run(["int", "y.yml", "--encrypt-to", "age1xyz"]).exits_with(2);
-    let said = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: give a public key";
-    assert!(run.stderr.starts_with(said), "{}", run.stderr);
+    let expected = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: give a public key";
+    assert!(run.stderr.starts_with(expected), "{}", run.stderr);
 }

@@ -102,7 +102,7 @@ fn table() -> BTreeSet<String> {
     let page = std::fs::read_to_string(page).unwrap();
     let section = page.split("## Names that bosh lacks").nth(1).unwrap().split("\n## ").next().unwrap();
     let row = regex::Regex::new(r"(?m)^\| `spec\.([\w.]+)` \|").unwrap();
-    row.captures_iter(section).map(|found| found[1].to_owned()).collect()
+    row.captures_iter(section).map(|captures| captures[1].to_owned()).collect()
 }
 
 #[test]

@@ -239,22 +239,22 @@ fn bare_json_flag_does_not_take_the_next_word() {
 
 #[test]
 fn output_of_every_command_is_documented() {
-    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+    fn leaves(command: &clap::Command, path: &str, paths: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
             match below.has_subcommands() {
-                true => leaves(below, &path, found),
-                false => found.push(path),
+                true => leaves(below, &path, paths),
+                false => paths.push(path),
             }
         }
     }
-    let mut found = Vec::new();
-    leaves(&monopile::cli::command(), "", &mut found);
+    let mut commands = Vec::new();
+    leaves(&monopile::cli::command(), "", &mut commands);
     let page = include_str!("../../docs/events.md");
     let (_, rest) = page.split_once("## Output of each command").unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap();
     let named: Vec<&str> = section.split('`').skip(1).step_by(2).collect();
-    for command in found {
+    for command in commands {
         let is_named = |name: &&str| command == *name || command.starts_with(&format!("{name} "));
         assert!(named.iter().any(is_named), "docs/events.md does not say what {command} --json prints");
     }

@@ -107,7 +107,7 @@ fn cache_in_use_is_not_pruned() {
 fn cache_dir_flag_moves_the_cache() {
     let world = world();
     assert_eq!(world.run(["cache", "list", "--json", "--cache-dir", "none"]).success().stdout.trim(), "[]");
-    let there = world.home().join(".cache/monopile");
-    let run = world.run(["--cache-dir", there.to_str().unwrap(), "cache", "list"]).success();
+    let cache_dir = world.home().join(".cache/monopile");
+    let run = world.run(["--cache-dir", cache_dir.to_str().unwrap(), "cache", "list"]).success();
     assert!(run.stdout.contains("old.tgz"), "{}", run.stdout);
 }

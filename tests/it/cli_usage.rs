@@ -299,13 +299,13 @@ fn errors_of_arguments_have_hints() {
 fn state_in_place_of_the_manifest_is_named() {
     let world = World::new();
     world.write("bosh-state.json", "");
-    for (command, said) in [
+    for (command, expected) in [
         ("delete-env", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
         ("logs", "error: 'bosh-state.json' is a state, not a manifest\n  hint: name the manifest"),
         ("status", "bosh-state.json' cannot be used\n  cause: the file is empty"),
     ] {
         let run = world.run([command, "bosh-state.json"]).exits_with(3);
-        assert!(run.stderr.contains(said), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(expected), "{command}: {}", run.stderr);
     }
     let run = world.run(["state", "show", "a-state.json"]).exits_with(3);
     assert!(run.stderr.contains("/a-state.json'\n"), "{}", run.stderr);
@@ -317,7 +317,7 @@ fn state_in_place_of_the_manifest_is_named() {
     world.write("ops.yml", "- {type: remove, path: /a}\n");
     world.write("manifest.json", "{\"instance_groups\": []}");
     for command in [&["status"][..], &["state", "show"], &["logs"], &["history"], &["delete-env"]] {
-        for (file, said) in [
+        for (file, cause) in [
             ("empty.json", "the file is empty\n  hint: restore a copy of the state"),
             ("other.json", "line 1: missing field `director_id`\n  hint: restore"),
             ("cut.json", "not valid JSON, line 3: it ends too early\n  hint: restore"),
@@ -325,8 +325,8 @@ fn state_in_place_of_the_manifest_is_named() {
             ("ops.yml", "it is an ops file\n  hint: name the manifest"),
         ] {
             let run = world.run([command, &[file]].concat()).exits_with(3);
-            let said = format!("error: '{file}' is neither a manifest nor a state\n  cause: {said}");
-            assert!(run.stderr.contains(&said), "{command:?}: {}", run.stderr);
+            let expected = format!("error: '{file}' is neither a manifest nor a state\n  cause: {cause}");
+            assert!(run.stderr.contains(&expected), "{command:?}: {}", run.stderr);
         }
     }
     let run = world.run(["status", "manifest.json"]).exits_with(3);
@@ -342,7 +342,7 @@ fn state_in_place_of_the_manifest_is_named() {
 fn errors_have_no_words_of_libraries() {
     let world = World::new();
     world.write("bosh.yml", "name: ((a))\nvariables: [{name: a, type: password}]\n");
-    for (words, code, said) in [
+    for (words, code, expected) in [
         (
             &["logs", "bosh.yml", "--num", "x"][..],
             2,
@@ -375,7 +375,7 @@ fn errors_have_no_words_of_libraries() {
         ),
     ] {
         let run = world.run(words.iter()).exits_with(code);
-        assert!(run.stderr.contains(said), "{words:?}: {}", run.stderr);
+        assert!(run.stderr.contains(expected), "{words:?}: {}", run.stderr);
     }
 }
 
@@ -385,13 +385,13 @@ fn malformed_variables_are_refused_before_the_run() {
     let world = World::new();
     world.write("bosh.yml", "name: ((a))\n");
     for command in ["create-env", "plan", "status", "interpolate"] {
-        for (flag, value, code, said) in [
+        for (flag, value, code, expected) in [
             ("-v", "foo", 2, "error: --var expects NAME=VALUE: there is no '='\n"),
             ("--var-file", "foo", 2, "error: --var-file expects NAME=FILE: there is no '='\n"),
             ("-v", "foo=[1", 3, "hint: VALUE is YAML: quote text that begins with '[': --var 'foo=\"…\"'\n"),
         ] {
             let run = world.run([command, "bosh.yml", flag, value]).exits_with(code);
-            assert!(run.stderr.contains(said) && run.stderr.starts_with("error: "), "{}", run.stderr);
+            assert!(run.stderr.contains(expected) && run.stderr.starts_with("error: "), "{}", run.stderr);
             assert_eq!(run.stdout, "", "{command} {flag} {value}");
         }
     }

@@ -204,9 +204,9 @@ fn finds((bug, checks, reason): Planted) {
         assert!(failed.iter().any(|failed| failed == check), "{bug}: {check} did not fail: {failed:?}");
     }
     let reasons = report["checks"].as_array().unwrap().iter().map(|check| check["reasons"].to_string());
-    let wanted = json!(reason).to_string();
-    let wanted = wanted.trim_matches('"');
-    assert!(reasons.collect::<String>().contains(wanted), "{bug}: {reason}: {}", run.stdout);
+    let expected = json!(reason).to_string();
+    let expected = expected.trim_matches('"');
+    assert!(reasons.collect::<String>().contains(expected), "{bug}: {reason}: {}", run.stdout);
     if let Some((_, deviation)) = DEVIATIONS.iter().find(|(deviating, _)| *deviating == bug) {
         assert_eq!(check_named(&report, checks[0])["deviation"], *deviation, "{bug}: {}", checks[0]);
     }
@@ -226,9 +226,9 @@ fn finds((bug, checks, reason): Planted) {
 }
 
 /// Returns the check `group: name` of a report.
-fn check_named<'a>(report: &'a Value, wanted: &str) -> &'a Value {
+fn check_named<'a>(report: &'a Value, title: &str) -> &'a Value {
     let is_wanted = |check: &&Value| {
-        format!("{}: {}", check["group"].as_str().unwrap(), check["name"].as_str().unwrap()) == wanted
+        format!("{}: {}", check["group"].as_str().unwrap(), check["name"].as_str().unwrap()) == title
     };
     report["checks"].as_array().unwrap().iter().find(is_wanted).unwrap()
 }
@@ -393,8 +393,8 @@ fn call_prints_the_exchange_without_secrets() {
     assert_eq!((&call["success"], &call["request"]["api_version"]), (&json!(true), &json!(2)));
 
     let run = author.run("info", &[]).success();
-    let said = ["\nAPI version used\t2\n", "\nRequest:\n"].map(|said| run.stdout.contains(said));
-    assert_eq!(said, [true, true], "{}", run.stdout);
+    let are_printed = ["\nAPI version used\t2\n", "\nRequest:\n"].map(|part| run.stdout.contains(part));
+    assert_eq!(are_printed, [true, true], "{}", run.stdout);
     let info: Value = serde_json::from_str(&author.run("info", &["--json"]).success().stdout).unwrap();
     assert_eq!(
         info["info"],

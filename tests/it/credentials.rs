@@ -47,11 +47,11 @@ fn missing_vars_store_stops_the_run() {
         false,
     ));
     hello.create(&[]).exits_with(1);
-    let known = hello.state()["monopile"]["credentials"].clone();
+    let credentials = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
-        assert!(known["digests"][name].is_string(), "{known}");
+        assert!(credentials["digests"][name].is_string(), "{credentials}");
     }
-    assert_eq!(known["vars_store"], json!(hello.world.path("creds.yml").canonicalize().unwrap()));
+    assert_eq!(credentials["vars_store"], json!(hello.world.path("creds.yml").canonicalize().unwrap()));
     let status = hello.world.finish(hello.command("status", &["--no-cpi"])).exits_with(1);
     assert!(status.stdout.contains("Jobs\tnone deployed\n"), "{}", status.stdout);
     assert!(status.stdout.contains("Deployed\tno: the last deploy did not finish\n"), "{}", status.stdout);
@@ -171,10 +171,10 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
         hello.world.finish(hello.command("cloud-check", &["--resolution", "recreate_vm"])).exits_with(6),
     ];
     for run in runs {
-        let said = format!("{}{}", run.stdout, run.stderr);
-        assert!(said.contains(differs) && run.stderr.contains(&right), "{said}");
+        let output = format!("{}{}", run.stdout, run.stderr);
+        assert!(output.contains(differs) && run.stderr.contains(&right), "{output}");
         for offer in ["recreate_vm", "--auto", "cloud-check h"] {
-            assert!(!said.contains(offer), "{offer}: {said}");
+            assert!(!output.contains(offer), "{offer}: {output}");
         }
     }
     let run = hello.world.finish(hello.command("cloud-check", &["--json"])).exits_with(6);
@@ -232,9 +232,9 @@ fn credentials_of_a_program_must_be_given_again() {
     hello.replace_flag("--vars-store", &["--vars-exec", "cat creds.yml"]);
     hello.create(&[]).success();
     hello.take_requests();
-    let known = hello.state()["monopile"]["credentials"].clone();
+    let credentials = hello.state()["monopile"]["credentials"].clone();
     for name in NAMES {
-        assert!(known["digests"][name].is_string(), "{known}");
+        assert!(credentials["digests"][name].is_string(), "{credentials}");
     }
     hello.replace_flag("--vars-exec", &[]);
     assert_stops(&hello, "pass them as for the last deploy");
@@ -348,13 +348,13 @@ fn after_a_rotation_the_old_vm_is_stopped() {
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
 
     // The end of a rotation is no sign of another vars store, even if it changes all values of the store.
-    let given = ["-v", "mbus_bootstrap_password=given-another-way"];
-    hello.create(&given).success();
+    let password_flag = ["-v", "mbus_bootstrap_password=given-another-way"];
+    hello.create(&password_flag).success();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca"]).success();
-    hello.create(&given).success();
+    hello.create(&password_flag).success();
     hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).success();
-    hello.world.finish(hello.command("status", &[&["--no-cpi"][..], &given].concat())).success();
-    hello.create(&given).success();
+    hello.world.finish(hello.command("status", &[&["--no-cpi"][..], &password_flag].concat())).success();
+    hello.create(&password_flag).success();
     hello.create(&[]).success();
 
     // Without the earlier values, the agent rejects the new ones.

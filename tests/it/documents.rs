@@ -79,14 +79,14 @@ fn until_interrupted(mut command: Command) -> (i32, String) {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());
-    let mut said = next("the command prints a line", &output).unwrap_or_default();
+    let mut text = next("the command prints a line", &output).unwrap_or_default();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     while let Some(line) = next("the command prints its last line", &output) {
-        said.push_str(&line);
+        text.push_str(&line);
     }
     let code = child.end().code().unwrap_or(-1);
-    (if said.is_empty() { -1 } else { code }, said)
+    (if text.is_empty() { -1 } else { code }, text)
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn every_documented_command_runs() {
             };
             world.enter(&mut command).args(["-ec", &text]);
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
-            let (code, said) = if endless { until_interrupted(command) } else { finished(&world, command) };
+            let (code, output) = if endless { until_interrupted(command) } else { finished(&world, command) };
             if code != 0 {
                 // The rest of the page would have deleted the environment.
                 for manifest in ["examples/hello/manifest.yml", "hello/manifest.yml"] {
@@ -140,7 +140,7 @@ fn every_documented_command_runs() {
                     world.finish(command);
                 }
             }
-            assert_eq!(code, 0, "{location}:\n{}\n{said}", block.text);
+            assert_eq!(code, 0, "{location}:\n{}\n{output}", block.text);
             ran += 1;
         }
         assert_eq!(world.leftovers(), Vec::<String>::new(), "{}", path.display());
@@ -153,20 +153,21 @@ fn book_lists_every_page_and_no_link_is_broken() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
     let docs = repository().join("docs");
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    let listed: BTreeSet<String> = link.captures_iter(&summary).map(|found| found[1].to_owned()).collect();
-    let there: BTreeSet<String> = pages()
+    let listed: BTreeSet<String> =
+        link.captures_iter(&summary).map(|captures| captures[1].to_owned()).collect();
+    let existing: BTreeSet<String> = pages()
         .iter()
         .filter(|page| page.parent() == Some(docs.as_path()) && !page.ends_with("SUMMARY.md"))
         .map(|page| page.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(listed, there, "SUMMARY.md does not list the pages of docs/");
+    assert_eq!(listed, existing, "SUMMARY.md does not list the pages of docs/");
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
-        for found in link.captures_iter(&text) {
-            let target = found[1].split('#').next().unwrap();
+        for captures in link.captures_iter(&text) {
+            let target = captures[1].split('#').next().unwrap();
             let is_here = !target.is_empty() && !target.contains("://");
             let target = page.parent().unwrap().join(target);
-            assert!(!is_here || target.exists(), "{}: {} does not exist", page.display(), &found[1]);
+            assert!(!is_here || target.exists(), "{}: {} does not exist", page.display(), &captures[1]);
         }
     }
 }
@@ -174,8 +175,9 @@ fn book_lists_every_page_and_no_link_is_broken() {
 #[test]
 fn finds_command_blocks_that_are_not_run() {
     let page = "a\n```sh\nmonopile x\n```\n\n    monopile y\n```sh needs=a cloud\nz\n```\n";
-    let (found, outside) = blocks(page);
-    let marks: Vec<(&str, usize)> = found.iter().map(|block| (block.mark.as_str(), block.line)).collect();
+    let (command_blocks, outside) = blocks(page);
+    let marks: Vec<(&str, usize)> =
+        command_blocks.iter().map(|block| (block.mark.as_str(), block.line)).collect();
     assert_eq!(marks, [("sh", 2), ("sh needs=a cloud", 7)]);
     assert!(outside.contains(&(6, "    monopile y")));
 }
@@ -226,8 +228,8 @@ fn page_of_the_manifest_has_all_keys() {
         let code = std::fs::read_to_string(directory.join(name)).unwrap();
         code.split("\n#[cfg(test)]").next().unwrap().to_owned()
     };
-    let known = code("unknown_keys.rs");
-    let lists = known.split("\npub fn").next().unwrap().to_owned();
+    let unknown_keys_code = code("unknown_keys.rs");
+    let lists = unknown_keys_code.split("\npub fn").next().unwrap().to_owned();
     let options = code("vars_store/certificate_options.rs");
     let (_, options) = options.split_once("const NAMES").unwrap();
     let listed = Regex::new(r#""([a-z_0-9]+)""#).unwrap();
@@ -235,7 +237,7 @@ fn page_of_the_manifest_has_all_keys() {
     let read = Regex::new(&format!(r#"(?:{readers})\((?:\w+, )?"([a-z_0-9]+)""#)).unwrap();
     let mut keys: BTreeSet<String> = BTreeSet::new();
     let mut add = |pattern: &Regex, code: &str| {
-        keys.extend(pattern.captures_iter(code).map(|found| found[1].to_owned()));
+        keys.extend(pattern.captures_iter(code).map(|captures| captures[1].to_owned()));
     };
     add(&listed, &lists);
     add(&listed, options.split("];").next().unwrap());

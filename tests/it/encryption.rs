@@ -202,8 +202,8 @@ fn rejects_invalid_recipients_and_identities() {
         let code = if flags[1] == "missing" { 3 } else { 2 };
         let refused = hello.create(&flags).exits_with(code);
         assert!(refused.stderr.contains(part), "{flags:?}: {}", refused.stderr);
-        let said = refused.stdout + &refused.stderr;
-        assert!(!said.contains("NOTREALLY"), "{said}");
+        let output = refused.stdout + &refused.stderr;
+        assert!(!output.contains("NOTREALLY"), "{output}");
     }
     assert!(!hello.world.exists("state.json"));
 }

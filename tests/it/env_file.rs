@@ -98,8 +98,8 @@ fn manifest_is_required_without_an_env_file() {
         let refused = world.finish(inside(&world, ".", args)).exits_with(2);
         assert_eq!(refused.stderr.contains("hint: an env file .monopile.yml"), hint, "{}", refused.stderr);
     }
-    let given = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
-    assert!(given.stdout.contains("((name))") && given.stderr.is_empty(), "{}", given.stderr);
+    let run = world.finish(inside(&world, "env", &["int", "--no-env-file", "bosh.yml"])).success();
+    assert!(run.stdout.contains("((name))") && run.stderr.is_empty(), "{}", run.stderr);
     // An env file without a manifest does not make the argument optional.
     world.write("env/.monopile.yml", "vars: {name: x}\n");
     world.finish(inside(&world, "env", &["trust"])).success();
@@ -208,8 +208,8 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
         ("vars_files: [no.yml]", "vars file 'no.yml' does not exist"),
         ("ops_files: [no.yml]", "ops file 'no.yml' does not exist"),
     ] {
-        let said = refused(text, &["create-env"], 3);
-        assert!(said.contains(expected), "{text}: {said}");
+        let stderr = refused(text, &["create-env"], 3);
+        assert!(stderr.contains(expected), "{text}: {stderr}");
     }
     world.write(
         "bosh-state.json",
@@ -219,21 +219,22 @@ fn flags_in_the_file_are_validated_like_the_command_line() {
     );
     world.write("key", "");
     // The gateway to the VM: a flag or variable overrides it.
-    let said = refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
-    assert!(said.contains("has characters that ssh does not accept"), "{said}");
-    let said = refused(
+    let stderr =
+        refused("gw_host: -oProxyCommand=x", &["ssh", "-c", "id", "-i", "key", "--insecure-agent"], 2);
+    assert!(stderr.contains("has characters that ssh does not accept"), "{stderr}");
+    let stderr = refused(
         "gw_host: -oProxyCommand=x",
         &["ssh", "-c", "id", "-i", "key", "--insecure-agent", "--gw-disable"],
         255,
     );
-    assert!(!said.contains("has characters that ssh does not accept"), "{said}");
+    assert!(!stderr.contains("has characters that ssh does not accept"), "{stderr}");
     // A secret in the env file is redacted.
     world.write("secret.yml", "name: ((secret))\ninstance_groups: ((secret))\n");
     world.write(".monopile.yml", "manifest: secret.yml\nvars: {secret: s3cret-in-env-file}\n");
-    let said = world.run(["trust"]).success();
-    assert!(!said.stdout.contains("s3cret-in-env-file"), "{}", said.stdout);
-    let said = world.run(["create-env"]).exits_with(3);
-    assert!(!said.stderr.contains("s3cret-in-env-file"), "{}", said.stderr);
+    let run = world.run(["trust"]).success();
+    assert!(!run.stdout.contains("s3cret-in-env-file"), "{}", run.stdout);
+    let run = world.run(["create-env"]).exits_with(3);
+    assert!(!run.stderr.contains("s3cret-in-env-file"), "{}", run.stderr);
 }
 
 #[test]
@@ -301,7 +302,7 @@ fn discovered_env_file_is_used_only_after_trust() {
         &["-n", "delete-env"],
     ] {
         let run = world.finish(inside(&world, "repo", args)).exits_with(3);
-        let said = run.stdout + &run.stderr;
+        let output = run.stdout + &run.stderr;
         for part in [
             "the env file '.monopile.yml' is not trusted yet",
             "run the program './evil' as CPI",
@@ -320,9 +321,9 @@ fn discovered_env_file_is_used_only_after_trust() {
             "`monopile trust ",
             "--env-file ",
         ] {
-            assert!(said.contains(part), "{args:?}: no `{part}` in {said}");
+            assert!(output.contains(part), "{args:?}: no `{part}` in {output}");
         }
-        assert!(!said.contains("p4ssw0rd") && !said.contains("read 'host'"), "{said}");
+        assert!(!output.contains("p4ssw0rd") && !output.contains("read 'host'"), "{output}");
     }
     assert!(!world.exists("ran"));
     // The command of the hint can be pasted.

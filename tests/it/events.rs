@@ -21,7 +21,7 @@ fn fields(schema: &Value, definition: &Value) -> BTreeSet<String> {
 }
 
 /// Validates every line, and collects the names of the events.
-fn check(run: &Run, seen: &mut BTreeSet<String>) {
+fn check(run: &Run, event_names: &mut BTreeSet<String>) {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let lines = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
@@ -31,22 +31,22 @@ fn check(run: &Run, seen: &mut BTreeSet<String>) {
         assert!(problems.is_empty(), "{line}\n{problems:?}");
         // Readers skip unknown fields, but the schema must be complete.
         let name = event["event"].as_str().unwrap();
-        let known = fields(&schema, &schema["$defs"][name]);
+        let described_fields = fields(&schema, &schema["$defs"][name]);
         let header = ["v", "time", "event"].map(str::to_owned);
         let unknown: Vec<_> = event
             .as_object()
             .unwrap()
             .keys()
-            .filter(|field| !known.contains(*field) && !header.contains(field))
+            .filter(|field| !described_fields.contains(*field) && !header.contains(field))
             .collect();
         assert!(unknown.is_empty(), "the schema does not name {unknown:?} of {line}");
-        seen.insert(name.to_owned());
+        event_names.insert(name.to_owned());
     }
 }
 
 #[test]
 fn all_events_match_the_schema_and_every_kind_occurs() {
-    let mut seen = BTreeSet::new();
+    let mut event_names = BTreeSet::new();
     let mut hello = Hello::new();
     let kept_nowhere = hello.world.write("no-directory", "");
     // A note says that the registry is not needed.
@@ -55,14 +55,14 @@ fn all_events_match_the_schema_and_every_kind_occurs() {
         "registry.yml",
         &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
     );
-    check(&hello.create(&["--json", "--verbose"]).success(), &mut seen);
-    check(&hello.create(&["--json"]).success(), &mut seen);
+    check(&hello.create(&["--json", "--verbose"]).success(), &mut event_names);
+    check(&hello.create(&["--json"]).success(), &mut event_names);
     let mut warned = hello.command("stop-env", &["--json"]);
     warned.env("XDG_STATE_HOME", kept_nowhere);
-    check(&hello.world.finish(warned), &mut seen);
+    check(&hello.world.finish(warned), &mut event_names);
     hello.world.write("two.yml", "- {type: replace, path: /instance_groups/0/instances, value: 2}\n");
-    check(&hello.create(&["--json", "-o", "two.yml"]).exits_with(3), &mut seen);
-    check(&hello.delete(&["--json"]).success(), &mut seen);
+    check(&hello.create(&["--json", "-o", "two.yml"]).exits_with(3), &mut event_names);
+    check(&hello.delete(&["--json"]).success(), &mut event_names);
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let described: BTreeSet<String> = schema["$defs"]
         .as_object()
@@ -71,22 +71,22 @@ fn all_events_match_the_schema_and_every_kind_occurs() {
         .filter(|name| name.contains('_') || ["note", "warning", "planned", "state"].contains(&name.as_str()))
         .cloned()
         .collect();
-    assert_eq!(seen, described);
+    assert_eq!(event_names, described);
 }
 
 #[test]
 fn events_of_early_failures_match_the_schema() {
     let world = World::new();
-    let mut seen = BTreeSet::new();
+    let mut event_names = BTreeSet::new();
     for args in [
         vec!["--json", "create-env", "--no-such-flag"],
         vec!["--json", "create-env", "absent.yml"],
         vec!["--json", "interpolate", "absent.yml"],
         vec!["--json", "delete-env", "-"],
     ] {
-        check(&world.run(args), &mut seen);
+        check(&world.run(args), &mut event_names);
     }
-    assert!(seen.contains("run_finished"));
+    assert!(event_names.contains("run_finished"));
 }
 
 #[test]

@@ -264,11 +264,11 @@ impl FailureLife {
 
     /// Deletes unknown resources, as an operator does after looking in the IaaS.
     fn delete_unknown(&self) {
-        let known = match self.hello.world.exists("state.json") {
+        let recorded = match self.hello.world.exists("state.json") {
             true => self.hello.recorded(),
             false => BTreeSet::new(),
         };
-        for cid in self.hello.cloud().difference(&known) {
+        for cid in self.hello.cloud().difference(&recorded) {
             let kind = cid.split('-').next().unwrap();
             self.hello.call(&format!("delete_{kind}"), json!([cid]));
         }
@@ -331,7 +331,7 @@ fn reference(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
             .map(|request| request["method"].as_str().unwrap().to_owned())
             .collect();
         for (index, method) in methods.iter().enumerate() {
-            let nth = methods[..=index].iter().filter(|known| *known == method).count();
+            let nth = methods[..=index].iter().filter(|other| *other == method).count();
             points[stage].push(CallPoint { method: method.clone(), number: index + 1, nth });
         }
     });

@@ -191,7 +191,7 @@ fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync:
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let ranges = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = std::sync::Arc::clone(&ranges);
+    let server_ranges = std::sync::Arc::clone(&ranges);
     std::thread::spawn(move || {
         let mut held = Vec::new();
         for begin in [0, half] {
@@ -205,7 +205,7 @@ fn slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std::sync:
                     range = value.to_owned();
                 }
             }
-            seen.lock().unwrap().push(range);
+            server_ranges.lock().unwrap().push(range);
             let rest = &content[begin..];
             let total = content.len();
             let head = match begin {
@@ -259,8 +259,8 @@ fn https_trusts_only_system_authorities() {
     assert_eq!(server.requests().len(), 1);
     // A certificate is not accepted later either, so there is no retry.
     let run = fetching.world.finish(fetching.command(&["--cache-dir", "other"])).exits_with(1);
-    let said = "the server is not trusted: its certificate is not signed by a certificate authority";
-    assert!(run.stderr.contains(said) && run.stderr.contains("SSL_CERT_FILE"), "{}", run.stderr);
+    let expected = "the server is not trusted: its certificate is not signed by a certificate authority";
+    assert!(run.stderr.contains(expected) && run.stderr.contains("SSL_CERT_FILE"), "{}", run.stderr);
     assert!(!run.stderr.contains("the download continues"), "{}", run.stderr);
 }
 

@@ -147,8 +147,8 @@ impl Drop for Job {
 /// Waits for a command and checks that it succeeds.
 #[track_caller]
 fn finish(child: Child) {
-    let (status, said) = outcome(child);
-    assert!(status.success(), "{status}: {said}");
+    let (status, stderr) = outcome(child);
+    assert!(status.success(), "{status}: {stderr}");
 }
 
 fn outcome(child: Child) -> (ExitStatus, String) {
@@ -282,9 +282,9 @@ fn failed_start_leaves_no_process() {
     let job = Job::new();
     let address: SocketAddr = format!("{}:8580", job.hello.ip()).parse().unwrap();
     let taken = TcpListener::bind(address).unwrap();
-    let (status, said) = outcome(job.spawn("start"));
-    assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("hello did not start; see "), "{said}");
+    let (status, stderr) = outcome(job.spawn("start"));
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("hello did not start; see "), "{stderr}");
     job.assert_stopped();
     drop(taken);
     job.run("start");

@@ -25,22 +25,22 @@ fn literals(code: &str) -> Vec<Literal> {
     )
     .unwrap();
     let continued = Regex::new(r"\\\n\s*").unwrap();
-    let (mut found, mut at) = (Vec::new(), 0);
+    let (mut literals, mut at) = (Vec::new(), 0);
     while let Some(next) = token.captures_at(code, at) {
         let whole = next.get(0).unwrap();
         at = whole.end();
         if let Some(text) = next.name("text") {
             let text = continued.replace_all(text.as_str(), "").replace("\\\"", "\"");
-            found.push(Literal { range: whole.range(), text });
+            literals.push(Literal { range: whole.range(), text });
         } else if whole.as_str().ends_with('"') && !whole.as_str().starts_with("//") {
             // A raw string ends with as many number signs as it began with.
             let end = format!("\"{}", "#".repeat(whole.as_str().matches('#').count()));
             at = code[at..].find(&end).map_or(code.len(), |length| at + length + end.len());
             let text = code[whole.end()..at - end.len()].to_owned();
-            found.push(Literal { range: whole.start()..at, text });
+            literals.push(Literal { range: whole.start()..at, text });
         }
     }
-    found
+    literals
 }
 
 /// Returns the code without the tests at its end.
@@ -53,7 +53,7 @@ fn hints(code: &str) -> Vec<String> {
     const CALL: &str = ".with_hint(";
     let code = without_tests(code);
     let literals = literals(code);
-    let mut found = Vec::new();
+    let mut hints = Vec::new();
     for (start, _) in code.match_indices(CALL) {
         let is_comment = code[..start].rsplit('\n').next().unwrap().trim_start().starts_with("//");
         if is_comment || literals.iter().any(|literal| literal.range.contains(&start)) {
@@ -75,21 +75,21 @@ fn hints(code: &str) -> Vec<String> {
             at += 1;
         }
         let words = || code[argument..at - 1].split_whitespace().collect::<Vec<_>>().join(" ");
-        found.push(if texts.is_empty() { format!("`{}`", words()) } else { texts.join(" ") });
+        hints.push(if texts.is_empty() { format!("`{}`", words()) } else { texts.join(" ") });
     }
-    found
+    hints
 }
 
 /// Returns the anchors of the sections of a page.
 fn sections(page: &str) -> BTreeSet<String> {
     let mut in_block = false;
-    let mut found = BTreeSet::new();
+    let mut anchors = BTreeSet::new();
     for line in page.lines() {
         in_block ^= line.starts_with("```");
         let heading = line.strip_prefix("### ").or_else(|| line.strip_prefix("## "));
-        found.extend(heading.filter(|_| !in_block).map(|title| title.to_lowercase().replace(' ', "-")));
+        anchors.extend(heading.filter(|_| !in_block).map(|title| title.to_lowercase().replace(' ', "-")));
     }
-    found
+    anchors
 }
 
 /// The section of hints that have none yet.
@@ -144,24 +144,26 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
     }
     let list = root().join("tests/it/hints.txt");
     let page = page();
-    let mut known = listed(&std::fs::read_to_string(&list).unwrap_or_default());
+    let mut hint_sections = listed(&std::fs::read_to_string(&list).unwrap_or_default());
     if is_updating() {
         let moved = |hint: &String| {
             let text = hint.split_once(": ").unwrap().1;
-            known.iter().find(|(other, _)| other.ends_with(text)).map(|(_, section)| section.clone())
+            hint_sections.iter().find(|(other, _)| other.ends_with(text)).map(|(_, section)| section.clone())
         };
-        let section = |hint: &String| known.get(hint).cloned().or_else(|| moved(hint));
+        let section = |hint: &String| hint_sections.get(hint).cloned().or_else(|| moved(hint));
         let now =
             made.iter().map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into()))).collect();
         std::fs::write(&list, written(&now, &page)).unwrap();
-        known = now;
+        hint_sections = now;
     }
     let sections = sections(&page);
     let mut wrong = Vec::new();
     wrong.extend(
-        made.iter().filter(|hint| !known.contains_key(*hint)).map(|hint| format!("not listed: {hint}")),
+        made.iter()
+            .filter(|hint| !hint_sections.contains_key(*hint))
+            .map(|hint| format!("not listed: {hint}")),
     );
-    for (hint, section) in &known {
+    for (hint, section) in &hint_sections {
         if !made.contains(hint) {
             wrong.push(format!("no error has it any more: {hint}"));
         }
@@ -169,7 +171,7 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
             wrong.push(format!("the page has no section '{section}': {hint}"));
         }
     }
-    let used: BTreeSet<&String> = known.values().collect();
+    let used: BTreeSet<&String> = hint_sections.values().collect();
     wrong.extend(
         sections.iter().filter(|one| !used.contains(one)).map(|one| format!("no hint leads to '{one}'")),
     );
@@ -216,9 +218,10 @@ fn message_rows(page: &str) -> Vec<(Regex, Vec<String>)> {
     let mut rows = Vec::new();
     for row in table.lines().take_while(|line| line.starts_with('|')) {
         let (message, sections) = row.rsplit_once(" | ").unwrap();
-        let sections: Vec<String> = anchor.captures_iter(sections).map(|found| found[1].to_owned()).collect();
-        for found in code.captures_iter(message) {
-            let text = found.get(1).or(found.get(2)).unwrap().as_str().trim();
+        let sections: Vec<String> =
+            anchor.captures_iter(sections).map(|captures| captures[1].to_owned()).collect();
+        for captures in code.captures_iter(message) {
+            let text = captures.get(1).or(captures.get(2)).unwrap().as_str().trim();
             let parts: Vec<String> = value.split(text).map(regex::escape).collect();
             rows.push((Regex::new(&parts.join(".+")).unwrap(), sections.clone()));
         }
@@ -279,8 +282,8 @@ fn finds_hints_and_sections() {
 #[cfg(test)]
 mod tests { x.with_hint("test") }"#;
     assert_eq!(hints(code), ["one \"two\"", "{a}: {}", "`RUN_AGAIN`"]);
-    let found = literals("let a = r#\"x\"y\"#; let b = '\"'; // \"no\"\nlet c = \"z\";");
-    assert_eq!(found.iter().map(|hint| hint.text.as_str()).collect::<Vec<_>>(), ["x\"y", "z"]);
+    let literals = literals("let a = r#\"x\"y\"#; let b = '\"'; // \"no\"\nlet c = \"z\";");
+    assert_eq!(literals.iter().map(|hint| hint.text.as_str()).collect::<Vec<_>>(), ["x\"y", "z"]);
     let page = "# T\n## The VM is gone\n```sh\n## no\n```\n### Another one\n";
     assert_eq!(sections(page), ["another-one", "the-vm-is-gone"].map(str::to_owned).into());
     let list = "## the-vm-is-gone\n\na: b\n\n## ?\n\nc: d\n";

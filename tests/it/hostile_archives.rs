@@ -29,7 +29,7 @@ fn world() -> World {
 
 /// Returns every file, directory and link below a directory, except those of the caches.
 fn tree(root: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut entries = BTreeMap::new();
     for entry in walkdir::WalkDir::new(root).into_iter().flatten() {
         let name = entry.path().strip_prefix(root).unwrap().display().to_string();
         if name.starts_with("home/.cache") {
@@ -40,9 +40,9 @@ fn tree(root: &Path) -> BTreeMap<String, String> {
             kind if kind.is_file() => format!("file {}", sha1(&std::fs::read(entry.path()).unwrap())),
             _ => "directory".to_owned(),
         };
-        found.insert(name, what);
+        entries.insert(name, what);
     }
-    found
+    entries
 }
 
 /// Runs the program and returns its peak memory in KiB.
@@ -89,8 +89,8 @@ fn drive(
     let (run, peak) = run(world, args);
     let _ = std::fs::remove_file(world.path("new.tgz"));
     let mut problem = |text: String| problems.push(format!("{}: {args:?}: {text}: {run:?}", case.name));
-    let said = run.stderr.replace('\n', " ");
-    if said.contains("this is a bug") || said.contains("panicked") {
+    let stderr = run.stderr.replace('\n', " ");
+    if stderr.contains("this is a bug") || stderr.contains("panicked") {
         problem("it panics".to_owned());
     }
     if run.stderr.contains(['\x1b', '\0']) {
@@ -99,7 +99,7 @@ fn drive(
     match case.reason {
         // A command that reads only the first entries may miss defects in later ones.
         _ if !whole && run.code == 0 => {}
-        Some(reason) if run.code != 3 || !said.contains(reason) => {
+        Some(reason) if run.code != 3 || !stderr.contains(reason) => {
             problem(format!("it is not refused because '{reason}'"));
         }
         None if run.code != 0 => problem("it is refused".to_owned()),
@@ -258,14 +258,14 @@ fn agent_rejects_hostile_blobs() {
         ];
         for (what, outcome) in asked {
             let problem = outcome.as_ref().err().cloned().unwrap_or_default();
-            let wanted = match case.reason {
+            let is_expected = match case.reason {
                 Some(reason) if !case.is_fine_verbatim => outcome.is_err() && problem.contains(reason),
                 // The missing job is reported after the archive was unpacked.
                 _ if what == "templates" => problem.contains("no directory"),
                 // Sparse scripts and dangling links are compiled and packed like other files.
                 _ => outcome.is_ok() || what == "compiled" && !problem.contains("refused"),
             };
-            if !wanted {
+            if !is_expected {
                 problems.push(format!("{}: {what}: {outcome:?}", case.name));
             }
         }
@@ -299,7 +299,7 @@ fn bombs_and_many_entries_take_little_memory() {
         Tar::default().file("release.MF", release_manifest(Some(&inner))).file("jobs/j.tgz", &inner).tgz();
     let stemcell = StemcellTarball { image: Some(bomb.clone()), ..StemcellTarball::default() }.build();
     let mut problems = Vec::new();
-    for (name, archive, command, said) in [
+    for (name, archive, command, reason) in [
         ("bomb", bomb, "inspect-local-release", Some("per compressed byte")),
         ("bomb in a release", nested, "inspect-local-release", Some("per compressed byte")),
         // Only the CPI reads an image.
@@ -312,7 +312,7 @@ fn bombs_and_many_entries_take_little_memory() {
         ),
         ("names without end", hostile::entries(&base, 20_000, 4000), "inspect-local-release", Some("names")),
     ] {
-        let case = Case { name, archive: Vec::new(), reason: said, is_fine_verbatim: false };
+        let case = Case { name, archive: Vec::new(), reason, is_fine_verbatim: false };
         let started = Instant::now();
         let peak = drive(&world, &case, &archive, &[command, "it.tgz"], true, &mut problems);
         println!(

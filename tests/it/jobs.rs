@@ -17,20 +17,23 @@ fn new_vm_reuses_compiled_packages() {
     let proxy = hello.listen();
 
     hello.create(&[]).success();
-    let said = proxy.take();
-    assert_eq!(count(&said, "compile_package"), 2);
+    let exchanges = proxy.take();
+    assert_eq!(count(&exchanges, "compile_package"), 2);
     assert_eq!(hello.ask().1, 1);
-    for exchange in said.iter().filter(|exchange| !exchange.message.is_null()) {
+    for exchange in exchanges.iter().filter(|exchange| !exchange.message.is_null()) {
         assert_eq!(exchange.message["reply_to"], hello.state()["director_id"], "{exchange:?}");
     }
 
     let run = hello.create(&["--recreate", "--json"]).success();
-    let said = proxy.take();
-    assert_eq!((count(&said, "compile_package"), count(&said, "PUT blob")), (0, 3));
+    let exchanges = proxy.take();
+    assert_eq!((count(&exchanges, "compile_package"), count(&exchanges, "PUT blob")), (0, 3));
     let events = run.json();
     let timings = &events.last().unwrap()["timings"];
     assert_eq!(timings["compilations"], 0);
-    assert_eq!(timings["agent_messages"], said.iter().filter(|known| !known.message.is_null()).count());
+    assert_eq!(
+        timings["agent_messages"],
+        exchanges.iter().filter(|exchange| !exchange.message.is_null()).count()
+    );
     let part = |name: &str| timings[name].as_u64().unwrap();
     let parts = ["cpi_ms", "agent_ms", "agent_task_ms", "waiting_ms", "own_ms"].map(part);
     assert!(part("total_ms").abs_diff(parts.iter().sum()) <= 5, "{timings}");
@@ -51,12 +54,12 @@ fn package_is_compiled_with_direct_dependencies_only() {
     hello.world.write("hello/release/jobs/hello/spec", spec.replace("packages:\n", "packages:\n- top\n"));
     let proxy = hello.listen();
     hello.create(&[]).success();
-    let said = proxy.take();
+    let exchanges = proxy.take();
     let compiled = |name: &str| {
         let about = |exchange: &&Exchange| {
             exchange.name() == "compile_package" && exchange.message["arguments"][2] == name
         };
-        let message = &said.iter().find(about).unwrap().message["arguments"][4];
+        let message = &exchanges.iter().find(about).unwrap().message["arguments"][4];
         message.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(compiled("greeting"), [""; 0]);
@@ -150,8 +153,9 @@ fn failed_compilation_shows_the_script_output() {
         "{}",
         run.stderr
     );
-    let output = "  cause: the end of its standard error:\n    + echo no such harbour\n    no such harbour\n";
-    assert!(run.stderr.contains(output), "{}", run.stderr);
+    let expected =
+        "  cause: the end of its standard error:\n    + echo no such harbour\n    no such harbour\n";
+    assert!(run.stderr.contains(expected), "{}", run.stderr);
     assert!(!run.stderr.contains("Action Failed"), "{}", run.stderr);
     assert!(run.stderr.contains("  note: VM and disk are kept; no job runs yet\n"), "{}", run.stderr);
     hello.delete(&["--skip-drain"]).success();

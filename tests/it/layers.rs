@@ -98,18 +98,18 @@ fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 /// Returns the Rust files below a folder, without files of tests.
-pub(crate) fn sources(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
-    rust_files(folder, &|path| wanted(path) && !path.to_string_lossy().ends_with("tests.rs"))
+pub(crate) fn sources(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
+    rust_files(folder, &|path| is_wanted(path) && !path.to_string_lossy().ends_with("tests.rs"))
 }
 
 /// Returns the Rust files below a folder. Their paths are relative to it.
-pub(crate) fn rust_files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
+pub(crate) fn rust_files(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> BTreeMap<PathBuf, String> {
     walkdir::WalkDir::new(folder)
         .into_iter()
         .map(Result::unwrap)
         .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "rs"))
         .map(|entry| entry.path().strip_prefix(folder).unwrap().to_owned())
-        .filter(|path| wanted(path))
+        .filter(|path| is_wanted(path))
         .map(|path| {
             let text = fs::read_to_string(folder.join(&path)).unwrap();
             (path, text)
@@ -194,7 +194,7 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
     let exports = exports(&member.files);
     let trees = regex::Regex::new(r"\buse ((?:crate|super)::[^;]*);").unwrap();
     let paths = regex::Regex::new(r"\b((?:crate|super)(?:::\w+)+)").unwrap();
-    let mut found = BTreeMap::new();
+    let mut uses = BTreeMap::new();
     for (file, text) in &member.files {
         let mut from: Vec<String> = file.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         let last = from.pop().unwrap_or_default();
@@ -212,11 +212,11 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
         for name in named.iter().filter_map(|path| top(path, &from)) {
             let used = exports.get(&name).cloned().unwrap_or(name);
             if used != module {
-                found.entry((module.clone(), used)).or_insert_with(|| file.clone());
+                uses.entry((module.clone(), used)).or_insert_with(|| file.clone());
             }
         }
     }
-    found
+    uses
 }
 
 /// Returns one sentence for each violation of the table.
@@ -234,7 +234,7 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
             }
         }
         let modules = &layers[own].modules;
-        let order = |module: &str| modules.iter().position(|known| known == module);
+        let order = |module: &str| modules.iter().position(|other| other == module);
         let declared = |path: &PathBuf| {
             let first = path.iter().next().unwrap_or_default().to_string_lossy().into_owned();
             first.trim_end_matches(".rs").to_owned()
@@ -374,12 +374,12 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
         regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
     let quoted = regex::Regex::new(r"`(\w+)`").unwrap();
     let mut misplaced = Vec::new();
-    for found in attribution.captures_iter(page) {
-        let text = text_of(&found[2]).unwrap_or_default();
+    for captures in attribution.captures_iter(page) {
+        let text = text_of(&captures[2]).unwrap_or_default();
         let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let names = quoted.captures_iter(&found[1]).map(|name| name[1].to_owned());
+        let names = quoted.captures_iter(&captures[1]).map(|name| name[1].to_owned());
         let missing = names.filter(|name| !words.contains(name.as_str()));
-        misplaced.extend(missing.map(|name| format!("{name} of {}", &found[2])));
+        misplaced.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
     }
     misplaced
 }
@@ -399,8 +399,8 @@ fn finds_names_that_are_in_another_file() {
 fn finds_names_that_do_not_exist() {
     let page = "`a::B` `a::C` `gone.rs` `here/x.rs` `here/NAME.rs` `here/y.rs` `any words` `C`\n\
                 ```text\n`gone.rs`\n```\n";
-    let found = unknown_names(page, &BTreeSet::from(["a", "B"]), &|path| path == "src/here/x.rs");
-    assert_eq!(found, ["a::C", "gone.rs", "here/y.rs", "C"]);
+    let unknown = unknown_names(page, &BTreeSet::from(["a", "B"]), &|path| path == "src/here/x.rs");
+    assert_eq!(unknown, ["a::C", "gone.rs", "here/y.rs", "C"]);
 }
 
 /// Returns the tests that a page names (`path.rs::function`) and that do not exist.
@@ -436,7 +436,7 @@ fn finds_a_dependency_against_the_order() {
         modules: modules.iter().map(|module| (*module).to_owned()).collect(),
     };
     let layers = [layer("high", &["only"]), layer("low", &["first", "second"])];
-    let found = |name: &str, dependencies: &[&str], files: &[(&str, &str)]| {
+    let violations_of = |name: &str, dependencies: &[&str], files: &[(&str, &str)]| {
         let member = Member {
             name: name.to_owned(),
             dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
@@ -445,7 +445,11 @@ fn finds_a_dependency_against_the_order() {
         violations(&[member], &layers)
     };
     let low = |first: &str, lib: &str| {
-        found("low", &[], &[("lib.rs", lib), ("first/deep.rs", first), ("second.rs", "use crate::first::A;")])
+        violations_of(
+            "low",
+            &[],
+            &[("lib.rs", lib), ("first/deep.rs", first), ("second.rs", "use crate::first::A;")],
+        )
     };
     assert_eq!(low("// crate::second::X\nlet a = \"crate::second\";", ""), [""; 0]);
     for broken in [
@@ -462,9 +466,9 @@ fn finds_a_dependency_against_the_order() {
             "{broken}"
         );
     }
-    assert_eq!(found("low", &["high"], &[("first.rs", ""), ("second.rs", "")]).len(), 1);
-    assert_eq!(found("high", &["low"], &[("only.rs", "")]), [""; 0]);
-    assert_eq!(found("high", &[], &[("only.rs", ""), ("other.rs", "")]).len(), 1);
-    assert_eq!(found("high", &[], &[]).len(), 1);
-    assert_eq!(found("unknown", &[], &[]).len(), 1);
+    assert_eq!(violations_of("low", &["high"], &[("first.rs", ""), ("second.rs", "")]).len(), 1);
+    assert_eq!(violations_of("high", &["low"], &[("only.rs", "")]), [""; 0]);
+    assert_eq!(violations_of("high", &[], &[("only.rs", ""), ("other.rs", "")]).len(), 1);
+    assert_eq!(violations_of("high", &[], &[]).len(), 1);
+    assert_eq!(violations_of("unknown", &[], &[]).len(), 1);
 }

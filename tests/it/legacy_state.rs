@@ -46,7 +46,7 @@ fn legacy_state_is_converted() {
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
-        assert_eq!(methods.iter().filter(|known| **known == method).count(), 1, "{method}: {methods:?}");
+        assert_eq!(methods.iter().filter(|called| **called == method).count(), 1, "{method}: {methods:?}");
     }
     assert_eq!(hello.ask().1, 2, "the disk has grown and keeps its data");
     // The state is not converted a second time.
@@ -79,7 +79,7 @@ fn rejects_an_ambiguous_legacy_state() {
 /// Returns the owners of a file, or of a directory and everything in it.
 fn owners(path: &Path) -> BTreeSet<(u32, u32)> {
     let entries = walkdir::WalkDir::new(path).into_iter().map(Result::unwrap);
-    entries.map(|entry| entry.metadata().unwrap()).map(|found| (found.uid(), found.gid())).collect()
+    entries.map(|entry| entry.metadata().unwrap()).map(|metadata| (metadata.uid(), metadata.gid())).collect()
 }
 
 #[test]

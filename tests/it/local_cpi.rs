@@ -365,8 +365,8 @@ fn wrong_requests_get_typed_errors() {
     let unknown = |kind: &str| format!("{kind}-{}", "00000000-0000-4000-8000-000000000000");
     let (vm, disk, stemcell) = (unknown("vm"), unknown("disk"), unknown("stemcell"));
     for _ in 0..2 {
-        let typed = |method: &str, arguments: Value, wanted: &str| {
-            assert_eq!(cloud.error(method, arguments).0, format!("Bosh::Clouds::{wanted}"), "{method}");
+        let typed = |method: &str, arguments: Value, error_type: &str| {
+            assert_eq!(cloud.error(method, arguments).0, format!("Bosh::Clouds::{error_type}"), "{method}");
         };
         typed("reboot_vm", json!([vm]), "VMNotFound");
         typed("get_disks", json!([vm]), "VMNotFound");
@@ -452,8 +452,8 @@ fn killed_create_vm_leaves_no_vm() {
         thread::sleep(Duration::from_millis(step * 4));
         child.kill().unwrap();
         let output = child.end_with_output();
-        let known = fs::read_dir(cloud.root().join("vms")).map_or(0, Iterator::count);
-        if known == 0 {
+        let vm_count = fs::read_dir(cloud.root().join("vms")).map_or(0, Iterator::count);
+        if vm_count == 0 {
             killed += 1;
         } else {
             // The kill came too late: the VM exists, and the answer was sent or was about to be sent.

@@ -256,9 +256,9 @@ fn remove_cases() {
 fn find_cases() {
     let document = document();
     for (path, expected) in FOUND {
-        let found =
+        let node =
             ops::find(&document, &path.parse().unwrap()).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!(yaml::emit(&found), *expected, "{path}");
+        assert_eq!(yaml::emit(&node), *expected, "{path}");
     }
     assert_eq!(*ops::find(&document, &"".parse().unwrap()).unwrap(), document);
 }
@@ -618,9 +618,9 @@ fn inserted_at(beside: &ops::Path, path: &ops::Path) -> String {
 
 /// Returns the path of the first node that a `replace` had to create.
 fn first_made(document: &Node, path: &ops::Path) -> String {
-    let there =
+    let existing =
         (0..path.tokens().len()).rev().find_map(|count| concrete(document, &path.prefix(count))).unwrap();
-    let mut tokens = there.tokens().to_vec();
+    let mut tokens = existing.tokens().to_vec();
     tokens.push(match &path.tokens()[tokens.len()] {
         ops::Token::Key { key, .. } => ops::Token::Key { key: key.clone(), is_optional: true },
         // A new item is the last one.

@@ -112,9 +112,9 @@ impl Release {
         std::fs::create_dir(&bin).unwrap();
         let path = std::env::var("PATH").unwrap();
         for tool in TOOLS.iter().chain(tools) {
-            let found =
+            let program =
                 path.split(':').map(|directory| Path::new(directory).join(tool)).find(|file| file.exists());
-            symlink(found.unwrap_or_else(|| panic!("{tool} is not installed")), bin.join(tool)).unwrap();
+            symlink(program.unwrap_or_else(|| panic!("{tool} is not installed")), bin.join(tool)).unwrap();
         }
         let mut command = prepare(bin.join("sh"));
         self.world.enter(&mut command).args(["-c", text]).env("PATH", &bin);
@@ -156,9 +156,9 @@ fn release_is_complete_and_its_program_runs() {
         for page in files(root).into_iter().filter(|file| file.ends_with(".md")) {
             let page = root.join(page);
             let text = std::fs::read_to_string(&page).unwrap();
-            for found in link.captures_iter(&text) {
-                let target = page.parent().unwrap().join(&found[1]);
-                assert!(target.exists(), "{}: {} is not packed", page.display(), &found[1]);
+            for captures in link.captures_iter(&text) {
+                let target = page.parent().unwrap().join(&captures[1]);
+                assert!(target.exists(), "{}: {} is not packed", page.display(), &captures[1]);
                 links += 1;
             }
         }

@@ -182,7 +182,7 @@ fn masked(svg: &str) -> String {
 /// Returns the CIDs of the VMs in a picture.
 fn vms(svg: &str) -> Vec<String> {
     let cid = Regex::new("vm-[0-9a-f]{8}-[0-9a-f-]{27}").unwrap();
-    cid.find_iter(svg).map(|found| found.as_str().to_owned()).collect()
+    cid.find_iter(svg).map(|matched| matched.as_str().to_owned()).collect()
 }
 
 #[test]

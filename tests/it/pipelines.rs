@@ -119,8 +119,8 @@ impl Ci {
         command.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(self.hello.world.path("step.sh"));
         for (variable, value) in step["env"].as_object().into_iter().flatten() {
             let expression = value.as_str().unwrap().trim_start_matches("${{ ").trim_end_matches(" }}");
-            let known = values.iter().find(|(name, _)| *name == expression);
-            command.env(variable, known.unwrap_or_else(|| panic!("{expression} is not known")).1);
+            let entry = values.iter().find(|(name, _)| *name == expression);
+            command.env(variable, entry.unwrap_or_else(|| panic!("{expression} is not known")).1);
         }
         command
     }
@@ -388,7 +388,7 @@ fn inputs_reach_no_shell() {
     std::fs::write(&bin, "#!/bin/sh\nprintf '%s\\n' \"$@\" >arguments\n").unwrap();
     ci.shell("chmod +x ../bin/monopile && mkdir -p work", ".").success();
     let file = "$(touch pwned).yml";
-    let given = || {
+    let received_arguments = || {
         assert!(!ci.hello.world.exists("work/pwned"));
         ci.hello.world.read("work/arguments")
     };
@@ -396,7 +396,7 @@ fn inputs_reach_no_shell() {
 
     let inputs = [("INPUT_COMMAND", "create-env"), ("INPUT_ENV_FILE", file), ("INPUT_ARGUMENTS", HOSTILE)];
     ci.acts("run", &inputs).success();
-    assert_eq!(given(), format!("create-env\n--env-file\n{file}\n--non-interactive\n{lines}"));
+    assert_eq!(received_arguments(), format!("create-env\n--env-file\n{file}\n--non-interactive\n{lines}"));
     ci.acts("run", &[("INPUT_COMMAND", "plan; touch pwned"), ("INPUT_ENV_FILE", file)]).exits_with(2);
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/concourse/create-env.yml");
@@ -410,9 +410,9 @@ fn inputs_reach_no_shell() {
     run("create-env").success();
     let files = "--cache-dir\ncache\n--state\nstate/state.json\n--vars-store\nstate/creds.yml\n";
     let expected = format!("create-env\n--env-file\ncode/{file}\n--non-interactive\n{files}{lines}");
-    assert_eq!(given(), expected);
+    assert_eq!(received_arguments(), expected);
     run("create-env; touch pwned").exits_with(2);
-    given();
+    received_arguments();
     // Every variable of the task is one that it uses.
     let names: Vec<&String> = task["params"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["COMMAND", "ENV_FILE", "ARGUMENTS", "TMPDIR"]);

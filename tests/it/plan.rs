@@ -121,8 +121,8 @@ fn plan_for_job_changes() {
 fn jobs_run_on_if_no_job_changes() {
     let mut environment = ChangingEnvironment::deployed();
     let service = |environment: &ChangingEnvironment| {
-        let found = environment.hello.find("work/cloud", "hello.pid");
-        std::fs::read_to_string(&found[0]).unwrap()
+        let pid_files = environment.hello.find("work/cloud", "hello.pid");
+        std::fs::read_to_string(&pid_files[0]).unwrap()
     };
     let pid = service(&environment);
     environment.ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");

@@ -14,14 +14,14 @@ fn openings(text: &str) -> Vec<usize> {
     let comment = Regex::new(r"^\s*//[/!]").unwrap();
     let question = Regex::new(r"^\s*//[/!] (What|Whether|Who|Whom|Whose|How|Where)\b").unwrap();
     let mut before = "";
-    let mut found = Vec::new();
+    let mut numbers = Vec::new();
     for (index, line) in text.lines().enumerate() {
         if question.is_match(line) && !comment.is_match(before) {
-            found.push(index + 1);
+            numbers.push(index + 1);
         }
         before = line;
     }
-    found
+    numbers
 }
 
 /// Returns the numbers of lines that speak of unnamed people. Quoted text is exempt.
@@ -44,7 +44,7 @@ fn too_long(text: &str) -> Vec<usize> {
     let quoted = Regex::new("`[^`]*`").unwrap();
     let end = Regex::new(r"[.!?](\s|$)").unwrap();
     let item = Regex::new(r"^(- |\d+\. |\|)").unwrap();
-    let (mut found, mut comment, mut start) = (Vec::new(), String::new(), 0);
+    let (mut numbers, mut comment, mut start) = (Vec::new(), String::new(), 0);
     for (index, line) in text.lines().chain([""]).enumerate() {
         if let Some(line) = line.trim_start().strip_prefix("///") {
             start = if comment.is_empty() { index + 1 } else { start };
@@ -55,11 +55,11 @@ fn too_long(text: &str) -> Vec<usize> {
         let text = before_sections.split("```").step_by(2).collect::<String>();
         let sentences = text.lines().filter(|line| !item.is_match(line)).collect::<Vec<_>>().join(" ");
         if end.find_iter(&quoted.replace_all(&sentences, "x")).count() > MAX_SENTENCES {
-            found.push(start);
+            numbers.push(start);
         }
         comment.clear();
     }
-    found
+    numbers
 }
 
 /// Returns the numbers of lines at which a doc comment begins a sentence on a new line without need. There,
@@ -84,27 +84,31 @@ fn texts(code: &str) -> String {
         text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text).to_owned()
     };
     let of_line =
-        |line| strings.find_iter(line).map(|found| inside(found.as_str())).collect::<Vec<_>>().join(" ");
+        |line| strings.find_iter(line).map(|matched| inside(matched.as_str())).collect::<Vec<_>>().join(" ");
     code.lines().map(of_line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn comments_and_documents_avoid_listed_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
         for (path, code) in rust_files(&root.join(folder), &|path| !path.ends_with("prose.rs")) {
             let lines = openings(&code).into_iter().chain(unnamed_people(&texts(&code)));
-            found.extend(lines.map(|line| format!("{folder}/{}:{line}", path.display())));
+            problems.extend(lines.map(|line| format!("{folder}/{}:{line}", path.display())));
         }
     }
     let documents = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
     for path in documents.filter(|path| path.extension().is_some_and(|end| end == "md")).chain(others) {
         let lines = unnamed_people(&std::fs::read_to_string(&path).unwrap());
-        found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
+        problems.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
     }
-    assert!(found.is_empty(), "say what it is, or who does it (CONTRIBUTING.md):\n{}", found.join("\n"));
+    assert!(
+        problems.is_empty(),
+        "say what it is, or who does it (CONTRIBUTING.md):\n{}",
+        problems.join("\n")
+    );
 }
 
 #[test]

@@ -330,10 +330,10 @@ fn signal_ends_the_wait_for_the_registry() {
     let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
     until("the registry answers", || answers(port));
     interrupt(waits);
-    let said = hello.world.read("stderr");
+    let stderr = hello.world.read("stderr");
     assert!(
-        said.contains("error: interrupted while waiting for the `create_vm` of an earlier run"),
-        "{said}"
+        stderr.contains("error: interrupted while waiting for the `create_vm` of an earlier run"),
+        "{stderr}"
     );
 
     let mut goes_on = run_until(&hello, hello.command("create-env", &[]), "is still at work");
@@ -423,9 +423,9 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
     assert!(run.stderr.contains("has changed: it was SHA256:"), "{}", run.stderr);
     // The host key was dropped with its VM, and that of the new VM was recorded.
-    let known = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
+    let public_key = std::fs::read_to_string(far.island.file("host_key.pub")).unwrap();
     let learned = vm(&far.hello.state())["ssh_host_key"].as_str().unwrap().to_owned();
-    assert!(known.starts_with(&learned), "{known} {learned}");
+    assert!(public_key.starts_with(&learned), "{public_key} {learned}");
     far.delete().success();
     far.gone();
 }

@@ -32,17 +32,17 @@ const EXPOSE: [(&str, &str); 12] = [
 #[test]
 fn every_caller_of_expose_is_listed() {
     let is_elsewhere = |path: &Path| !path.ends_with("base/secret.rs");
-    let mut found = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &is_elsewhere);
-    found.retain(|_, text| {
+    let mut callers = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &is_elsewhere);
+    callers.retain(|_, text| {
         let code = without_tests(text);
         code.contains(".expose()") || code.contains("Secret::expose")
     });
     let is_allowed =
         |path: &Path| EXPOSE.iter().any(|(part, name)| path.starts_with(part) && path.ends_with(name));
-    let new: Vec<_> = found.keys().filter(|path| !is_allowed(path)).collect();
+    let new: Vec<_> = callers.keys().filter(|path| !is_allowed(path)).collect();
     assert!(new.is_empty(), "new callers of Secret::expose, to be reviewed and listed here: {new:?}");
     for (part, name) in EXPOSE {
-        let is_there = found.keys().any(|path| path.starts_with(part) && path.ends_with(name));
+        let is_there = callers.keys().any(|path| path.starts_with(part) && path.ends_with(name));
         assert!(is_there, "{part}: {name} exposes no secret any more: take it from the list");
     }
 }

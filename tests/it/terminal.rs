@@ -24,9 +24,9 @@ fn masked(text: &str) -> String {
     let hex = format!("[0-9a-f](?:{WRAPPED}\n)?");
     let groups = [8, 4, 4, 4, 12].map(|count| format!("(?:{hex}){{{count}}}"));
     let uuid = Regex::new(&groups.join(&format!("-(?:{WRAPPED}\n)?"))).unwrap();
-    let hide = |found: &Captures<'_>| {
+    let hide = |captures: &Captures<'_>| {
         let hidden = |character: char| if character.is_ascii_hexdigit() { 'x' } else { character };
-        found[0].chars().map(hidden).collect::<String>()
+        captures[0].chars().map(hidden).collect::<String>()
     };
     let text = uuid.replace_all(text, hide);
     let text = Regex::new("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]").unwrap().replace_all(&text, "⠋");
@@ -35,7 +35,10 @@ fn masked(text: &str) -> String {
     let text = Regex::new("/tmp/mp-[A-Za-z0-9]{6}").unwrap().replace_all(&text, "/tmp/mp-xxxxxx");
     let text = Regex::new(r"\b127(\.\d+){3}\b").unwrap().replace_all(&text, "127.x.x.x");
     // This is the rest of a truncated id.
-    Regex::new("-([0-9a-f-]+)…").unwrap().replace_all(&text, |found: &Captures<'_>| hide(found)).into_owned()
+    Regex::new("-([0-9a-f-]+)…")
+        .unwrap()
+        .replace_all(&text, |captures: &Captures<'_>| hide(captures))
+        .into_owned()
 }
 
 /// Returns the end of a run without what differs from run to run.

@@ -20,15 +20,15 @@ fn warns_about_undeclared_properties() {
     let mut hello = Hello::new();
     let properties = "/instance_groups/name=hello/jobs/name=hello/properties";
     hello.ops("slip.yml", &format!("- {{type: replace, path: {properties}/prot?, value: 8580}}\n"));
-    let said = "slip.yml:1:94: `instance_groups[0].jobs[0]` sets the property 'prot', which no job declares: \
-                it is ignored; did you mean 'port'?";
-    warns(hello.world.finish(hello.command("plan", &[])), &[said]);
-    warns(hello.create(&[]), &[said]);
+    let warning = "slip.yml:1:94: `instance_groups[0].jobs[0]` sets the property 'prot', which no job \
+                   declares: it is ignored; did you mean 'port'?";
+    warns(hello.world.finish(hello.command("plan", &[])), &[warning]);
+    warns(hello.create(&[]), &[warning]);
     hello.delete(&[]).success();
     let group = "/instance_groups/name=hello/properties?";
     hello.ops("group.yml", &format!("- {{type: replace, path: {group}, value: {{sedrvice: {{a: 1}}}}}}\n"));
     let in_group = "instance group 'hello' sets the property 'sedrvice', which no job declares";
-    warns(hello.world.finish(hello.command("plan", &[])), &[said, in_group]);
+    warns(hello.world.finish(hello.command("plan", &[])), &[warning, in_group]);
 }
 
 #[test]

@@ -260,8 +260,8 @@ fn ca_may_have_any_common_key_type() {
             "variables:\n- name: leaf\n  type: certificate\n  options: {ca: mine, common_name: a, \
                 key_length: 2048}\n",
         );
-        let given = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
-        world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(given)).success();
+        let ca_flags = ["--var-file", "mine.certificate=ca.pem", "--var-file", "mine.private_key=key"];
+        world.run(["int", "m.yml", "--vars-store", "s.yml"].into_iter().chain(ca_flags)).success();
         let leaf = write_part(&world, "/leaf/certificate");
         let verified = openssl(&world, &["verify", "-CAfile", "ca.pem", leaf.to_str().unwrap()]);
         assert!(verified.ends_with(": OK\n"), "{kind}: {verified}");
@@ -512,14 +512,14 @@ fn expired_ca_signs_nothing() {
     let text = store.to_string();
     world.write("old.yml", &text);
     let check = world.run(["vars", "check", "old.yml"]).exits_with(3);
-    for said in [
+    for expected in [
         "old: it expired on ",
         "young: it is not valid before ",
         "young: its CA expired on ",
         "monopile vars rotate old.yml NAME",
         "clock says",
     ] {
-        assert!(check.stderr.contains(said), "{said} is not in: {}", check.stderr);
+        assert!(check.stderr.contains(expected), "{expected} is not in: {}", check.stderr);
     }
     let run = world.run(["vars", "rotate", "old.yml", "young"]).exits_with(3);
     assert!(run.stderr.contains("its CA 'old' expired on "), "{}", run.stderr);

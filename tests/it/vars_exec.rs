@@ -165,18 +165,18 @@ fn program_cannot_ask_on_the_terminal() {
 
 /// Returns the secret texts of the vars store.
 fn secrets(hello: &Hello) -> Vec<String> {
-    fn collect(value: &serde_yaml::Value, found: &mut Vec<String>) {
+    fn collect(value: &serde_yaml::Value, texts: &mut Vec<String>) {
         match value {
-            serde_yaml::Value::String(text) => found.extend(text.lines().map(str::to_owned)),
-            serde_yaml::Value::Mapping(map) => map.values().for_each(|value| collect(value, found)),
+            serde_yaml::Value::String(text) => texts.extend(text.lines().map(str::to_owned)),
+            serde_yaml::Value::Mapping(map) => map.values().for_each(|value| collect(value, texts)),
             _ => {}
         }
     }
-    let mut found = Vec::new();
-    collect(&serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap(), &mut found);
-    found.retain(|text| text.len() >= 8 && !text.starts_with("-----"));
-    assert!(found.len() > 5);
-    found
+    let mut texts = Vec::new();
+    collect(&serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap(), &mut texts);
+    texts.retain(|text| text.len() >= 8 && !text.starts_with("-----"));
+    assert!(texts.len() > 5);
+    texts
 }
 
 #[test]
@@ -223,15 +223,15 @@ fn every_command_runs_the_program_once_and_keeps_its_values_in_memory() {
     for file in files.filter(|entry| entry.file_type().is_file()) {
         let path = file.path().strip_prefix(hello.world.root()).unwrap();
         // The last one is the record of the scripted CPI.
-        let known = ["work/creds.yml", "more.yml", "requests.jsonl"];
+        let secret_files = ["work/creds.yml", "more.yml", "requests.jsonl"];
         // The VM has its settings and jobs.
-        if known.iter().any(|known| path.ends_with(known)) || path.starts_with("work/cloud") {
+        if secret_files.iter().any(|name| path.ends_with(name)) || path.starts_with("work/cloud") {
             continue;
         }
         let text = String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default()).into_owned();
-        let found =
+        let leaked =
             secrets.iter().map(String::as_str).chain(["visible-nowhere"]).find(|one| text.contains(one));
-        assert!(found.is_none(), "{} has {found:?}", path.display());
+        assert!(leaked.is_none(), "{} has {leaked:?}", path.display());
     }
     check(hello.delete(&[]).success());
     assert_eq!(hello.leftovers(), Vec::<String>::new());

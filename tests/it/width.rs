@@ -14,8 +14,8 @@ const GENERATED: [&str; 1] = ["src/erb/evaluator/methods/names/facts.rs"];
 fn too_long(text: &str) -> Vec<usize> {
     let unbreakable =
         regex::Regex::new(r###"\br"[^"]*"|\br#"[\s\S]*?"#|\br##"[\s\S]*?"##|[^"\s]{60,}"###).unwrap();
-    let text =
-        unbreakable.replace_all(text, |found: &regex::Captures| "\n".repeat(found[0].matches('\n').count()));
+    let text = unbreakable
+        .replace_all(text, |captures: &regex::Captures| "\n".repeat(captures[0].matches('\n').count()));
     let lines = text.lines().enumerate();
     lines.filter(|(_, line)| line.chars().count() > WIDTH).map(|(index, _)| index + 1).collect()
 }
@@ -23,16 +23,16 @@ fn too_long(text: &str) -> Vec<usize> {
 #[test]
 fn comments_and_strings_fit_the_line_width() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
         for (path, text) in rust_files(&root.join(folder), &|_| true) {
             let path = format!("{folder}/{}", path.display());
             if !GENERATED.contains(&path.as_str()) {
-                found.extend(too_long(&text).into_iter().map(|line| format!("{path}:{line}")));
+                problems.extend(too_long(&text).into_iter().map(|line| format!("{path}:{line}")));
             }
         }
     }
-    assert!(found.is_empty(), "break these lines at {WIDTH} characters:\n{}", found.join("\n"));
+    assert!(problems.is_empty(), "break these lines at {WIDTH} characters:\n{}", problems.join("\n"));
 }
 
 #[test]

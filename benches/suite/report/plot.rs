@@ -16,8 +16,8 @@ const COLOURS: [&str; 8] =
 /// Plots all figures measured at several sizes with the same unit. Returns `None` if there are none.
 pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
     let mut names: Vec<&str> = findings.figures.iter().map(|figure| figure.name.as_str()).collect();
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(*name));
+    let mut distinct = std::collections::HashSet::new();
+    names.retain(|name| distinct.insert(*name));
     let of = |name: &str| -> Vec<&Figure> {
         let is_shown = |figure: &&Figure| figure.name == name && figure.min > 0.0;
         findings.figures.iter().filter(is_shown).collect()

@@ -32,10 +32,10 @@ pub(super) fn markdown(suite: &Suite, measured: &[(&Row, Findings)]) -> String {
     for (row, findings) in measured {
         write!(text, "\n### {}: {}\n\n", row.name, row.work).unwrap();
         text.push_str("| | ×1 | ×4 | ×16 | memory | ×16 / ×1 |\n|---|---|---|---|---|---|\n");
-        let mut seen: Vec<&str> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
         for figure in &findings.figures {
-            if !seen.contains(&figure.name.as_str()) {
-                seen.push(&figure.name);
+            if !names.contains(&figure.name.as_str()) {
+                names.push(&figure.name);
                 text.push_str(&grown(findings, &figure.name));
             }
         }

@@ -143,7 +143,7 @@ fn stretches(events: &[Value], name: &str) -> Vec<(i64, i64)> {
     let origin = time(&events[0]);
     let is_such = |event: &&Value| {
         event["event"] == "stage_started"
-            && event["name"].as_str().is_some_and(|known| known.starts_with(name))
+            && event["name"].as_str().is_some_and(|stage| stage.starts_with(name))
     };
     let end = |begin: &Value| {
         let ends = |event: &&Value| event["event"] == "stage_finished" && event["id"] == begin["id"];

@@ -42,12 +42,12 @@ fn measure(suite: &Suite) -> Findings {
     let (pieces, left_out) = usable(pieces, &context);
     for scale in [1, 4, 16] {
         // Pieces that work alone can fail together, because one may assign a name that the next one calls.
-        let wanted = TEMPLATES * scale;
+        let count = TEMPLATES * scale;
         let size = if suite.templates.is_some() { 0 } else { SIZE };
-        let (templates, unfit) = usable(fill(&pieces, wanted, size), &context);
+        let (templates, unfit) = usable(fill(&pieces, count, size), &context);
         let bytes: usize = templates.iter().map(String::len).sum();
         findings.note(format!(
-            "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {wanted} \
+            "×{scale}: {} templates, {} KiB, of {} different ones ({left_out} left out, {unfit} of {count} \
              fail when joined)",
             templates.len(),
             bytes / 1024,

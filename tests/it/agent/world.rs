@@ -120,18 +120,18 @@ impl AgentVm {
         assert!(self.agent.is_none());
         let mut child = self.command(under_init).process_group(0).spawn().unwrap();
         let stderr = lines(child.stderr.take().unwrap());
-        let mut seen = String::new();
+        let mut first_lines = String::new();
         self.port = loop {
             let line = next("the agent says its port", &stderr);
-            let line = line.unwrap_or_else(|| panic!("the agent ended: {seen}")) + "\n";
-            seen.push_str(&line);
+            let line = line.unwrap_or_else(|| panic!("the agent ended: {first_lines}")) + "\n";
+            first_lines.push_str(&line);
             if let Some((_, port)) = line.trim().rsplit_once("address=127.0.0.1:") {
                 break port.parse().unwrap();
             }
         };
         self.agent = Some(child);
         let log = self.log.clone();
-        log.lock().unwrap().push_str(&seen);
+        log.lock().unwrap().push_str(&first_lines);
         std::thread::spawn(move || {
             for line in stderr {
                 log.lock().unwrap().push_str(&(line + "\n"));

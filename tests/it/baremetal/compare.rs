@@ -136,8 +136,8 @@ fn options_are_those_of_openstack() {
         // The description of an option follows behind two blanks.
         let lines = help.lines().filter(|line| line.starts_with("  -"));
         let lines = lines.filter_map(|line| line.trim_start().split("  ").next());
-        let found = lines.flat_map(|line| option.captures_iter(line).map(|name| name[1].to_owned()));
-        let theirs: BTreeSet<String> = found.filter(|name| name != "help").collect();
+        let options = lines.flat_map(|line| option.captures_iter(line).map(|name| name[1].to_owned()));
+        let theirs: BTreeSet<String> = options.filter(|name| name != "help").collect();
         let ours = our_options(command);
         match index < whole {
             true => assert_eq!(ours, theirs, "{command}"),

@@ -75,11 +75,14 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     assert_eq!(run(&in_project, &list).success().stdout, "");
 
     let refused = |variables: &[(&str, &str)], arguments: &[&str], words: &[&str]| {
-        let said = run(variables, arguments).exits_with(1).stderr;
+        let stderr = run(variables, arguments).exits_with(1).stderr;
         for word in words {
-            assert!(said.contains(word), "'{word}' is missing: {said}");
+            assert!(stderr.contains(word), "'{word}' is missing: {stderr}");
         }
-        assert!(!said.contains("wr0ng") && !said.contains("s3cret") && !said.contains("r3ader"), "{said}");
+        assert!(
+            !stderr.contains("wr0ng") && !stderr.contains("s3cret") && !stderr.contains("r3ader"),
+            "{stderr}"
+        );
     };
     let credentials =
         [keystone.url(), "refuses the credentials".to_owned(), "project and domains".to_owned()];
@@ -108,12 +111,15 @@ fn keystone_authenticates_and_finds_the_endpoint() {
         ..AccessSettings::default()
     };
     let client = Client::connect(settings.check(&Redactor::default()).unwrap()).unwrap();
-    let seen =
-        || client.list(Collection::Connectors, &ListOptions::of_node(&node.name)).map(|found| found.len());
-    assert_eq!(seen().unwrap(), 1);
+    let count_connectors = || {
+        client
+            .list(Collection::Connectors, &ListOptions::of_node(&node.name))
+            .map(|connectors| connectors.len())
+    };
+    assert_eq!(count_connectors().unwrap(), 1);
     keystone.revoke_tokens(&operator);
-    assert_eq!(seen().unwrap(), 1);
+    assert_eq!(count_connectors().unwrap(), 1);
     keystone.forget(&operator);
-    let error = seen().unwrap_err().to_string();
+    let error = count_connectors().unwrap_err().to_string();
     assert!(error.contains("refuses the credentials"), "{error}");
 }

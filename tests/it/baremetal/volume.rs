@@ -77,8 +77,9 @@ fn target_changes_by_key_and_keeps_its_password() {
     let target = bench.json(&["volume", "target", "show", &uuid]);
     let properties = json!({"auth_username": "******", "auth_password": "******", "target_lun": 1});
     assert_eq!(target["properties"], properties);
-    let seen = bench.json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
-    assert_eq!(seen["properties"]["auth_username"], "bosh");
+    let with_usernames =
+        bench.json(&["volume", "target", "show", &uuid, "--show-usernames", "--fields", "properties"]);
+    assert_eq!(with_usernames["properties"]["auth_username"], "bosh");
     assert_eq!((&target["volume_id"], &target["boot_index"]), (&json!("v2"), &json!(0)));
     assert!(stored().contains("s3cretpw1234"), "{}", stored());
 

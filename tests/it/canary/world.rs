@@ -36,7 +36,7 @@ pub(super) struct Canary {
     /// The number of outputs that were searched. Later runs cannot change them.
     searched: usize,
     /// Files that may contain secrets, because the operator wrote them or because secrets are their purpose.
-    known: Vec<PathBuf>,
+    secret_files: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
     unmarked: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Canary {
         world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", ""));
         let mut island = Island::new(world, &subnet);
         island.start_sshd("");
-        canary.known.push(world.path("sshd"));
+        canary.secret_files.push(world.path("sshd"));
         let port = crate::support::free_port();
         let properties = "/cloud_provider/cpi/properties/registry/port";
         canary.hello.ops(
@@ -165,22 +165,22 @@ impl Canary {
                 leaky = leaky.display(),
             ),
         );
-        let known =
+        let secret_files =
             ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
-        let known = known.iter().map(|name| hello.world.path(name)).collect();
-        Canary { hello, shown: Vec::new(), searched: 0, known, unmarked: Vec::new() }
+        let secret_files = secret_files.iter().map(|name| hello.world.path(name)).collect();
+        Canary { hello, shown: Vec::new(), searched: 0, secret_files, unmarked: Vec::new() }
     }
 
     /// Writes a file with secrets.
     pub(super) fn write(&mut self, name: &str, text: &str) {
         let path = self.hello.world.write(name, text);
-        self.known.push(path);
+        self.secret_files.push(path);
     }
 
     /// Writes an ops file with secrets, like [`Hello::ops`].
     pub(super) fn ops(&mut self, name: &str, text: &str) {
         self.hello.ops(name, text);
-        self.known.push(self.hello.world.path(name));
+        self.secret_files.push(self.hello.world.path(name));
     }
 
     /// Describes the environment's CPI in a CPI config with secret properties.
@@ -298,7 +298,7 @@ cpis:
         for entry in walkdir::WalkDir::new(self.hello.world.root()) {
             let Ok(entry) = entry else { continue };
             let path = entry.path();
-            if self.known.iter().any(|known| path.starts_with(known)) || entry.file_type().is_symlink() {
+            if self.secret_files.iter().any(|file| path.starts_with(file)) || entry.file_type().is_symlink() {
                 continue;
             }
             let name = path.strip_prefix(self.hello.world.root()).unwrap().display().to_string();
@@ -354,9 +354,9 @@ fn noisy(command: &mut Command) {
 fn open_door(name: &str, is_dir: bool, mode: u32) -> Option<String> {
     let private = name.contains("state.json") || name.contains("/logs") || name.contains("tmp/monopile-");
     let closed_above = name.contains("tmp/monopile-") && name.matches('/').count() > 1;
-    let wanted = if is_dir { 0o700 } else { 0o600 };
+    let allowed_mode = if is_dir { 0o700 } else { 0o600 };
     (private && !closed_above && mode & 0o077 != 0)
-        .then(|| format!("{name} has mode {mode:o}, not {wanted:o}"))
+        .then(|| format!("{name} has mode {mode:o}, not {allowed_mode:o}"))
 }
 
 fn is_closed(path: &Path, root: &Path) -> bool {
@@ -366,21 +366,21 @@ fn is_closed(path: &Path, root: &Path) -> bool {
 }
 
 fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut leaks = Vec::new();
     for (spelling, secret) in spellings {
         if let Some(at) = memchr::memmem::find(text.as_bytes(), spelling.as_bytes()) {
             let start = text.floor_char_boundary(at.saturating_sub(80));
             let end = text.ceil_char_boundary((at + spelling.len() + 60).min(text.len()));
-            found.push(format!("{name}: '{secret}' as '{spelling}' in: {}", text[start..end].escape_debug()));
+            leaks.push(format!("{name}: '{secret}' as '{spelling}' in: {}", text[start..end].escape_debug()));
         }
     }
-    found.truncate(3);
-    found
+    leaks.truncate(3);
+    leaks
 }
 
 /// Returns the secret unchanged, percent-encoded, and in base64 at the three alignments.
 fn spellings(secret: &str) -> Vec<String> {
-    let mut found = vec![secret.to_owned()];
+    let mut spellings = vec![secret.to_owned()];
     let percent: String = secret
         .bytes()
         .map(|byte| match byte.is_ascii_alphanumeric() {
@@ -388,13 +388,13 @@ fn spellings(secret: &str) -> Vec<String> {
             false => format!("%{byte:02X}"),
         })
         .collect();
-    found.push(percent);
+    spellings.push(percent);
     for skipped in 0..3 {
         let text = [&b"xxx"[..skipped], secret.as_bytes()].concat();
         let whole = text.len() * 8 / 6;
         for encoded in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
-            found.push(encoded[(skipped * 8).div_ceil(6)..whole].to_owned());
+            spellings.push(encoded[(skipped * 8).div_ceil(6)..whole].to_owned());
         }
     }
-    found
+    spellings
 }

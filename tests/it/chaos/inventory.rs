@@ -63,8 +63,8 @@ impl Inventory {
             self.agents.insert(text(id), text(agent));
         }
         let lines = run.stdout.lines().chain(run.stderr.lines());
-        let output = lines.filter(|line| REPORTS.iter().any(|report| line.contains(report)));
-        self.reports.push(output.collect::<Vec<_>>().join("\n"));
+        let reports = lines.filter(|line| REPORTS.iter().any(|report| line.contains(report)));
+        self.reports.push(reports.collect::<Vec<_>>().join("\n"));
         requests
     }
 

@@ -140,8 +140,8 @@ impl ChaosLife {
     /// Runs a create-env without its vars store. The command must change nothing.
     fn forget_store(&mut self) {
         self.hello.script(Script::with_info(InfoAnswer::Local));
-        let given = self.prepared(OperatorCommand::Create, &[]);
-        let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
+        let command = self.prepared(OperatorCommand::Create, &[]);
+        let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
         arguments.drain(at..at + 2);
         let attempt = Attempt {
@@ -206,8 +206,8 @@ impl ChaosLife {
         let lost = self.hello.world.path("lost");
         std::fs::create_dir_all(&lost).unwrap();
         let names = ["state.json", "state.json.bak", "state.json.versions", "state.json.journal"];
-        let there = |name: &&str| self.hello.world.exists(name);
-        let moved: Vec<&str> = names.into_iter().filter(there).collect();
+        let exists = |name: &&str| self.hello.world.exists(name);
+        let moved: Vec<&str> = names.into_iter().filter(exists).collect();
         for name in &moved {
             std::fs::rename(self.hello.world.path(name), lost.join(name)).unwrap();
         }

@@ -132,15 +132,15 @@ impl ChaosLife {
         // An unusable answer in the journal may also contain the CID.
         let records = self.hello.records();
         let unnamed = text.contains("delete the VM with this address in the IaaS");
-        let mut found = false;
+        let mut has_deleted = false;
         for cid in self.inventory.present(&self.hello) {
             let named = self.inventory.names(&self.hello, &cid).iter().any(|name| text.contains(name));
             if !records.contains(&cid) && (named || (unnamed && cid.starts_with("vm-"))) {
                 self.delete_by_hand(&cid);
-                found = true;
+                has_deleted = true;
             }
         }
-        found
+        has_deleted
     }
 
     /// Drops the records of disks and stemcells whose CID is wanted.

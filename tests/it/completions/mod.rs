@@ -36,12 +36,12 @@ fn completions_are_up_to_date() {
 #[test]
 fn no_other_completions_are_checked_in() {
     let directory = checked_in("");
-    let mut found: Vec<String> = std::fs::read_dir(directory)
+    let mut files: Vec<String> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    found.sort();
+    files.sort();
     let mut expected = FILES.map(|(_, file)| file.to_owned());
     expected.sort();
-    assert_eq!(found, expected);
+    assert_eq!(files, expected);
 }

@@ -76,11 +76,11 @@ impl Shell {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let screen = Arc::new(Mutex::new(Vec::new()));
-        let (mut output, seen) = (child.stdout.take().unwrap(), Arc::clone(&screen));
+        let (mut output, thread_screen) = (child.stdout.take().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                seen.lock().unwrap().extend_from_slice(&bytes[..count]);
+                thread_screen.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
         let mut shell = Shell { world, child, screen };
@@ -109,11 +109,11 @@ impl Shell {
     fn wait(&self, what: &str, is_there: impl Fn() -> bool) {
         let started = Instant::now();
         while !is_there() {
-            let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned();
+            let screen_text = || String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned();
             assert!(
                 started.elapsed() < Duration::from_secs(60),
                 "{what} never came; on the screen:\n{}",
-                seen()
+                screen_text()
             );
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -143,9 +143,9 @@ impl Shell {
         self.type_text("\t");
         self.settle(before);
         self.type_text("\t");
-        let seen = || String::from_utf8_lossy(&self.screen.lock().unwrap()[before..]).into_owned();
-        self.wait(last, || seen().contains(last));
-        let text = seen();
+        let screen_text = || String::from_utf8_lossy(&self.screen.lock().unwrap()[before..]).into_owned();
+        self.wait(last, || screen_text().contains(last));
+        let text = screen_text();
         // Ctrl-C cancels the line.
         self.type_text("\x03");
         self.run("true");

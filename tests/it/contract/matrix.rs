@@ -190,7 +190,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
     assert_eq!(directors.len(), 1, "{cell:?}");
     for request in &requests {
         let method = request["method"].as_str().unwrap();
-        let said = format!("{cell:?}: {request}");
+        let description = format!("{cell:?}: {request}");
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
         let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
         // These are the keys apart from the CPI's properties in the manifest.
@@ -200,12 +200,12 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
             expected.pop();
             context.pop();
         } else {
-            assert_eq!(request["api_version"], cell.spoken(), "{said}");
+            assert_eq!(request["api_version"], cell.spoken(), "{description}");
             let vm = json!({"stemcell": {"api_version": cell.stemcell.unwrap_or(1)}});
-            assert_eq!(request["context"]["vm"], vm, "{said}");
+            assert_eq!(request["context"]["vm"], vm, "{description}");
         }
-        assert_eq!(keys(request), BTreeSet::from_iter(expected), "{said}");
-        assert_eq!(keys(&request["context"]), BTreeSet::from_iter(context), "{said}");
+        assert_eq!(keys(request), BTreeSet::from_iter(expected), "{description}");
+        assert_eq!(keys(&request["context"]), BTreeSet::from_iter(context), "{description}");
         let arguments = request["arguments"].as_array().unwrap();
         let count = match method {
             "info" => 0,
@@ -216,12 +216,12 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
             "create_vm" => 6,
             other => panic!("{other} is not of this life"),
         };
-        assert_eq!(arguments.len(), count, "{said}");
+        assert_eq!(arguments.len(), count, "{description}");
         match method {
             "create_stemcell" if count == 3 => {
-                assert_eq!(arguments[2], json!({"tags": {"team": "x"}}), "{said}");
+                assert_eq!(arguments[2], json!({"tags": {"team": "x"}}), "{description}");
             }
-            "set_vm_metadata" | "set_disk_metadata" => assert_eq!(arguments[1]["team"], "x", "{said}"),
+            "set_vm_metadata" | "set_disk_metadata" => assert_eq!(arguments[1]["team"], "x", "{description}"),
             _ => {}
         }
     }
@@ -241,20 +241,20 @@ fn check_state(cell: &Expected, hello: &Hello) {
 
 /// Checks the messages to the agent about disks. Hints are sent only under contract v2.
 fn check_messages(cell: &Expected, proxy: &AgentProxy, expected: &[&str]) {
-    let output: Vec<Exchange> =
+    let disk_exchanges: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
-    let mut wanted = Vec::new();
+    let mut expected_messages = Vec::new();
     for what in expected {
         match *what {
-            "mount" if cell.v2() => wanted.extend(["add_persistent_disk", "mount_disk"]),
-            "mount" => wanted.push("mount_disk"),
-            "unmount" => wanted.extend(["list_disk", "unmount_disk"]),
-            "remove" => wanted.extend(["migrate_disk", "remove_persistent_disk"]),
+            "mount" if cell.v2() => expected_messages.extend(["add_persistent_disk", "mount_disk"]),
+            "mount" => expected_messages.push("mount_disk"),
+            "unmount" => expected_messages.extend(["list_disk", "unmount_disk"]),
+            "remove" => expected_messages.extend(["migrate_disk", "remove_persistent_disk"]),
             other => panic!("{other}"),
         }
     }
-    assert_eq!(output.iter().map(Exchange::name).collect::<Vec<_>>(), wanted, "{cell:?}");
-    for exchange in &output {
+    assert_eq!(disk_exchanges.iter().map(Exchange::name).collect::<Vec<_>>(), expected_messages, "{cell:?}");
+    for exchange in &disk_exchanges {
         let arguments = exchange.message["arguments"].as_array().unwrap();
         match exchange.name().as_str() {
             "add_persistent_disk" => assert!(arguments[1]["path"].is_string(), "{cell:?}: {arguments:?}"),

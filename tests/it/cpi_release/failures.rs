@@ -63,11 +63,11 @@ fn missing_tool_is_named() {
     let bin = machine.path("bin");
     std::fs::create_dir(&bin).unwrap();
     for tool in ["bash", "cat", "cp", "mkdir", "mv", "chmod", "stat"] {
-        let found = ["/usr/bin", "/bin"]
+        let program = ["/usr/bin", "/bin"]
             .iter()
             .map(|dir| std::path::Path::new(dir).join(tool))
             .find(|path| path.exists());
-        symlink(found.unwrap(), bin.join(tool)).unwrap();
+        symlink(program.unwrap(), bin.join(tool)).unwrap();
     }
     let mut command = env.command("create-env", &[]);
     command.env("PATH", &bin);

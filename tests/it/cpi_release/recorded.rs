@@ -51,17 +51,17 @@ impl Stage {
 }
 
 macro_rules! snapshot {
-    ($name:literal, $stage:expr, $said:expr) => {
-        insta::assert_snapshot!($name, $said.text(&$stage.env))
+    ($name:literal, $stage:expr, $conversation:expr) => {
+        insta::assert_snapshot!($name, $conversation.text(&$stage.env))
     };
 }
 
 #[test]
 fn conversation_of_create_change_recreate_and_delete() {
     let mut stage = Stage::new();
-    let said = stage.create(&[]);
-    snapshot!("created", stage, said);
-    assert_eq!((said.count("compile_package"), stage.machine.compiled().len()), (2, 4));
+    let conversation = stage.create(&[]);
+    snapshot!("created", stage, conversation);
+    assert_eq!((conversation.count("compile_package"), stage.machine.compiled().len()), (2, 4));
     assert_eq!(stage.counter(), 1);
 
     snapshot!("unchanged", stage, stage.create(&[]));
@@ -69,17 +69,17 @@ fn conversation_of_create_change_recreate_and_delete() {
     let property = "{type: replace, path: /instance_groups/0/jobs/0/properties/greeting?, value: Ahoy}";
     let tags = "{type: replace, path: /tags?, value: {team: blue, cost_center: \"17\"}}";
     stage.env.hello.ops("change.yml", &format!("- {property}\n- {tags}\n"));
-    let said = stage.create(&[]);
-    snapshot!("changed", stage, said);
+    let conversation = stage.create(&[]);
+    snapshot!("changed", stage, conversation);
     assert_eq!(stage.env.hello.ask(), ("Ahoy".to_owned(), 2));
 
-    let said = stage.create(&["--recreate"]);
-    snapshot!("recreated", stage, said);
-    assert_eq!((said.count("compile_package"), stage.machine.compiled().len()), (0, 4));
+    let conversation = stage.create(&["--recreate"]);
+    snapshot!("recreated", stage, conversation);
+    assert_eq!((conversation.count("compile_package"), stage.machine.compiled().len()), (0, 4));
     assert_eq!(stage.counter(), 3);
 
-    let said = stage.create(&["--recreate", "--skip-drain"]);
-    snapshot!("recreated_without_drain", stage, said);
+    let conversation = stage.create(&["--recreate", "--skip-drain"]);
+    snapshot!("recreated_without_drain", stage, conversation);
 
     snapshot!("deleted", stage, stage.delete());
     assert_eq!(stage.machine.compiled().len(), 4);
@@ -162,7 +162,7 @@ fn agent_that_never_answers(fault: &str) -> String {
     }
     // The stage's agent listens before the VM is created.
     let run = stage.env.create(&["--agent-timeout", "500ms", "--ignore-untracked-vm"]).exits_with(5);
-    let said = stage.traffic.take().text(&stage.env);
+    let traffic = stage.traffic.take().text(&stage.env);
     // The VM is on record, and is deleted.
     assert_eq!(stage.env.hello.state()["disks"].as_array().map_or(0, Vec::len), 0);
     stage.env.delete(&["--agent-timeout", "200ms"]).success();
@@ -170,7 +170,7 @@ fn agent_that_never_answers(fault: &str) -> String {
     let error = run.stderr.split_once("error: ").unwrap().1;
     // The resolver's message depends on the machine.
     let error = regex::Regex::new(r"\(DNS\): .*").unwrap().replace(error, "(DNS): <problem>");
-    format!("{said}---\n{}", stage.env.hello.normalise(&error))
+    format!("{traffic}---\n{}", stage.env.hello.normalise(&error))
 }
 
 #[test]
@@ -192,15 +192,15 @@ fn conversation_with_jobs_that_never_run() {
         "#!/bin/bash\necho the key does not open >> /var/vcap/sys/log/hello/hello.stderr.log\nexit 1\n",
     );
     let run = stage.env.create(&[]).exits_with(1);
-    let said = stage.traffic.take().text(&stage.env);
+    let traffic = stage.traffic.take().text(&stage.env);
     // The logs are fetched twice, for the warning and for the error, and may be the same.
     let digests = regex::Regex::new("<(sha1|sha512) [34]>").unwrap();
-    let said = digests.replace_all(&said, "<$1 of the logs>");
+    let traffic = digests.replace_all(&traffic, "<$1 of the logs>");
     let error = run.stderr.split_once("error: ").unwrap().1;
     // The number of retries differs from run to run.
     let times = regex::Regex::new("the key does not open \\([0-9]+ times\\)").unwrap();
     let error = times.replace_all(error, "the key does not open (<n> times)").into_owned();
-    insta::assert_snapshot!("jobs_never_run", format!("{said}---\n{}", stage.env.hello.normalise(&error)));
+    insta::assert_snapshot!("jobs_never_run", format!("{traffic}---\n{}", stage.env.hello.normalise(&error)));
     stage.env.delete(&["--skip-drain"]).success();
     assert_eq!(stage.env.hello.leftovers(), Vec::<String>::new());
 }

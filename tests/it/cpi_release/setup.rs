@@ -190,16 +190,16 @@ impl Drop for Env {
 
 /// Returns every file below a directory by its relative path.
 pub(crate) fn files(root: &Path) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             match entry.file_type().unwrap().is_dir() {
                 true => open.push(entry.path()),
-                false => found.push(entry.path().strip_prefix(root).unwrap().display().to_string()),
+                false => paths.push(entry.path().strip_prefix(root).unwrap().display().to_string()),
             }
         }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }

@@ -61,9 +61,10 @@ pub(super) struct Conversation(Vec<Message>);
 
 impl Conversation {
     /// Counts the messages of this method to the agent.
-    pub(super) fn count(&self, message: &str) -> usize {
-        let sent = |said: &&Message| matches!(said, Message::Agent(exchange) if exchange.name() == message);
-        self.0.iter().filter(sent).count()
+    pub(super) fn count(&self, name: &str) -> usize {
+        let has_name =
+            |message: &&Message| matches!(message, Message::Agent(exchange) if exchange.name() == name);
+        self.0.iter().filter(has_name).count()
     }
 
     /// Returns one line per exchange. Repeated queries appear once with their last answer, and tasks only
@@ -71,8 +72,8 @@ impl Conversation {
     pub(super) fn text(&self, env: &Env) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let (mut put, mut got) = (0, 0);
-        for said in &self.0 {
-            let (question, answer) = match said {
+        for message in &self.0 {
+            let (question, answer) = match message {
                 Message::Cpi(call) => cpi_line(call),
                 Message::Agent(exchange) if exchange.message.is_null() => {
                     put += usize::from(exchange.verb == "PUT");
@@ -91,8 +92,8 @@ impl Conversation {
                 ),
             };
             match lines.last_mut() {
-                Some((last, seen)) if *last == question && question.starts_with("agent get_state") => {
-                    *seen = answer;
+                Some((last, last_answer)) if *last == question && question.starts_with("agent get_state") => {
+                    *last_answer = answer;
                 }
                 _ => lines.push((question, answer)),
             }
@@ -157,11 +158,11 @@ fn normalise(text: &str, env: &Env) -> String {
         .replace_all(&text, "<time>")
         .into_owned();
     for (name, pattern) in rules {
-        let mut seen: Vec<String> = Vec::new();
-        let numbered = Regex::new(pattern).unwrap().replace_all(&text, |found: &regex::Captures<'_>| {
-            let number = seen.iter().position(|known| *known == found[0]).unwrap_or_else(|| {
-                seen.push(found[0].to_owned());
-                seen.len() - 1
+        let mut values: Vec<String> = Vec::new();
+        let numbered = Regex::new(pattern).unwrap().replace_all(&text, |captures: &regex::Captures<'_>| {
+            let number = values.iter().position(|value| *value == captures[0]).unwrap_or_else(|| {
+                values.push(captures[0].to_owned());
+                values.len() - 1
             });
             format!("<{name} {}>", number + 1)
         });

@@ -52,9 +52,9 @@ fn live((pages, long): (u64, bool)) -> bool {
     let output_of = |name: &str| format!("{pages} pages, {name}:\n{}", world.read(format!("{name}.out")));
     assert_eq!(outcome.code, 0, "{pages} pages: {}{}", outcome.stdout, outcome.stderr);
 
-    let seen = world.read("state.seen");
-    if !seen.is_empty() {
-        serde_json::from_str::<serde_json::Value>(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"));
+    let state = world.read("state.seen");
+    if !state.is_empty() {
+        serde_json::from_str::<serde_json::Value>(&state).unwrap_or_else(|error| panic!("{error}: {state}"));
     }
     let first: i32 = world.read("first").trim().parse().unwrap();
     assert!((0..=5).contains(&first), "{}", output_of("first"));

@@ -87,7 +87,7 @@ impl Tally {
 pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
     let place =
-        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|known| *known == setting).unwrap();
+        LifeSetting::ALL.iter().chain(&LifeSetting::SHARED).position(|other| *other == setting).unwrap();
     REFERENCES[place].get_or_init(|| run_undisturbed(setting))
 }
 
@@ -139,7 +139,7 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
 
 /// Returns requests to a bucket and the beginnings of their answers.
 fn exchanges(trace: &str) -> Vec<Syscall> {
-    let (mut counts, mut found, mut asked) = ([0; EXCHANGES.len()], Vec::new(), false);
+    let (mut counts, mut calls, mut asked) = ([0; EXCHANGES.len()], Vec::new(), false);
     for line in trace.lines() {
         let Some(kind) = EXCHANGES.iter().position(|name| line.starts_with(&format!("{name}("))) else {
             continue;
@@ -150,15 +150,15 @@ fn exchanges(trace: &str) -> Vec<Syscall> {
             && ["PUT ", "GET ", "DELETE ", "POST "].iter().any(|verb| line.contains(&format!("\"{verb}")));
         let durable = if sent { request } else { std::mem::take(&mut asked) };
         asked |= request;
-        found.push(Syscall { name: EXCHANGES[kind], number: counts[kind], durable, first: false });
+        calls.push(Syscall { name: EXCHANGES[kind], number: counts[kind], durable, first: false });
     }
-    found
+    calls
 }
 
 fn syscalls(trace: &str) -> Vec<Syscall> {
     let random = regex::Regex::new(r"[0-9a-f-]{36}|monopile-\w{6}|\.\w{6}\.|#?\d+").unwrap();
     let (mut counts, mut kinds) = (BTreeMap::<&str, usize>::new(), BTreeSet::new());
-    let mut found = Vec::new();
+    let mut calls = Vec::new();
     for line in trace.lines() {
         let Some(name) = SYSCALLS.into_iter().find(|name| line.starts_with(&format!("{name}("))) else {
             continue;
@@ -170,9 +170,9 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
         let durable = place.contains("state.json") || place.contains("creds.yml");
         let durable = durable && (name != "openat" || line.contains("O_CREAT"));
         let first = kinds.insert((name, random.replace_all(place, "").into_owned()));
-        found.push(Syscall { name, number: *count, durable, first });
+        calls.push(Syscall { name, number: *count, durable, first });
     }
-    found
+    calls
 }
 
 /// Returns the settings of this run with their samples. A setting with an empty sample is tried only in
@@ -206,7 +206,7 @@ impl Sweep {
     ) {
         let mut all: Disturbances = std::array::from_fn(points);
         if !is_full_sweep() {
-            let sample = wanted_sweep().map_or(sample, |wanted| wanted.parse().unwrap());
+            let sample = wanted_sweep().map_or(sample, |count| count.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
                 let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
                 let taken = sample.min(length);
@@ -271,8 +271,9 @@ fn live(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally:
         );
     }));
     if let Err(panic) = lived {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
-        tally.failures.lock().unwrap().push(format!("{setting:?}, {disturbances:?}: {said}"));
+        let message = panic.downcast_ref::<String>().cloned();
+        let message =
+            message.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        tally.failures.lock().unwrap().push(format!("{setting:?}, {disturbances:?}: {message}"));
     }
 }

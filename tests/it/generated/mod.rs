@@ -120,7 +120,7 @@ fn baremetal_page(commands: &[&Command]) -> String {
         let words = words(command);
         let (group, _) = words.rsplit_once(' ').unwrap_or((&words, ""));
         let link = format!("[`{words}`](#{})", anchor(name(command)));
-        match groups.iter_mut().find(|(known, _)| known == group) {
+        match groups.iter_mut().find(|(other, _)| other == group) {
             Some((_, links)) => links.push(link),
             None => groups.push((group.to_owned(), vec![link])),
         }

@@ -69,17 +69,17 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         .expect("qemu-system-x86_64 runs: tests/run installs it");
     let mut machine = Machine(child);
     let heard = pieces(machine.0.stdout.take().unwrap());
-    let (started, mut said) = (Instant::now(), Vec::new());
+    let (started, mut console) = (Instant::now(), Vec::new());
     while let Some(left) = BOOT.checked_sub(started.elapsed()) {
         match heard.recv_timeout(left) {
-            Ok(more) => said.extend(more),
+            Ok(more) => console.extend(more),
             Err(_) => break,
         }
-        if String::from_utf8_lossy(&said).contains(words) {
+        if String::from_utf8_lossy(&console).contains(words) {
             return Ok(());
         }
     }
-    Err(String::from_utf8_lossy(&said).into_owned())
+    Err(String::from_utf8_lossy(&console).into_owned())
 }
 
 #[test]
@@ -96,7 +96,8 @@ fn machine_boots_from_the_root_volume() {
     // The first script is the same for all machines. It loads the script of this one.
     let script = metal.ironic.file(&format!("httpboot/{}/config", node.uuid));
     let script = format!("#!ipxe\ndhcp\n{}", script.strip_prefix("#!ipxe\n").unwrap());
-    wait_for(&metal, &script, &words).unwrap_or_else(|said| panic!("it does not boot:\n{script}\n{said}"));
+    wait_for(&metal, &script, &words)
+        .unwrap_or_else(|console| panic!("it does not boot:\n{script}\n{console}"));
     // With other credentials, the machine gets no volume to boot from.
     let password = metal.password(&format!("root-{vm}"));
     let wrong = script.replace(&password, "wr0ngpassw0rd");
@@ -110,14 +111,14 @@ fn warns_about_target_names_too_long_for_bios() {
     let metal = Metal::new();
     let node = metal.ironic.node();
     let stemcell = metal.stemcell();
-    let output = || {
+    let warns = || {
         let answer = metal.answer("create_vm", metal.create_vm(&stemcell, &node));
         metal.call("delete_vm", json!([answer["result"][0]]));
         answer["log"].as_str().unwrap().contains("will not boot with BIOS")
     };
-    assert!(!output());
+    assert!(!warns());
     metal.reconfigure(|config| {
         config["storage"]["iqn"] = json!(format!("iqn.2026-11.test.{}", "x".repeat(60)))
     });
-    assert!(output());
+    assert!(warns());
 }

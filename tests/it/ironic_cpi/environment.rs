@@ -42,8 +42,8 @@ impl Machine {
                     plug_disks(&volumes, &scratch, &portal);
                     std::thread::sleep(PLUG_PAUSE);
                 }
-                let seen = ironic.call("GET", &format!("/v1/nodes/{uuid}"), None);
-                match (&mut running, seen["power_state"] == "power on") {
+                let node_json = ironic.call("GET", &format!("/v1/nodes/{uuid}"), None);
+                match (&mut running, node_json["power_state"] == "power on") {
                     (None, true) => running = boot(ironic, &uuid, &volumes, &scratch),
                     (Some(machine), false) => {
                         end(machine);
@@ -178,10 +178,10 @@ fn environment_is_created_updated_and_deleted() {
     let run = created(&metal, &hello, &[]);
     let (greeting, first) = hello.ask();
     assert!(greeting.contains("Hello"));
-    let seen = metal.node(&node);
+    let node_json = metal.node(&node);
     let cid = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
-    assert_eq!((&seen["instance_uuid"], &seen["provision_state"]), (&json!(cid), &json!("active")));
-    assert_eq!(seen["extra"]["bosh_metadata"]["instance_group"], "hello");
+    assert_eq!((&node_json["instance_uuid"], &node_json["provision_state"]), (&json!(cid), &json!("active")));
+    assert_eq!(node_json["extra"]["bosh_metadata"]["instance_group"], "hello");
     let secret: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!format!("{}{}", run.stdout, run.stderr).contains(secret));

@@ -243,8 +243,8 @@ fn failed_create_vm_leaves_nothing() {
     assert_eq!(faulty.answer_with_fault(last, "create_vm", create()), None);
     let message = metal.error("Bosh::Clouds::VMCreationFailed", "create_vm", create());
     let vm = metal.node(node)["instance_uuid"].as_str().unwrap().to_owned();
-    let output = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
-    assert!(message.contains(&output), "{message}");
+    let expected = format!("node '{}' has VM '{vm}' of agent 'agent-1'", node.name);
+    assert!(message.contains(&expected), "{message}");
     faulty.call("delete_vm", json!([vm]));
     metal.assert_clean(node, &[&left]);
     // A resource with an unknown CID is removed when another resource is deleted.

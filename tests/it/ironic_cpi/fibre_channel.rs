@@ -13,8 +13,11 @@ const NAMES: [(&str, &str); 2] = [("wwpn", "10:00:00:90:fa:00:01:01"), ("wwnn", 
 /// Returns the device of a path of the form `/dev/disk/by-id/wwn-0x…`. This kernel has no udev.
 fn device(kernel: &SeparateKernel, path: &Value) -> Option<String> {
     let name = path.as_str().unwrap().strip_prefix("/dev/disk/by-id/wwn-0x").unwrap();
-    let found = kernel.sh(&format!("grep -l naa.{name} /sys/block/sd*/device/wwid || true"));
-    found.trim().strip_prefix("/sys/block/").map(|rest| format!("/dev/{}", rest.split('/').next().unwrap()))
+    let wwid_file = kernel.sh(&format!("grep -l naa.{name} /sys/block/sd*/device/wwid || true"));
+    wwid_file
+        .trim()
+        .strip_prefix("/sys/block/")
+        .map(|rest| format!("/dev/{}", rest.split('/').next().unwrap()))
 }
 
 #[test]

@@ -18,9 +18,12 @@ fn vm_boots_from_its_volume_and_leaves_nothing() {
     assert_eq!(cid.len(), 36);
     assert_eq!(made[1]["default"]["ip"], "10.0.0.5");
 
-    let seen = metal.node(&node);
-    assert_eq!((&seen["provision_state"], &seen["power_state"]), (&json!("active"), &json!("power on")));
-    assert_eq!((&seen["instance_uuid"], &seen["allocation_uuid"]), (&json!(cid), &json!(cid)));
+    let node_json = metal.node(&node);
+    assert_eq!(
+        (&node_json["provision_state"], &node_json["power_state"]),
+        (&json!("active"), &json!("power on"))
+    );
+    assert_eq!((&node_json["instance_uuid"], &node_json["allocation_uuid"]), (&json!(cid), &json!(cid)));
     assert_eq!(metal.call("has_vm", json!([cid])), json!(true));
 
     // Ironic has the boot volume.
@@ -345,9 +348,9 @@ fn machine_can_boot_over_fibre_channel() {
         assert_eq!(target["properties"], expected);
     }
     let shown = |volume: &str| metal.world.read(format!("volumes/{volume}.img.shown"));
-    let mut seen: Vec<String> = serde_json::from_str(&shown(&format!("root-{vm}"))).unwrap();
-    seen.sort();
-    assert_eq!(seen, names);
+    let mut port_names: Vec<String> = serde_json::from_str(&shown(&format!("root-{vm}"))).unwrap();
+    port_names.sort();
+    assert_eq!(port_names, names);
     assert_eq!(metal.node(&node)["provision_state"], "active");
     metal.call("detach_disk", json!([vm, disk]));
     assert!(!metal.world.path(format!("volumes/{volume}.img.shown")).exists());

@@ -192,7 +192,7 @@ impl Metal {
         assert_eq!(self.tgtd.targets(), Vec::<String>::new());
         let exports = std::fs::read_dir(self.world.path("volumes/exports")).map_or(0, Iterator::count);
         assert_eq!(exports, 0);
-        let seen = self.node(node);
+        let node_json = self.node(node);
         for (key, value) in [
             ("provision_state", json!("available")),
             ("power_state", json!("power off")),
@@ -200,7 +200,7 @@ impl Metal {
             ("allocation_uuid", Value::Null),
             ("extra", json!({})),
         ] {
-            assert_eq!(seen[key], value, "{key}");
+            assert_eq!(node_json[key], value, "{key}");
         }
         let allocations =
             self.ironic.call("GET", &format!("/v1/allocations?resource_class={}", node.resource_class), None);

@@ -23,13 +23,13 @@ fn history_records_every_run_and_its_outcome() {
     hello.create(&[]).success();
     run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).exits_with(5);
     let runs = document(&history(&["--json"]));
-    let output: Vec<(&str, &str)> = runs
+    let outcomes: Vec<(&str, &str)> = runs
         .as_array()
         .unwrap()
         .iter()
         .map(|run| (run["command"].as_str().unwrap(), run["result"].as_str().unwrap()))
         .collect();
-    assert_eq!(output, [("stop-env", "failed"), ("create-env", "succeeded"), ("create-env", "killed")]);
+    assert_eq!(outcomes, [("stop-env", "failed"), ("create-env", "succeeded"), ("create-env", "killed")]);
     let good = &runs[1]["end"];
     assert!(good["elapsed_ms"].as_u64().unwrap() > 0 && good["exit_code"] == 0);
     assert!(good["summary"].as_str().unwrap().starts_with("Deployed 'hello'"));
@@ -45,7 +45,7 @@ fn history_records_every_run_and_its_outcome() {
     assert!(std::path::Path::new(runs[1]["log"].as_str().unwrap()).exists());
 
     let text = history(&["--steps"]).stdout;
-    let output = [
+    let expected = [
         "killed",
         "failed (5)",
         "    Creating VM",
@@ -53,7 +53,7 @@ fn history_records_every_run_and_its_outcome() {
         "    1. Upload stemcell ",
         "  Log: /",
     ];
-    assert!(output.iter().all(|output| text.contains(output)), "{text}");
+    assert!(expected.iter().all(|part| text.contains(part)), "{text}");
     assert_eq!(history(&["--limit", "1"]).stdout.lines().count(), 1);
     let secret: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let secret = secret["mbus_bootstrap_password"].as_str().unwrap();

@@ -37,8 +37,8 @@ fn limited_logs(hello: &Hello, more: &[&str]) -> Command {
 
 /// Adds a line to a log on the VM.
 fn append(hello: &Hello, name: &str, line: &str) {
-    let found = hello.find("work/cloud", name);
-    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    let logs = hello.find("work/cloud", name);
+    let mut file = File::options().append(true).open(&logs[0]).unwrap();
     writeln!(file, "{line}").unwrap();
 }
 
@@ -112,8 +112,8 @@ fn logs_of_every_kind_are_printed_and_saved() {
 fn line_of_any_length_takes_little_memory() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let found = hello.find("work/cloud", "hello.stdout.log");
-    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    let logs = hello.find("work/cloud", "hello.stdout.log");
+    let mut file = File::options().append(true).open(&logs[0]).unwrap();
     let words = "some w%6frds aGVsbG8gd29ybGQ= ".repeat(1 << 16);
     (0..LINE / words.len()).for_each(|_| file.write_all(words.as_bytes()).unwrap());
     writeln!(file, "end").unwrap();
@@ -132,8 +132,8 @@ fn line_of_any_length_takes_little_memory() {
 fn log_of_three_gigabytes_takes_little_memory() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let found = hello.find("work/cloud", "hello.stdout.log");
-    let mut file = File::options().append(true).open(&found[0]).unwrap();
+    let logs = hello.find("work/cloud", "hello.stdout.log");
+    let mut file = File::options().append(true).open(&logs[0]).unwrap();
     // One line of zeros, which takes no space on the disk of the VM.
     file.set_len(LARGEST).unwrap();
     writeln!(file, "\nthe end").unwrap();

@@ -47,14 +47,14 @@ impl Running {
     /// Waits for a line with this text.
     #[track_caller]
     pub(crate) fn until(&self, text: &str) -> String {
-        let mut seen = Vec::new();
-        while let Some(line) = next(&format!("a line with '{text}', after {seen:?}"), &self.lines) {
+        let mut earlier_lines = Vec::new();
+        while let Some(line) = next(&format!("a line with '{text}', after {earlier_lines:?}"), &self.lines) {
             if line.contains(text) {
                 return line;
             }
-            seen.push(line);
+            earlier_lines.push(line);
         }
-        panic!("no line with '{text}': {seen:?}");
+        panic!("no line with '{text}': {earlier_lines:?}");
     }
 
     /// Sends a signal, and returns the exit code.
@@ -200,8 +200,8 @@ fn interrupted_deploy_has_one_hint_that_works() {
 }
 
 fn pid(hello: &Hello) -> String {
-    let found = hello.find("work/cloud", "hello.pid");
-    std::fs::read_to_string(&found[0]).unwrap()
+    let pid_files = hello.find("work/cloud", "hello.pid");
+    std::fs::read_to_string(&pid_files[0]).unwrap()
 }
 
 #[test]

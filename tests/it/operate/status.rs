@@ -15,34 +15,34 @@ fn status_of_a_healthy_environment() {
     hello.take_requests();
     let (state, before) = (hello.state(), hello.world.read("state.json"));
 
-    let output = document(&run(&hello, "status", &["--json"]).success());
-    assert_eq!(output["vm"]["cid"], state["current_vm_cid"]);
-    assert_eq!((&output["vm"]["exists"], &output["agent"]["answers"]), (&json!("yes"), &json!("yes")));
-    assert_eq!(output["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
-    assert_eq!((&output["job_state"], &output["jobs"]), (&json!("running"), &json!(["hello"])));
-    let process = &output["processes"][0];
+    let status = document(&run(&hello, "status", &["--json"]).success());
+    assert_eq!(status["vm"]["cid"], state["current_vm_cid"]);
+    assert_eq!((&status["vm"]["exists"], &status["agent"]["answers"]), (&json!("yes"), &json!("yes")));
+    assert_eq!(status["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
+    assert_eq!((&status["job_state"], &status["jobs"]), (&json!("running"), &json!(["hello"])));
+    let process = &status["processes"][0];
     assert_eq!((&process["name"], &process["state"]), (&json!("hello"), &json!("running")));
     assert!(process["memory_kb"].as_u64().unwrap() > 100, "{process}");
-    assert!(output["vitals"]["mem"]["percent"].is_string());
-    let disk = &output["disks"][0];
+    assert!(status["vitals"]["mem"]["percent"].is_string());
+    let disk = &status["disks"][0];
     assert_eq!(
         (&disk["cid"], &disk["mounted"], &disk["exists"]),
         (&state["disks"][0]["cid"], &json!(true), &json!("yes"))
     );
-    assert_eq!(output["networks"][0]["ip"], hello.ip());
-    let names: Vec<&str> = output["certificates"]
+    assert_eq!(status["networks"][0]["ip"], hello.ip());
+    let names: Vec<&str> = status["certificates"]
         .as_array()
         .unwrap()
         .iter()
         .map(|certificate| certificate["path"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["default_ca.ca", "mbus_bootstrap_ssl.certificate"]);
-    assert_eq!(output["runs"][0]["command"], "create-env");
+    assert_eq!(status["runs"][0]["command"], "create-env");
     assert_eq!(
-        (&output["record"]["stemcells"][0]["in_use"], &output["networks"][0]["name"]),
+        (&status["record"]["stemcells"][0]["in_use"], &status["networks"][0]["name"]),
         (&json!(true), &json!("default"))
     );
-    assert!(output["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{output}");
+    assert!(status["record"]["releases"][0].as_str().unwrap().starts_with("hello/"), "{status}");
     assert!(disk["hint"]["path"].is_string() && disk["used_percent"].is_string(), "{disk}");
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk"]);
 
@@ -66,13 +66,13 @@ fn status_of_a_healthy_environment() {
     let alone = document(&alone);
     assert_eq!(
         (&alone["vm"]["cid"], &alone["agent"]["answers"]),
-        (&output["vm"]["cid"], &json!("not_asked"))
+        (&status["vm"]["cid"], &json!("not_asked"))
     );
     assert!(hello.take_requests().is_empty());
 
     let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
-    assert!(!output.to_string().contains(password) && !text.contains(password));
+    assert!(!status.to_string().contains(password) && !text.contains(password));
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
     run(&hello, "stop-env", &[]).success();

@@ -191,7 +191,7 @@ fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
 
 #[test]
 fn killed_calls_lose_and_leave_nothing() {
-    let sample = wanted_sweep().map_or(2, |wanted| wanted.parse().unwrap_or(usize::MAX).max(4));
+    let sample = wanted_sweep().map_or(2, |count| count.parse().unwrap_or(usize::MAX).max(4));
     let mut scene = Scene::new();
     let (mut tried, mut killed) = (0, 0);
     for call in CALLS {

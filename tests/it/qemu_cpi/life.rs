@@ -111,13 +111,14 @@ impl VmLife {
         let errors = fs::File::create(self.world().path("errors")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
-        let mut said = String::new();
+        let mut output = String::new();
         let lines = lines(child.stdout.take().unwrap());
-        while !said.contains(text) {
-            let line = next(&format!("the run says '{text}'"), &lines)
-                .unwrap_or_else(|| panic!("it ended before '{text}': {said}{}", self.world().read("errors")));
-            said.push_str(&line);
-            said.push('\n');
+        while !output.contains(text) {
+            let line = next(&format!("the run says '{text}'"), &lines).unwrap_or_else(|| {
+                panic!("it ended before '{text}': {output}{}", self.world().read("errors"))
+            });
+            output.push_str(&line);
+            output.push('\n');
         }
         child.kill().unwrap();
         child.end();

@@ -18,8 +18,8 @@ fn dead_environment_is_not_reported_unchanged() {
         "{}",
         run.stdout
     );
-    let said: Vec<String> = proxy.take().iter().map(|exchange| exchange.name()).collect();
-    assert_eq!(said, ["get_state"]);
+    let messages: Vec<String> = proxy.take().iter().map(|exchange| exchange.name()).collect();
+    assert_eq!(messages, ["get_state"]);
     let run = hello.create(&["--no-verify"]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(proxy.take().is_empty() && hello.take_requests().is_empty());

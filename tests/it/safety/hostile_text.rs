@@ -250,8 +250,8 @@ fn ironic(hostile: &str) -> Server {
 /// Returns the words of every command below this one that has no commands of its own.
 fn leaves(command: &clap::Command, words: &[&str]) -> Vec<String> {
     let below = |child: &clap::Command| leaves(child, &[words, &[child.get_name()]].concat());
-    let found: Vec<String> = command.get_subcommands().flat_map(below).collect();
-    if found.is_empty() { vec![words.join(" ")] } else { found }
+    let commands: Vec<String> = command.get_subcommands().flat_map(below).collect();
+    if commands.is_empty() { vec![words.join(" ")] } else { commands }
 }
 
 /// Returns the first character that a terminal would not just show. `styled` allows colours, cursor movements
@@ -419,13 +419,13 @@ fn no_command_prints_random_hostile_text() {
                 if is_raw { vec![run.stderr] } else { vec![run.stdout, run.stderr] }
             };
             for text in texts {
-                let found = harmful(&text, on_terminal);
+                let control = harmful(&text, on_terminal);
                 let sequences =
                     ["\u{1b}[777", "\u{1b}]777", "\u{1b}P777", "\u{1b}_777", "\u{1b}^777", "\u{1b}X777"];
                 let passes = sequences.into_iter().find(|sequence| text.contains(sequence));
                 assert!(
-                    found.is_none() && passes.is_none() && !text.contains("panicked"),
-                    "MONOPILE_FUZZ_SEED={seed}: {args:?} with {hostile:?} printed {found:?} {passes:?}: \
+                    control.is_none() && passes.is_none() && !text.contains("panicked"),
+                    "MONOPILE_FUZZ_SEED={seed}: {args:?} with {hostile:?} printed {control:?} {passes:?}: \
                      {text:?}"
                 );
             }

@@ -35,13 +35,13 @@ fn foreign_agent_gets_no_commands() {
     let proxy = disguised(&mut hello);
     for id in [OTHER, ""] {
         hello.world.write(FILE, id);
-        let output = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
+        let expected = if id.is_empty() { "it gives no id".to_owned() } else { format!("its id is {id}") };
 
         // Two runs create a new VM. The second one deletes the VM of the first one without any other message
         // to the foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).exits_with(5);
-            for text in ["is not the agent of VM", output.as_str(), "delete it in the IaaS"] {
+            for text in ["is not the agent of VM", expected.as_str(), "delete it in the IaaS"] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
             assert_harmless(&proxy);
@@ -54,20 +54,24 @@ fn foreign_agent_gets_no_commands() {
         for command in ["stop-env", "start-env", "create-env"] {
             let run = hello.world.finish(hello.command(command, &[])).exits_with(5);
             assert!(
-                run.stderr.contains("is not the agent of VM") && run.stderr.contains(&output),
+                run.stderr.contains("is not the agent of VM") && run.stderr.contains(&expected),
                 "{}",
                 run.stderr
             );
             assert_harmless(&proxy);
         }
         let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
-        assert!(run.stdout.contains("another VM answers") && run.stdout.contains(&output), "{}", run.stdout);
+        assert!(
+            run.stdout.contains("another VM answers") && run.stdout.contains(&expected),
+            "{}",
+            run.stdout
+        );
         assert_harmless(&proxy);
 
         let before = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&["--recreate"]).exits_with(5);
         assert!(
-            run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
+            run.stdout.contains("another VM answers (") && run.stdout.contains(&expected),
             "{}",
             run.stdout
         );
@@ -75,7 +79,7 @@ fn foreign_agent_gets_no_commands() {
         assert_harmless(&proxy);
         let run = hello.delete(&[]).success();
         assert!(
-            run.stdout.contains("another VM answers (") && run.stdout.contains(&output),
+            run.stdout.contains("another VM answers (") && run.stdout.contains(&expected),
             "{}",
             run.stdout
         );
@@ -114,11 +118,11 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             let run = hello.create(&[]).exits_with(5);
             assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
             let exchanges = proxy.take();
-            let seen =
+            let position =
                 exchanges.iter().position(|exchange| exchange.answer["value"]["agent_id"] == OTHER).unwrap();
-            let more: Vec<String> = exchanges[seen..].iter().map(|exchange| exchange.name()).collect();
+            let more: Vec<String> = exchanges[position..].iter().map(|exchange| exchange.name()).collect();
             assert_eq!(more, ["get_state"], "{method} {nth}");
-            let before = exchanges[..seen].last().map(|exchange| exchange.name());
+            let before = exchanges[..position].last().map(|exchange| exchange.name());
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();
         }

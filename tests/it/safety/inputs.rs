@@ -129,13 +129,13 @@ fn paths_that_are_not_utf8_work_or_are_rejected() {
                 command.env("HOME", &home);
             }
             let run = world.finish(command);
-            let said = format!("{}{}", run.stdout, run.stderr);
+            let output = format!("{}{}", run.stdout, run.stderr);
             assert!(
-                run.code >= 0 && run.code < 100 && !said.contains("panicked"),
-                "{args:?}: {} {said}",
+                run.code >= 0 && run.code < 100 && !output.contains("panicked"),
+                "{args:?}: {} {output}",
                 run.code
             );
-            assert!(!said.contains("internal error"), "{args:?}: {said}");
+            assert!(!output.contains("internal error"), "{args:?}: {output}");
         }
     }
     // This holds for arguments and flags.

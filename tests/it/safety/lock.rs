@@ -79,9 +79,9 @@ fn run_without_its_lock_file_makes_no_further_call() {
         });
         hello.release_call();
         let first = first.end_with_output();
-        let output = String::from_utf8_lossy(&first.stderr).into_owned();
-        assert_eq!(first.status.code(), Some(4), "{output}");
-        assert!(output.contains("was removed during this run"), "{output}");
+        let stderr = String::from_utf8_lossy(&first.stderr).into_owned();
+        assert_eq!(first.status.code(), Some(4), "{stderr}");
+        assert!(stderr.contains("was removed during this run"), "{stderr}");
         match other {
             Some(mut other) => assert!(other.end().success()),
             None => {

@@ -17,15 +17,15 @@ fn logs(hello: &Hello) -> Vec<PathBuf> {
 fn failed_run_names_its_log() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let found = logs(&hello);
-    assert_eq!(found.len(), 1);
+    let log_paths = logs(&hello);
+    assert_eq!(log_paths.len(), 1);
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&found[0]), mode(found[0].parent().unwrap())), (0o600, 0o700));
-    let text = std::fs::read_to_string(&found[0]).unwrap();
-    for said in
+    assert_eq!((mode(&log_paths[0]), mode(log_paths[0].parent().unwrap())), (0o600, 0o700));
+    let text = std::fs::read_to_string(&log_paths[0]).unwrap();
+    for part in
         ["create-env", "Creating VM", "External CPI request", "create_vm", "asking the agent", "Deployed"]
     {
-        assert!(text.contains(said), "{said}: {text}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     let creds: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
@@ -53,13 +53,13 @@ fn failed_run_names_its_log() {
 fn newest_twenty_logs_are_kept() {
     let hello = Hello::new();
     let runs = 23;
-    let seen: Vec<PathBuf> = (0..runs)
+    let newest_of_each_run: Vec<PathBuf> = (0..runs)
         .map(|_| {
             hello.delete(&[]).exits_with(3);
             logs(&hello).pop().unwrap()
         })
         .collect();
-    assert_eq!(logs(&hello), seen[runs - 20..]);
+    assert_eq!(logs(&hello), newest_of_each_run[runs - 20..]);
 }
 
 #[test]

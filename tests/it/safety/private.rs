@@ -12,15 +12,15 @@ fn open_to_others(root: &Path) -> Vec<String> {
         let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         parts.iter().any(|part| part.starts_with("vm-") || part.starts_with("disk-") || part == "stemcells")
     };
-    let mut found = Vec::new();
+    let mut open_paths = Vec::new();
     let walk = walkdir::WalkDir::new(root).min_depth(1).into_iter();
     for entry in walk.filter_entry(|entry| !inside(entry.path().strip_prefix(root).unwrap())).flatten() {
         let mode = entry.path().symlink_metadata().unwrap().permissions().mode();
         if !entry.path_is_symlink() && mode & 0o077 != 0 {
-            found.push(format!("{:o} {}", mode & 0o7777, entry.path().display()));
+            open_paths.push(format!("{:o} {}", mode & 0o7777, entry.path().display()));
         }
     }
-    found
+    open_paths
 }
 
 #[test]

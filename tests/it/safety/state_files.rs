@@ -117,7 +117,7 @@ fn rejects_invalid_states_and_names_the_line() {
     let hello = Hello::new();
     let path = hello.world.path("state.json");
     let mut wrong: Vec<String> = Vec::new();
-    for (number, (name, bytes, said, line)) in cases.iter().enumerate() {
+    for (number, (name, bytes, message, line)) in cases.iter().enumerate() {
         std::fs::write(&path, bytes).unwrap();
         let mut runs = vec![
             ("state show", hello.world.run(["state", "show", "--state", "state.json"])),
@@ -136,7 +136,7 @@ fn rejects_invalid_states_and_names_the_line() {
         });
         for (command, run) in runs {
             assert_eq!(run.code, 3, "{name}, {command}: {}", run.stderr);
-            let missing = [*said, *line, "state.json"].into_iter().find(|text| !run.stderr.contains(text));
+            let missing = [*message, *line, "state.json"].into_iter().find(|text| !run.stderr.contains(text));
             wrong.extend(missing.map(|text| format!("{name}, {command}: `{text}` is not in {}", run.stderr)));
         }
         assert_eq!(std::fs::read(&path).unwrap(), *bytes, "{name}: the file was changed");

@@ -37,19 +37,19 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     });
     assert_eq!(hello.calls(""), 0, "it went on");
 
-    let output = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
+    let names_ids = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
     let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);
-    assert!(output(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
+    assert!(names_ids(&run) && run.stdout.contains("NOT AS RECORDED"), "{}", run.stdout);
     let shown = state(&hello, &["show", "--json"]).success().stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["suspects"], json!(suspects));
     // All other resources are deleted, and the suspect stays on record.
     let run = hello.delete(&[]).exits_with(1);
-    assert!(output(&run), "{}", run.stderr);
+    assert!(names_ids(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
 
     hello.call("delete_vm", json!([vm]));
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("the state was kept") && output(&run), "{}", run.stdout);
+    assert!(run.stdout.contains("the state was kept") && names_ids(&run), "{}", run.stdout);
     let run = state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
     let run = state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).exits_with(3);
@@ -131,8 +131,8 @@ fn error_after_creation_leaves_a_suspect() {
         let hello = Hello::new();
         hello.script(after("create_vm", kind));
         let run = hello.create(&[]).exits_with(1);
-        let found = suspects(&hello);
-        let [suspect] = found.as_slice() else { panic!("{kind}: {found:?}") };
+        let recorded = suspects(&hello);
+        let [suspect] = recorded.as_slice() else { panic!("{kind}: {recorded:?}") };
         assert!(run.stderr.contains(suspect["request_id"].as_str().unwrap()), "{}", run.stderr);
         hello.script(Script::with_info(InfoAnswer::Local));
         crate::support::scripted::until("its agent answers", || {

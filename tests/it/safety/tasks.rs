@@ -12,7 +12,7 @@ use crate::support::scripted::until;
 
 /// The messages so far, and the task that is reported as running.
 #[derive(Default)]
-struct Seen {
+struct SlowState {
     names: Vec<String>,
     task: Option<String>,
     /// The number of answers that still name a running process.
@@ -21,24 +21,24 @@ struct Seen {
 
 /// An agent whose `migrate_disk` never ends while the task is set, and whose stopped processes linger.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Seen>>);
+struct Slow(Arc<Mutex<SlowState>>);
 
 impl Listener for Slow {
     fn replace(&self, exchange: &Exchange) -> Option<Value> {
-        let mut seen = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         let task = exchange.answer["value"]["agent_task_id"].as_str();
         if exchange.name() == "migrate_disk" {
-            seen.task = task.map(str::to_owned);
+            state.task = task.map(str::to_owned);
         }
-        if exchange.name() == "get_task" && seen.task.as_deref() == exchange.message["arguments"][0].as_str()
+        if exchange.name() == "get_task" && state.task.as_deref() == exchange.message["arguments"][0].as_str()
         {
-            return Some(json!({"value": {"agent_task_id": seen.task, "state": "running"}}));
+            return Some(json!({"value": {"agent_task_id": state.task, "state": "running"}}));
         }
         if exchange.name() == "get_state"
-            && seen.lingering > 0
-            && seen.names.iter().any(|name| name == "stop")
+            && state.lingering > 0
+            && state.names.iter().any(|name| name == "stop")
         {
-            seen.lingering -= 1;
+            state.lingering -= 1;
             let mut answer = exchange.answer.clone();
             answer["value"]["processes"] = json!([{"name": "hello", "state": "running"}]);
             return Some(answer);
@@ -73,7 +73,7 @@ fn next_run_waits_for_a_running_task() {
     let names = || slow.0.lock().unwrap().names.clone();
     until("the next run asks for the task", || names().iter().filter(|name| *name == "get_task").count() > 3);
     for name in ["drain", "run_script", "stop", "unmount_disk"] {
-        assert!(!names().iter().any(|said| said == name), "{name}: {:?}", names());
+        assert!(!names().iter().any(|sent| sent == name), "{name}: {:?}", names());
     }
     slow.0.lock().unwrap().task = None;
     // The new VM migrates again, from the old disk.
@@ -98,11 +98,11 @@ fn in_place_update_waits_for_stopped_jobs() {
     hello.create(&[]).success();
     let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
     hello.ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));
-    *slow.0.lock().unwrap() = Seen { lingering: 4, ..Seen::default() };
+    *slow.0.lock().unwrap() = SlowState { lingering: 4, ..SlowState::default() };
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);
     let names = slow.0.lock().unwrap().names.clone();
-    let at = |wanted: &str| names.iter().position(|name| name == wanted).unwrap();
+    let at = |message: &str| names.iter().position(|name| name == message).unwrap();
     let between = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
     assert_eq!(between, 5, "{names:?}");
     assert_eq!(hello.ask().0, "Ahoy");

@@ -21,16 +21,16 @@ fn lose_state(hello: &Hello) {
 /// Runs `plan` and `create-env`, which must fail with these texts and without a CPI call.
 #[track_caller]
 fn assert_stops(hello: &Hello, texts: &[&str]) -> String {
-    let mut said = String::new();
+    let mut stderr = String::new();
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(1);
         for text in texts {
             assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
         }
-        said = run.stderr;
+        stderr = run.stderr;
     }
     assert!(hello.take_requests().is_empty() && !hello.world.exists("state.json"));
-    said
+    stderr
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn no_second_vm_while_an_untracked_one_answers() {
     lose_state(&hello);
     let name = "bosh-local-hello-go_agent/1.0";
     let texts = [agent.as_str(), vm.as_str(), disk.as_str(), name, "--ignore-untracked-vm"];
-    let said = assert_stops(&hello, &texts);
+    let stderr = assert_stops(&hello, &texts);
 
     // The command in the message can be used unchanged, with the stemcell filled in.
-    let (_, hint) = said.split_once("record the VM: `monopile ").unwrap();
+    let (_, hint) = stderr.split_once("record the VM: `monopile ").unwrap();
     let hint = hint.split('`').next().unwrap();
     let stemcell = cid(&state["stemcells"][0]["cid"]);
     let script = format!("exec {MONOPILE} {}", hint.replace("STEMCELL-CID", &stemcell));
@@ -71,9 +71,9 @@ fn listener_with_another_certificate_stops_the_run() {
     lose_state(&hello);
     // First only the password differs, then also the CA.
     hello.world.write("creds.yml", store.replace("dxq3vh81zkcm5b9t", "another-password"));
-    let said = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
-    assert!(said.contains("note: process ") && said.contains("(bosh-agent) on this machine"), "{said}");
-    assert!(said.contains("choose another address in the manifest"), "{said}");
+    let stderr = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
+    assert!(stderr.contains("note: process ") && stderr.contains("(bosh-agent) on this machine"), "{stderr}");
+    assert!(stderr.contains("choose another address in the manifest"), "{stderr}");
     // Errors of the manifest come first.
     hello.world.write("job.yml", "- {type: replace, path: /instance_groups/0/jobs/0/name, value: ghost}\n");
     for command in ["plan", "create-env"] {
@@ -142,9 +142,9 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     let other = hello.call("create_disk", serde_json::json!([1024, {}, null]));
     lose_state(&hello);
 
-    let known = ["--vm", &vm, "--stemcell", &stemcell];
+    let flags = ["--vm", &vm, "--stemcell", &stemcell];
     let import = |hello: &Hello, more: &[&str]| {
-        hello.world.finish(hello.subcommand(&["state", "import"], &[&known[..], more].concat()))
+        hello.world.finish(hello.subcommand(&["state", "import"], &[&flags[..], more].concat()))
     };
     // The disk is not that of the VM, or the manifest has no disk.
     let run = import(&hello, &["--disk", other.as_str().unwrap()]).exits_with(3);
@@ -184,10 +184,10 @@ fn untracked_mounted_disk_is_reported() {
     assert_eq!(hello.ask().1, 1);
     let disk = hello.state()["disks"][0]["cid"].as_str().unwrap().to_owned();
     hello.world.run(["state", "forget", "--state", "state.json", "--disk", &disk, "--yes"]).success();
-    let said = format!("disk '{disk}' is mounted on the VM, but not on record");
+    let expected = format!("disk '{disk}' is mounted on the VM, but not on record");
     let run = hello.world.finish(hello.command("status", &[])).exits_with(6);
     assert!(
-        run.stdout.contains("NOT ON RECORD") && run.stderr.contains(&said),
+        run.stdout.contains("NOT ON RECORD") && run.stderr.contains(&expected),
         "{} {}",
         run.stdout,
         run.stderr
@@ -196,7 +196,7 @@ fn untracked_mounted_disk_is_reported() {
     let status: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(status["untracked_disks"], serde_json::json!([disk]));
     let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
-    assert!(format!("{}{}", run.stdout, run.stderr).contains(&said), "{} {}", run.stdout, run.stderr);
+    assert!(format!("{}{}", run.stdout, run.stderr).contains(&expected), "{} {}", run.stdout, run.stderr);
     assert!(run.stderr.contains("attach-disk"), "{}", run.stderr);
 
     hello.world.finish(hello.subcommand(&["attach-disk"], &[&disk])).success();

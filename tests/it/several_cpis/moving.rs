@@ -20,11 +20,11 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     assert_eq!(clouds.hello.world.read("state.json"), before);
     assert_eq!(clouds.hello.ask().1, 2, "nothing happened to it");
 
-    for (az, here, gone) in
+    for (az, cpi, gone) in
         [("z-west", "west", "east"), ("z-foreign", "cloud", "west"), ("z-east", "east", "cloud")]
     {
         let run = clouds.create(az, &["-n", "--recreate-persistent-disks"]).success();
-        assert_eq!(clouds.counts(here), [1, 1, 1], "{}", output_of(&run));
+        assert_eq!(clouds.counts(cpi), [1, 1, 1], "{}", output_of(&run));
         assert_eq!(clouds.counts(gone), [0, 0, 0], "{}", output_of(&run));
         assert_eq!(clouds.hello.ask().1, 1, "the disk is a new one");
         let run = clouds.create(az, &[]).success();

@@ -19,18 +19,18 @@ fn commands_use_the_cpi_on_record() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask().1, 1);
-    let output = document(&run(&clouds, "status", "z-east", &["--json"]).success());
-    for seen in [&output["vm"], &output["disks"][0]] {
-        assert_eq!((&seen["cpi"], &seen["exists"]), (&json!("east"), &json!("yes")), "{seen}");
+    let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    for resource in [&status["vm"], &status["disks"][0]] {
+        assert_eq!((&resource["cpi"], &resource["exists"]), (&json!("east"), &json!("yes")), "{resource}");
     }
-    assert_eq!(output["disks"][0]["mounted"], true);
+    assert_eq!(status["disks"][0]["mounted"], true);
 
     // The renamed CPI counts as the same one, and commands that read record nothing.
     clouds.config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let before = clouds.hello.state();
-    let output = document(&run(&clouds, "status", "z-east", &["--json"]).success());
-    assert_eq!((&output["vm"]["cpi"], &output["vm"]["exists"]), (&json!("east"), &json!("yes")));
+    let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
+    assert_eq!((&status["vm"]["cpi"], &status["vm"]["exists"]), (&json!("east"), &json!("yes")));
     assert_eq!(clouds.hello.state(), before);
     run(&clouds, "restart", "z-east", &[]).success();
     run(&clouds, "recreate", "z-east", &[]).success();

@@ -204,9 +204,9 @@ fn lease_expired_by_server_time_is_taken_over() {
     assert!(refused.stderr.contains("on ci@elsewhere"), "{}", refused.stderr);
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
-    let output =
+    let expected =
         "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has expired";
-    assert!(run.stderr.contains(output), "{}", run.stderr);
+    assert!(run.stderr.contains(expected), "{}", run.stderr);
     // The former holder cannot overwrite the state if it continues.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());

@@ -143,16 +143,16 @@ fn bucket_credentials_are_never_shown() {
     // This value would be shown if it were not known to be secret.
     let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
     bucket.set_credentials(&mut misplaced);
-    let mut output = String::new();
+    let mut shown = String::new();
     for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
         let run = hello.world.finish(command).exits_with(code);
-        output += &(run.stdout + &run.stderr);
+        shown += &(run.stdout + &run.stderr);
     }
     hello.delete(&[]).success();
     for path in hello.find("home", "") {
         if path.components().any(|part| ["logs", "history"].iter().any(|name| part.as_os_str() == *name)) {
-            output += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
+            shown += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
         }
     }
-    assert!(output.contains("s3://") && !output.contains(SECRET), "it is shown");
+    assert!(shown.contains("s3://") && !shown.contains(SECRET), "it is shown");
 }

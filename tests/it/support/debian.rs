@@ -67,6 +67,6 @@ fn run_shell(work: &Path, words: &[&str]) {
     command.arg("-euc").args(words).stdout(file.try_clone().unwrap()).stderr(file);
     let mut child = command.spawn().unwrap();
     let status = answer_within(LIMIT, "a stemcell is made", || child.try_wait().unwrap());
-    let said = std::fs::read_to_string(log).unwrap();
-    assert!(status.success(), "{said}\ntests/run installs what this needs");
+    let output = std::fs::read_to_string(log).unwrap();
+    assert!(status.success(), "{output}\ntests/run installs what this needs");
 }

@@ -21,7 +21,7 @@ pub(crate) enum Moment {
 /// at a call.
 pub(crate) struct Gate {
     directory: PathBuf,
-    seen: Mutex<GateState>,
+    state: Mutex<GateState>,
 }
 
 #[derive(Default)]
@@ -34,17 +34,17 @@ struct GateState {
 impl Gate {
     /// Creates a gate that holds no message, with its files in this directory.
     pub(crate) fn new(directory: PathBuf) -> Gate {
-        Gate { directory, seen: Mutex::default() }
+        Gate { directory, state: Mutex::default() }
     }
 
     /// Restarts the count, and sets the message to hold, if any.
     pub(crate) fn set(&self, point: Option<(usize, Moment)>) {
-        *self.seen.lock().unwrap() = GateState { point, ..GateState::default() };
+        *self.state.lock().unwrap() = GateState { point, ..GateState::default() };
     }
 
     /// Returns the number of messages.
     pub(crate) fn count(&self) -> usize {
-        self.seen.lock().unwrap().count
+        self.state.lock().unwrap().count
     }
 
     fn hold(&self) {
@@ -66,15 +66,15 @@ pub(crate) struct GateListener(pub std::sync::Arc<Gate>);
 impl Listener for GateListener {
     fn asked(&self, name: &str) -> usize {
         let (number, side) = {
-            let mut seen = self.0.seen.lock().unwrap();
+            let mut state = self.0.state.lock().unwrap();
             // The number of repeated queries differs from run to run.
-            let again = ["ping", "get_state", "get_task"].contains(&name) && seen.last == name;
+            let again = ["ping", "get_state", "get_task"].contains(&name) && state.last == name;
             if again {
                 return 0;
             }
-            seen.last = name.to_owned();
-            seen.count += 1;
-            (seen.count, seen.point.filter(|(point, _)| *point == seen.count).map(|(_, side)| side))
+            state.last = name.to_owned();
+            state.count += 1;
+            (state.count, state.point.filter(|(point, _)| *point == state.count).map(|(_, side)| side))
         };
         match side {
             Some(Moment::Before) => self.0.hold(),
@@ -85,7 +85,7 @@ impl Listener for GateListener {
     }
 
     fn heard(&self, asked: usize, _exchange: Exchange) {
-        let point = self.0.seen.lock().unwrap().point;
+        let point = self.0.state.lock().unwrap().point;
         if asked > 0 && point == Some((asked, Moment::After)) {
             self.0.hold();
         }

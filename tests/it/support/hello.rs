@@ -149,11 +149,11 @@ impl Hello {
             Some(bucket) => bucket.url("state.json"),
             None => "state.json".to_owned(),
         };
-        self.here(self.world.monopile(words.iter().copied().chain(["--state", &state])))
+        self.on_current_machine(self.world.monopile(words.iter().copied().chain(["--state", &state])))
     }
 
     /// Adds the access to the bucket and the home of the current machine.
-    fn here(&self, mut command: std::process::Command) -> std::process::Command {
+    fn on_current_machine(&self, mut command: std::process::Command) -> std::process::Command {
         if let Some(bucket) = &self.bucket {
             bucket.set_credentials(&mut command);
             command.env("HOME", self.world.root().join(MACHINES[self.machine.load(Ordering::SeqCst)]));
@@ -208,7 +208,7 @@ impl Hello {
 
     /// Replaces a flag and its value in all following commands with these flags.
     pub(crate) fn replace_flag(&mut self, flag: &str, by: &[&str]) {
-        let at = self.flags.iter().position(|known| known == flag).unwrap();
+        let at = self.flags.iter().position(|other| other == flag).unwrap();
         self.flags.splice(at..at + 2, by.iter().map(ToString::to_string));
     }
 
@@ -225,8 +225,8 @@ impl Hello {
 
     /// Returns the command `render` with this environment's flags, except `--state`, which it does not take.
     pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
-        let given = self.command("render", more);
-        let mut arguments: Vec<_> = given.get_args().map(ToOwned::to_owned).collect();
+        let command = self.command("render", more);
+        let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let at = arguments.iter().position(|argument| argument == "--state").unwrap();
         arguments.drain(at..at + 2);
         self.world.monopile(arguments)
@@ -237,7 +237,7 @@ impl Hello {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
         let more = more.iter().map(ToString::to_string);
-        self.here(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
+        self.on_current_machine(self.world.monopile(arguments.chain(self.flags.iter().cloned()).chain(more)))
     }
 
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.

@@ -37,7 +37,7 @@ impl Request {
 
     /// Returns a header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the request without headers of this name.
@@ -117,9 +117,9 @@ impl Server {
     /// Starts a server for plain HTTP. It sends the answer unchanged and closes the connection.
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&requests);
+        let server_requests = Arc::clone(&requests);
         let listening = Listening::start(move |mut stream| {
-            serve(&mut stream, &seen, &answer);
+            serve(&mut stream, &server_requests, &answer);
             let _ = stream.shutdown(Shutdown::Both);
         });
         Server { listening, requests, scheme: "http" }
@@ -143,11 +143,11 @@ impl Server {
             .unwrap();
         let config = Arc::new(config);
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&requests);
+        let server_requests = Arc::clone(&requests);
         let listening = Listening::start(move |stream| {
             let session = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = rustls::StreamOwned::new(session, stream);
-            serve(&mut stream, &seen, &answer);
+            serve(&mut stream, &server_requests, &answer);
             stream.conn.send_close_notify();
             let _ = stream.flush();
         });
@@ -177,7 +177,7 @@ impl Server {
 
 fn serve(
     stream: &mut (impl Read + Write),
-    seen: &Mutex<Vec<Request>>,
+    requests: &Mutex<Vec<Request>>,
     answer: &impl Fn(&Request, usize) -> Vec<u8>,
 ) {
     let mut reader = BufReader::new(&mut *stream);
@@ -188,9 +188,9 @@ fn serve(
         return;
     }
     let before = {
-        let mut seen = seen.lock().unwrap();
-        seen.push(request.clone());
-        seen.len() - 1
+        let mut requests = requests.lock().unwrap();
+        requests.push(request.clone());
+        requests.len() - 1
     };
     let _ = stream.write_all(&answer(&request, before));
     let _ = stream.flush();
@@ -241,9 +241,9 @@ impl ForwardProxy {
         serve: impl Fn(TcpStream, &Mutex<Vec<String>>) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let targets = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&targets);
+        let server_targets = Arc::clone(&targets);
         // A client that disconnects does not fail the test.
-        let listening = Listening::start(move |stream| drop(serve(stream, &seen)));
+        let listening = Listening::start(move |stream| drop(serve(stream, &server_targets)));
         ForwardProxy { listening, targets }
     }
 
@@ -320,7 +320,7 @@ fn http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let Some(request) = Request::read(&mut reader) else { return Ok(()) };
     let method = request.line.split(' ').next().unwrap_or_default();
-    let credentials = request.header("proxy-authorization").map(|given| format!(" {given}"));
+    let credentials = request.header("proxy-authorization").map(|value| format!(" {value}"));
     let note = format!("{method} {}{}", request.path(), credentials.unwrap_or_default());
     targets.lock().unwrap().push(note);
     let authority = request.path().strip_prefix("http://").unwrap_or(request.path());

@@ -304,11 +304,16 @@ impl Ironic {
     fn wait_for(&self, node: &Node, field: &str, value: &str) {
         let started = Instant::now();
         loop {
-            let seen = self.call("GET", &format!("/v1/nodes/{}", node.uuid), None);
-            if seen[field] == value && seen["reservation"].is_null() {
+            let node_json = self.call("GET", &format!("/v1/nodes/{}", node.uuid), None);
+            if node_json[field] == value && node_json["reservation"].is_null() {
                 return;
             }
-            assert!(started.elapsed() < START, "{}: {field} is {} and not {value}", node.name, seen[field]);
+            assert!(
+                started.elapsed() < START,
+                "{}: {field} is {} and not {value}",
+                node.name,
+                node_json[field]
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }

@@ -94,8 +94,8 @@ impl Keystone {
 
     /// Returns the id of the only resource with this name.
     fn id(&self, kind: &str, name: &str) -> String {
-        let found = self.call("GET", &format!("{kind}?name={name}"), Value::Null);
-        found[kind][0]["id"].as_str().unwrap().to_owned()
+        let resources = self.call("GET", &format!("{kind}?name={name}"), Value::Null);
+        resources[kind][0]["id"].as_str().unwrap().to_owned()
     }
 
     /// Creates a user with this role in the project and the system.

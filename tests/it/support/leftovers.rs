@@ -4,15 +4,16 @@
 use std::path::Path;
 
 pub(super) fn leftovers(root: &Path) -> Vec<String> {
-    let mut found = processes(root);
+    let mut leftovers = processes(root);
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let root_text = root.to_str().unwrap();
-    found.extend(mounts.lines().filter(|line| line.contains(root_text)).map(|line| format!("mount {line}")));
+    leftovers
+        .extend(mounts.lines().filter(|line| line.contains(root_text)).map(|line| format!("mount {line}")));
     for directory in [root.join("tmp"), root.join("home/.cache/monopile/tmp")] {
         let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
-        found.extend(entries.map(|entry| format!("file {}", entry.path().display())));
+        leftovers.extend(entries.map(|entry| format!("file {}", entry.path().display())));
     }
-    found
+    leftovers
 }
 
 /// Returns other processes whose environment, command line or working directory mentions the world.
@@ -21,7 +22,7 @@ fn processes(root: &Path) -> Vec<String> {
     let names = |path: &Path| {
         std::fs::read(path).is_ok_and(|text| text.windows(needle.len()).any(|window| window == needle))
     };
-    let mut found = Vec::new();
+    let mut processes = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let directory = entry.path();
         let is_process = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
@@ -34,11 +35,11 @@ fn processes(root: &Path) -> Vec<String> {
             // A zombie has no command line.
             if !command.is_empty() {
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
-                found.push(format!("process {} {command}", entry.file_name().display()));
+                processes.push(format!("process {} {command}", entry.file_name().display()));
             }
         }
     }
-    found
+    processes
 }
 
 #[cfg(target_os = "linux")]
@@ -49,9 +50,9 @@ fn finds_processes_and_files() {
     std::fs::write(world.root().join("tmp/forgotten"), "").unwrap();
     let mut sleep = prepare("sleep");
     let mut sleep = world.enter(&mut sleep).arg("60").spawn().unwrap();
-    let found = world.leftovers();
+    let leftovers = world.leftovers();
     sleep.kill().unwrap();
     sleep.end();
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].contains("sleep 60") && found[1].ends_with("tmp/forgotten"), "{found:?}");
+    assert_eq!(leftovers.len(), 2, "{leftovers:?}");
+    assert!(leftovers[0].contains("sleep 60") && leftovers[1].ends_with("tmp/forgotten"), "{leftovers:?}");
 }

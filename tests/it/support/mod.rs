@@ -48,12 +48,12 @@ pub(crate) fn is_long_form() -> bool {
 
 /// Returns true if `tests/run --sweep full` asks for every point of the suites.
 pub(crate) fn is_full_sweep() -> bool {
-    wanted_sweep().is_some_and(|wanted| wanted == "full")
+    wanted_sweep().is_some_and(|sweep| sweep == "full")
 }
 
 /// Returns `full`, or the number of lives of each kind that replaces the default sample.
 pub(crate) fn wanted_sweep() -> Option<String> {
-    std::env::var("MONOPILE_SWEEP").ok().filter(|wanted| !wanted.is_empty())
+    std::env::var("MONOPILE_SWEEP").ok().filter(|sweep| !sweep.is_empty())
 }
 
 /// The program under test.

@@ -397,7 +397,7 @@ fn started(command: &mut Command) -> Child {
 #[test]
 fn only_this_module_starts_programs_and_waits() {
     let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for entry in walkdir::WalkDir::new(tests).into_iter().flatten() {
         // monopile starts the scripted CPI, which is a separate program.
         let own = ["support/process.rs", "scripted/cpi.rs"].iter().any(|own| entry.path().ends_with(own));
@@ -409,19 +409,19 @@ fn only_this_module_starts_programs_and_waits() {
             let unbounded =
                 ["Command::new(", ".wait()", ".wait_with_output(", ".recv()", ".output()", "Barrier::new("];
             if unbounded.iter().any(|name| line.contains(name)) {
-                found.push(format!("{}:{}: {}", entry.path().display(), number + 1, line.trim()));
+                problems.push(format!("{}:{}: {}", entry.path().display(), number + 1, line.trim()));
             }
         }
     }
-    assert!(found.is_empty(), "use support::process instead:\n{}", found.join("\n"));
+    assert!(problems.is_empty(), "use support::process instead:\n{}", problems.join("\n"));
 }
 
 #[test]
 fn overlong_wait_names_what_it_waits_for() {
     let world = super::World::new();
     let waited = std::panic::catch_unwind(|| answer_within(Duration::ZERO, "the moon rises", || None::<()>));
-    let said = waited.unwrap_err().downcast::<String>().unwrap();
-    assert_eq!(*said, "waited 0 s for this: the moon rises");
+    let message = waited.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(*message, "waited 0 s for this: the moon rises");
     // Programs ignore only the signals that they ask to ignore, whatever this process inherited.
     let mut shell = prepare("sh");
     let shell = world.enter(&mut shell).args(["-c", "grep SigIgn /proc/self/status; umask; env | sort"]);

@@ -70,14 +70,14 @@ impl Uml {
 
     /// Waits for a line that begins with `beginning`, and returns the rest of it.
     fn wait_for(&self, beginning: &str) -> String {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         loop {
-            let line = next(&format!("the kernel says '{beginning}', after {said:?}"), &self.console);
-            let line = line.unwrap_or_else(|| panic!("linux.uml ended: {said:?}"));
+            let line = next(&format!("the kernel says '{beginning}', after {lines:?}"), &self.console);
+            let line = line.unwrap_or_else(|| panic!("linux.uml ended: {lines:?}"));
             if let Some(rest) = line.trim_end().strip_prefix(beginning) {
                 return rest.trim().to_owned();
             }
-            said.push(line);
+            lines.push(line);
         }
     }
 

@@ -85,9 +85,9 @@ fn generated_expressions_match_ruby() {
             }
             // The shortest difference of each call is shown.
             let text = format!("{}\n  Ruby:   {expected:?}\n  native: {value:?}", expression.source);
-            let known = differences.entry(expression.call.clone()).or_insert_with(|| text.clone());
-            if text.len() < known.len() {
-                *known = text;
+            let shortest = differences.entry(expression.call.clone()).or_insert_with(|| text.clone());
+            if text.len() < shortest.len() {
+                *shortest = text;
             }
         }
         if duration.is_none_or(|duration| started.elapsed() >= duration) {

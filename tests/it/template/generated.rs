@@ -391,11 +391,11 @@ fn generated_properties_render_the_same_as_in_ruby() {
     }
     // For each expression, the smallest set is the most useful one.
     differences.sort();
-    let mut seen = HashSet::new();
+    let mut expressions = HashSet::new();
     let shown: Vec<&str> = differences
         .iter()
         .map(|(_, text)| text.as_str())
-        .filter(|text| seen.insert(text.split("  of ").next()))
+        .filter(|text| expressions.insert(text.split("  of ").next()))
         .collect();
     assert!(differences.is_empty(), "{} differ, of each:\n{}", differences.len(), shown.join("\n"));
 }

@@ -53,7 +53,7 @@ fn call_outlives_a_killed_run_and_is_picked_up() {
     assert!(log.contains("`create_vm` of an earlier run is still at work (pid "), "{log}");
     // The plan replaces the VM of the run that was killed, which is on record.
     let methods = user.methods();
-    let count = |wanted| methods.iter().filter(|method| *method == wanted).count();
+    let count = |name| methods.iter().filter(|method| *method == name).count();
     assert_eq!(count("create_vm"), count("delete_vm") + 1, "{methods:?}");
     user.run(&["delete-env"], &["-n"]).success();
     assert_eq!(user.env.hello.world.leftovers(), Vec::<String>::new());

@@ -201,8 +201,8 @@ impl UserlandEnv {
         );
         let listener = UnixListener::bind(&socket).unwrap();
         let gate = Arc::<Gate>::default();
-        let (seen, directory) = (Arc::clone(&gate), env.hello.world.root().to_owned());
-        let server = std::thread::spawn(move || serve(&listener, &seen, &directory));
+        let (server_gate, directory) = (Arc::clone(&gate), env.hello.world.root().to_owned());
+        let server = std::thread::spawn(move || serve(&listener, &server_gate, &directory));
         UserlandEnv { env, socket, gate, server: Some(server) }
     }
 
@@ -259,7 +259,7 @@ impl UserlandEnv {
 
     /// Waits for a request of this method.
     pub(super) fn wait_for(&self, method: &str) {
-        until(&format!("a request `{method}`"), || self.methods().iter().any(|seen| seen == method));
+        until(&format!("a request `{method}`"), || self.methods().iter().any(|received| received == method));
     }
 }
 

@@ -40,8 +40,8 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     // Repeating the command does nothing. `--fix` uploads the stemcell again and deletes the old upload.
     let run = clouds.on(UPLOAD, &["hello/stemcell"]).success();
     assert_output_contains(&run, "is uploaded already");
-    let known = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
-    clouds.on(UPLOAD, &[&["nowhere.tgz"], &known[..]].concat()).success();
+    let name_and_version = ["--name", "bosh-local-hello-go_agent", "--version", "1.0"];
+    clouds.on(UPLOAD, &[&["nowhere.tgz"], &name_and_version[..]].concat()).success();
     clouds.on(UPLOAD, &["hello/stemcell", "--fix", "--cpi", "east"]).success();
     assert_eq!(counts(&clouds), [0, 1, 1, 1]);
     assert_ne!(clouds.only("east", "stemcells"), east);
