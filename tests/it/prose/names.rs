@@ -67,9 +67,13 @@ fn vague_names(text: &str) -> Vec<usize> {
 
 #[test]
 fn variables_are_named_by_their_role() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut problems = Vec::new();
-    for (path, text) in rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &|_| true) {
-        problems.extend(vague_names(&text).into_iter().map(|line| format!("src/{}:{line}", path.display())));
+    for folder in ["src", "tests", "benches", "fuzz/fuzz_targets"] {
+        for (path, text) in rust_files(&root.join(folder), &|_| true) {
+            let lines = vague_names(&text).into_iter();
+            problems.extend(lines.map(|line| format!("{folder}/{}:{line}", path.display())));
+        }
     }
     assert!(problems.is_empty(), "\"Names\" in CONTRIBUTING.md:\n{}", problems.join("\n"));
 }
