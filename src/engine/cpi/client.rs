@@ -119,8 +119,12 @@ impl Cpi {
         Terms { builtin: self.settings.builtin, ..Terms::new(self.api_version(), stemcell_api_version) }
     }
 
-    /// Makes a call that changes nothing, or whose effect need not be recorded.
-    pub fn ask(&self, request: &CpiRequest, observer: &mut CallObserver<'_>) -> Result<Answer, CpiError> {
+    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    pub fn call_unrecorded(
+        &self,
+        request: &CpiRequest,
+        observer: &mut CallObserver<'_>,
+    ) -> Result<Answer, CpiError> {
         let files = create_scratch_files(&self.settings.scratch, &request.request_id)?;
         self.call(request, files, observer)
     }
@@ -324,7 +328,7 @@ mod tests {
         cpi.settings.scratch = directory.path().to_owned();
         let call = CpiRequest::new(Method::DeleteVm, vec![json!("")], None);
         let mut observer = CallObserver { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
-        let error = cpi.ask(&call, &mut observer).unwrap_err();
+        let error = cpi.call_unrecorded(&call, &mut observer).unwrap_err();
         assert!(matches!(error, CpiError::NotSent { .. }), "{error}");
     }
 }

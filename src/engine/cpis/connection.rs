@@ -245,8 +245,8 @@ impl<'a> CpiConnection<'a> {
         outcome
     }
 
-    /// Makes a call that changes nothing, or that can be repeated safely.
-    pub(crate) fn ask(
+    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    pub(crate) fn call_unrecorded(
         &self,
         stage: &Stage,
         method: Method,
@@ -258,7 +258,7 @@ impl<'a> CpiConnection<'a> {
             let request = self.new_request(method, arguments.clone());
             let outcome = {
                 let _calling = count_and_measure(self.run);
-                self.cpi.ask(&request, &mut observer(self.run, stage))
+                self.cpi.call_unrecorded(&request, &mut observer(self.run, stage))
             };
             match outcome {
                 Err(error) if retries.pause_before_retry(self.run, stage, &error)? => {}
@@ -269,7 +269,7 @@ impl<'a> CpiConnection<'a> {
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
     pub(crate) fn may_have_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
-        match self.ask(stage, Method::HasVm, vec![json!(cid)])? {
+        match self.call_unrecorded(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),
             Err(error) if error.kind() == Some(&CpiErrorKind::VmNotFound) => Ok(false),
@@ -293,7 +293,7 @@ impl<'a> CpiConnection<'a> {
             }
         };
         let doubt = |reason: String, is_failure| Presence::Unknown(Doubt { reason, is_failure });
-        match self.ask(stage, method, vec![json!(resource.cid())])? {
+        match self.call_unrecorded(stage, method, vec![json!(resource.cid())])? {
             Ok(Answer::Boolean(true)) => Ok(Presence::Exists),
             Ok(Answer::Boolean(false)) => Ok(Presence::Gone),
             Ok(other) => Ok(doubt(format!("the CPI's `{method}` returned {other:?}"), true)),
@@ -316,7 +316,7 @@ impl<'a> CpiConnection<'a> {
         cid: &str,
         metadata: Value,
     ) -> Result<()> {
-        match self.ask(stage, method, vec![json!(cid), metadata])? {
+        match self.call_unrecorded(stage, method, vec![json!(cid), metadata])? {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => {
                 tracing::info!(%method, "the CPI does not implement this method");

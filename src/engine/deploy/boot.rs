@@ -27,8 +27,12 @@ pub(super) fn boot_if_off(
 ) -> Result<bool> {
     with_vm_that_is_off((run, inputs, loaded, state), stage, |cpis, vm| {
         let booting = run.reporter.stage(format!("Booting VM {vm}"));
-        let asked = cpis.connect(vm.cpi(), &booting)?.ask(&booting, Method::RebootVm, vec![json!(vm.cid)])?;
-        asked.map_err(|error| name_cpi(vm.cpi(), error))?;
+        let answer = cpis.connect(vm.cpi(), &booting)?.call_unrecorded(
+            &booting,
+            Method::RebootVm,
+            vec![json!(vm.cid)],
+        )?;
+        answer.map_err(|error| name_cpi(vm.cpi(), error))?;
         booting.finish();
         Ok(())
     })

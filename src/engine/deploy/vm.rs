@@ -73,7 +73,7 @@ pub(super) fn cloud_properties(
     let Some(resources) = &spec.resources else { return Ok(spec.cloud_properties.clone()) };
     let asking = run.reporter.stage("Asking the CPI for the cloud properties of `vm_resources`");
     let method = Method::CalculateVmCloudProperties;
-    let calculated = match connection.ask(&asking, method, vec![json!(resources.size)])? {
+    let calculated = match connection.call_unrecorded(&asking, method, vec![json!(resources.size)])? {
         Ok(Answer::Hash(calculated)) => calculated,
         Ok(other) => return Err(Error::failure(format!("{other:?} is not an answer to `{method}`"))),
         Err(error) => {

@@ -1,5 +1,5 @@
-//! Makes the CPI calls of a run. Announces each call in the journal first, and then records its outcome in
-//! the state.
+//! Makes the CPI calls of a run. Announces each call that has an [`Effect`] in the journal first, and then
+//! records its outcome in the state. Questions, metadata and reboots are not announced.
 
 use std::fs::File;
 use std::io;
@@ -178,15 +178,15 @@ impl<'a> Executor<'a> {
         self.cpis.connect_in_own_stage(resource.cpi())?.ask_presence(stage, resource)
     }
 
-    /// Makes a call that changes nothing on record and can be repeated safely.
-    pub(crate) fn ask(
+    /// Makes a call that changes nothing on record, so without an intent. It must be safe to repeat.
+    pub(crate) fn call_unrecorded(
         &self,
         cpi: Option<&str>,
         stage: &Stage,
         method: Method,
         arguments: Vec<Value>,
     ) -> Result<Result<Answer, CpiError>> {
-        self.cpis.connect_in_own_stage(cpi)?.ask(stage, method, arguments)
+        self.cpis.connect_in_own_stage(cpi)?.call_unrecorded(stage, method, arguments)
     }
 
     /// Returns the paths of the CPI's properties that have changed since the location of the CPI's resources

@@ -1,4 +1,5 @@
-//! CPI calls that change something: announced in the journal before the call, recorded in the state after it.
+//! CPI calls that change something on record: announced in the journal before the call, recorded in the state
+//! after it.
 //!
 //! Entry points: [`Executor`], which makes the calls; [`Effect`], one call with the record of its outcome;
 //! [`deletion::delete`]; [`Contradiction`], a VM that the CPI denies and whose agent answers;

@@ -385,7 +385,7 @@ fn ask_attached_disks(
     stage: &base::events::Stage,
     vm: &VmHandle,
 ) -> Result<Option<Vec<DiskCid>>> {
-    match probe.executor.ask(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
+    match probe.executor.call_unrecorded(vm.cpi(), stage, Method::GetDisks, vec![json!(vm.cid)])? {
         Ok(Answer::Disks(cids)) => Ok(Some(cids)),
         Ok(_) => Ok(None),
         Err(error @ CpiError::Abandoned { .. }) => Err(name_cpi(vm.cpi(), error)),

@@ -110,8 +110,10 @@ impl<'a> RepairContext<'a> {
 
     fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
         let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
-        let asked = self.probe.executor.ask(vm.cpi(), &rebooting, Method::RebootVm, vec![json!(vm.cid)])?;
-        asked.map_err(|error| name_cpi(vm.cpi(), error))?;
+        let arguments = vec![json!(vm.cid)];
+        let answer =
+            self.probe.executor.call_unrecorded(vm.cpi(), &rebooting, Method::RebootVm, arguments)?;
+        answer.map_err(|error| name_cpi(vm.cpi(), error))?;
         rebooting.finish();
         let waiting = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
         let timeout = self.request.deploy.boot_timeout;
