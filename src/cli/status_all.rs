@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const MAX_STATUS_BYTES: usize = 16 << 20;
 /// The number of bytes of standard error that are read, from its end.
 const MAX_ERRORS_BYTES: u64 = 256 << 10;
-/// The time between two checks for signals, in nanoseconds.
+/// The time between two checks for signals: 100 ms.
 const SIGNAL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A request for the status of many environments.

@@ -3,7 +3,7 @@
 //!
 //! Entry points: [`AccessSettings::check`], which turns settings into an endpoint and credentials;
 //! [`Client::connect`]; [`Client::list`], [`Client::create`], [`Client::update`] and [`Client::delete`] for
-//! each [`Collection`]; [`Client::power`] and [`Client::provision`] for nodes.
+//! each [`Collection`]; [`Client::set_power`] and [`Client::provision`] for nodes.
 //!
 //! ```no_run
 //! # use base::redact::Redactor;

@@ -44,8 +44,8 @@ const ENTRIES: [(&str, &[&str]); 5] = [
     ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
     ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
 ];
-/// Keys of pools by their section. Those that only `bosh` or a director knows are missing here and in the
-/// lists below, because of these keys only misspelt ones are reported.
+/// Keys of pools by their section. In pools and in the lists below, an unknown key is reported only if it
+/// resembles one of these (`check_spelling`). So keys that only `bosh` or a director knows may be missing.
 const POOLS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",

@@ -11,6 +11,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// The minimum time between two samples of the rate, except the newest.
 const SAMPLING: Duration = Duration::from_millis(200);
 
+/// A stage that has not ended, with its progress.
 #[derive(Debug)]
 pub(super) struct RunningStage {
     pub(super) name: String,

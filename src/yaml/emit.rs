@@ -51,6 +51,7 @@ enum Style {
     Literal,
 }
 
+/// Writes nodes as go-yaml does.
 struct Emitter {
     out: String,
     /// The number of characters on this line so far.

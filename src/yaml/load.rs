@@ -69,6 +69,7 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     decoder.node(root)
 }
 
+/// Builds the nodes of a document from its syntax tree.
 struct Decoder<'a> {
     tree: &'a SyntaxTree<'a>,
     source: &'a Arc<PathBuf>,

@@ -45,7 +45,9 @@ pub(super) struct Leftovers {
 impl LeftoverLog {
     /// Begins a leftover log in `directory`, and takes over those of ended runs of the same CPI.
     pub(super) fn begin(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
-        let failed = |error| Error::io(format!("writing notes below '{}'", directory.display()), error);
+        let failed = |error| {
+            Error::io(format!("writing the list of leftovers below '{}'", directory.display()), error)
+        };
         create_private_directory(directory).map_err(failed)?;
         let mut earlier = Leftovers::default();
         let mut read = Vec::new();

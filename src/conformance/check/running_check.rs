@@ -44,6 +44,7 @@ pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
     Err(CheckStop::Failed(reason.into()))
 }
 
+/// A check while it runs: the resources that it created, and the problems found so far.
 pub(super) struct RunningCheck<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) stage: &'r Stage,

@@ -1,9 +1,12 @@
-//! The RPC with a CPI: types, negotiation of the contract, and the process runner.
+//! One CPI: requests and answers, the process of a call, and the installation of its packages.
 //!
 //! A CPI is an executable that gets one JSON request on standard input and writes one JSON document to
 //! standard output, with a new process for each call. Its log goes to standard error, and its exit status
 //! means nothing. Source of the formats: `cpi-api-rpc.md` and `cpi-api-v1.md` to `cpi-api-v3.md` of the BOSH
 //! documentation.
+//!
+//! Entry points: [`Cpi`], which makes calls; [`Method`], with the facts of each method; [`install`], which
+//! compiles the packages of a CPI; [`userland`], the root file system in which a CPI runs.
 
 mod answer;
 mod answer_envelope;

@@ -1,8 +1,12 @@
 //! Deletes resources, and decides by the CPI's answer whether to drop the record.
 //!
-//! A record is dropped only when the resource is known to be gone; otherwise the next run tries again. Proof
-//! is one of these: the CPI deleted it, `has_vm` or `has_disk` denies that it exists, or, if the CPI has no
-//! such method, a "not found" in an earlier run and its own error type for that in this run.
+//! A record is dropped only when the resource is known to be gone; otherwise the next run tries again. One of
+//! these is proof:
+//!
+//! - The CPI deleted it.
+//! - `has_vm` or `has_disk` denies that it exists.
+//! - The CPI has no such method, an earlier run got a "not found", and this run got the CPI's error type for
+//!   a missing resource (such as `DiskNotFound`).
 //!
 //! A denial by a CPI whose properties have changed since is no proof: it probably looks in another account or
 //! region, where `delete_disk` of an unknown disk may succeed. For stemcells and snapshots, which no CPI can

@@ -30,6 +30,7 @@ pub(crate) struct Packages<'r> {
     numbers: HashMap<&'r str, usize>,
 }
 
+/// A package in the graph of those to provide.
 struct PackageNode<'r> {
     package: &'r Package,
     release: &'r str,
@@ -64,6 +65,7 @@ pub struct PackageCounts {
     pub precompiled: usize,
 }
 
+/// The progress of one package.
 #[derive(Default)]
 struct PackageProgress {
     /// The compiled archive on this machine with its verified digest, if there is one.

@@ -83,8 +83,9 @@ pub(super) fn reasons(state: &State, desired: &Desired<'_>, options: &PlanOption
     reasons
 }
 
-/// Returns the reason for a VM without a finished deploy. The state tells a dropped record of its disk from
-/// a deploy that did not finish only before the first deploy that did.
+/// Returns the reason for a VM without a finished deploy. After the first finished deploy, a missing disk has
+/// two possible causes that the state cannot tell apart: its record was dropped, or the last deploy did not
+/// finish.
 fn unfinished_reason(state: &State) -> &'static str {
     let has_disk = state.vm().and_then(|vm| vm.property_digests.as_ref());
     let has_disk = has_disk.is_some_and(VmPropertiesDigests::has_persistent_disk);

@@ -84,8 +84,7 @@ impl Definitions {
 }
 
 impl Definition {
-    /// Reads one entry of `variables`. `update_mode: overwrite` counts as `no-overwrite`, because a new value
-    /// on every run is of use only with a config server.
+    /// Reads one entry of `variables`.
     fn of(node: &Node, index: usize) -> Result<Self> {
         let location = node.position.describe();
         if node.as_map().is_none() {

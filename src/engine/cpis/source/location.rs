@@ -47,7 +47,7 @@ impl LocationSource {
 }
 
 impl CpiSources<'_> {
-    /// Returns the place of a CPI. No name means the default CPI.
+    /// Returns the source of the location of a CPI's resources. No name means the default CPI.
     pub(crate) fn location(&self, name: Option<&str>) -> Result<LocationSource> {
         let (builtin, properties) = self.kind_and_properties(name)?;
         Ok(match builtin {

@@ -80,6 +80,7 @@ pub(super) struct SharedLease {
     conditional_writes_verified: Mutex<bool>,
 }
 
+/// The lease as this run last wrote or read it.
 #[derive(Debug)]
 struct LeaseStatus {
     content: LeaseContent,
