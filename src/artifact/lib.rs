@@ -16,9 +16,9 @@
 //! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
 //! let location = ArtifactUrl::parse("https://example.com/hello.tgz", work, None)?;
 //! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
-//! let what = "release 'hello'";
-//! let source = fetcher.obtain(&location, Some(&expected), what, reporter)?;
-//! let identity = cache.identify(ArtifactKind::Release, &source, Some(&expected), what, reporter)?;
+//! let title = "release 'hello'";
+//! let source = fetcher.obtain(&location, Some(&expected), title, reporter)?;
+//! let identity = cache.identify(ArtifactKind::Release, &source, Some(&expected), title, reporter)?;
 //! let stage = reporter.stage("Unpacking");
 //! let release = release::open(&source, Some(&expected), work, &stage)?;
 //! for level in release.package_levels(&["hello"])? {

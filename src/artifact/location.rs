@@ -110,16 +110,16 @@ impl Source {
     }
 
     /// Returns the name of the source in messages, such as `the release '/x/hello.tgz'`.
-    pub(super) fn describe(&self, what: &str) -> String {
-        format!("the {what} '{}'", self.shown)
+    pub(super) fn describe(&self, kind: &str) -> String {
+        format!("the {kind} '{}'", self.shown)
     }
 
     /// Returns an error if `expected` is given. Used for directories, whose digest cannot be checked.
-    pub(super) fn refuse_digest(&self, what: &str, expected: Option<&Digest>) -> Result<()> {
+    pub(super) fn refuse_digest(&self, kind: &str, expected: Option<&Digest>) -> Result<()> {
         match expected {
             Some(_) => Err(Error::invalid(format!(
                 "a sha1 is given for {}, but it is a directory in source form",
-                self.describe(what)
+                self.describe(kind)
             ))
             .with_hint("remove the sha1 from the manifest, or set `url` to a tarball")),
             None => Ok(()),

@@ -42,24 +42,24 @@ pub fn repack_stemcell(
     work: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let what = source.describe("stemcell");
-    refuse_directory(source, &what)?;
+    let source_name = source.describe("stemcell");
+    refuse_directory(source, &source_name)?;
     let dir = work.join("stemcell");
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    archive::unpack_file(&source.path, &what, &dir, None, &Options::default(), &mut progress)?;
+    archive::unpack_file(&source.path, &source_name, &dir, None, &Options::default(), &mut progress)?;
     let image = dir.join(stemcell::IMAGE);
     if !image.is_file() {
-        return Err(stemcell::no_image(&what));
+        return Err(stemcell::no_image(&source_name));
     }
     if changes.empty_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
     let manifest_path = dir.join(stemcell::MANIFEST);
     // This checks its size and its required keys.
-    let typed = stemcell::read_manifest(&manifest_path, &what)?;
+    let typed = stemcell::read_manifest(&manifest_path, &source_name)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
-    let manifest: Mapping = documents::decode(&text, &format!("{} of {what}", stemcell::MANIFEST))?;
+    let manifest: Mapping = documents::decode(&text, &format!("{} of {source_name}", stemcell::MANIFEST))?;
     let manifest = change(manifest, typed, changes)?;
     pack(&dir, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
 }
@@ -110,8 +110,8 @@ pub fn redigest_release(
     work: &Path,
     stage: &Stage,
 ) -> Result<Release> {
-    let what = source.describe("release");
-    refuse_directory(source, &what)?;
+    let source_name = source.describe("release");
+    refuse_directory(source, &source_name)?;
     let mut release = release::open(source, None, work, stage)?;
     let dir = work.join("release");
     let digest = |path: &Path| Digest::of_file(path, &[algorithm]);
@@ -211,9 +211,9 @@ impl ManifestEntry {
     }
 }
 
-fn refuse_directory(source: &Source, what: &str) -> Result<()> {
+fn refuse_directory(source: &Source, source_name: &str) -> Result<()> {
     if source.is_dir {
-        return Err(Error::invalid(format!("{what} is a directory, but a tarball is needed"))
+        return Err(Error::invalid(format!("{source_name} is a directory, but a tarball is needed"))
             .with_hint("give the path of a .tgz file"));
     }
     Ok(())

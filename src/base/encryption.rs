@@ -122,9 +122,9 @@ impl Encryption {
         !self.recipients.is_empty()
     }
 
-    /// Fails if documents are encrypted and none of the identities could decrypt them. `what` names the
-    /// documents.
-    pub fn check_decrypts_own(&self, what: &str) -> Result<()> {
+    /// Fails if documents are encrypted and none of the identities could decrypt them. `document` names the
+    /// document in the error.
+    pub fn check_decrypts_own(&self, document: &str) -> Result<()> {
         if !self.encrypts() {
             return Ok(());
         }
@@ -134,11 +134,11 @@ impl Encryption {
         }
         Err(match self.identities.is_empty() {
             true => Error::usage(format!(
-                "{what} would be encrypted (--encrypt-to), and this run has no identity to read it again"
+                "{document} would be encrypted (--encrypt-to), and this run has no identity to read it again"
             ))
             .with_hint("add the private key of one of the recipients: --identity FILE, or MONOPILE_IDENTITY"),
             false => Error::usage(format!(
-                "{what} would be encrypted for recipients (--encrypt-to) that do not include the owner of \
+                "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner of \
                  the identity (--identity), so this run could not read it again"
             ))
             .with_hint("add your own public key to the recipients: `age-keygen -y FILE` prints it"),

@@ -96,26 +96,26 @@ impl Error {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// Creates an error from an I/O error. `what` is a gerund: "reading '/x/y'".
+    /// Creates an error from an I/O error. `action` is a gerund: "reading '/x/y'".
     ///
     /// The kind is [`ErrorKind::Failure`] (exit code 1), or that of an error of this type inside the I/O
     /// error, whose notes and hints are added. A full file system gets a hint.
-    pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
+    pub fn io(action: impl fmt::Display, source: io::Error) -> Self {
         let kind = error_inside(&source).map_or(ErrorKind::Failure, Error::kind);
         let is_full = is_full(source.kind());
-        let error = Self::new(kind, format!("{what} failed")).with_source(without_temporary_path(source));
+        let error = Self::new(kind, format!("{action} failed")).with_source(without_temporary_path(source));
         if is_full { error.with_hint(FULL) } else { error }
     }
 
     /// Like [`Error::io`] for a file that the operator named. A file that does not exist is invalid input
     /// (exit code 3).
-    pub fn input(what: impl fmt::Display, source: io::Error) -> Self {
+    pub fn input(action: impl fmt::Display, source: io::Error) -> Self {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         match source.kind() {
             NotFound | IsADirectory | NotADirectory => {
-                Self::invalid(format!("{what} failed")).with_source(source)
+                Self::invalid(format!("{action} failed")).with_source(source)
             }
-            _ => Self::io(what, source),
+            _ => Self::io(action, source),
         }
     }
 

@@ -62,8 +62,8 @@ pub fn json_problem(error: &serde_json::Error) -> String {
             format!("line {line}, column {column}: {problem}")
         }
         Category::Data => {
-            let what = data_problem(message);
-            if line == 0 { what } else { format!("line {line}: {what}") }
+            let problem = data_problem(message);
+            if line == 0 { problem } else { format!("line {line}: {problem}") }
         }
         Category::Io => message.to_owned(),
     }
@@ -86,7 +86,7 @@ pub fn data_problem(message: &str) -> String {
         ("floating point `", "the number `"),
         ("unit", "nothing"),
     ];
-    let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     let plainly = |text: &str| {
         if text.starts_with("struct ") {
             return "an object".to_owned();
@@ -94,9 +94,9 @@ pub fn data_problem(message: &str) -> String {
         let word = plain.iter().find(|(word, _)| text.starts_with(word));
         word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
     };
-    match what.strip_prefix("invalid type: ") {
+    match problem.strip_prefix("invalid type: ") {
         Some(actual) => format!("{} where {} is needed", plainly(actual), plainly(expected)),
-        None if what.starts_with("invalid length ") => {
+        None if problem.starts_with("invalid length ") => {
             format!("a list where {} is needed", plainly(expected))
         }
         None => message.to_owned(),

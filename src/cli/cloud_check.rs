@@ -149,10 +149,10 @@ fn findings_table(checked: &CloudReport, layout: &Layout) -> String {
         let details: Vec<String> =
             cpi.chain(Some(finding.detail.clone()).filter(|text| !text.is_empty())).collect();
         let (cid, repairs) = (finding.cid.clone(), names(&finding.repairs));
-        table.row([finding.what.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
+        table.row([finding.kind.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
     }
     // The CPI API cannot check these.
-    let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.what);
+    let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.kind);
     let mut findings = checked.findings.iter();
     let is_well =
         findings.all(|finding| finding.status == FindingStatus::AsRecorded || is_unchecked(finding));

@@ -111,8 +111,9 @@ fn with_steps(runs: &[RecordedRun], with_state: bool) -> String {
         if let Some(plan) = &record.plan {
             lines.push(format!("  Plan: {}", base::text::clean(&plan.headline)));
             let steps = plan.steps.iter().enumerate();
-            lines
-                .extend(steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.what))));
+            lines.extend(
+                steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.description))),
+            );
         }
         lines.extend(record.end.iter().flat_map(|end| &end.stages).map(|stage| {
             let ending = if stage.outcome == "done" { String::new() } else { format!(", {}", stage.outcome) };

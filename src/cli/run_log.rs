@@ -155,11 +155,11 @@ impl Sink for LoggingSink {
                 self.log.add_line("INFO", &format!("[{id}] {outcome} after {} ms", elapsed.as_millis()));
             }
             Event::Planned { headline, steps } => {
-                let steps: String = steps.iter().map(|step| format!("\n  {}", step.what)).collect();
+                let steps: String = steps.iter().map(|step| format!("\n  {}", step.description)).collect();
                 self.log.add_line("INFO", &format!("plan: {headline}{steps}"));
             }
-            Event::StepStarted { number, count, what, reason, .. } => {
-                self.log.add_line("INFO", &format!("step {number} of {count}: {what}: {reason}"));
+            Event::StepStarted { number, count, description, reason, .. } => {
+                self.log.add_line("INFO", &format!("step {number} of {count}: {description}: {reason}"));
             }
             // `Planned` has the steps.
             Event::PlanShown { .. } => {}

@@ -155,7 +155,7 @@ impl RunRecord {
     fn record_plan(&self, headline: &str, steps: &[AnnouncedStep]) {
         let step = |announced: &AnnouncedStep| AnnouncedStep {
             step: announced.step.clone(),
-            what: self.redact(&announced.what),
+            description: self.redact(&announced.description),
             reason: self.redact(&announced.reason),
         };
         let plan = RecordedPlan { headline: self.redact(headline), steps: steps.iter().map(step).collect() };
@@ -196,11 +196,11 @@ impl RunRecord {
                     (recorded.outcome, recorded.elapsed) = (outcome.word(), *elapsed);
                 }
             }
-            Event::StepStarted { count, what, words, reason, .. } => {
+            Event::StepStarted { count, description, words, reason, .. } => {
                 progress.planned = *count;
                 progress.is_applied = false;
                 progress.steps.push(StartedStep {
-                    what: what.clone(),
+                    description: description.clone(),
                     words: words.clone(),
                     reason: reason.clone(),
                     done: true,
@@ -252,13 +252,13 @@ mod tests {
         record.progress().state = Some("/env/state.json".to_owned());
         let reporter =
             Reporter::new(Arc::new(RecordingSink { record: record.clone(), next: Arc::new(Discard) }));
-        let begin = |number: usize, what: &str| {
-            let (what, reason) = (what.to_owned(), String::new());
+        let begin = |number: usize, description: &str| {
+            let (description, reason) = (description.to_owned(), String::new());
             reporter.emit(Event::StepStarted {
                 number,
                 count: 4,
                 step: "delete",
-                what,
+                description,
                 words: StepWords::default(),
                 reason,
             });
@@ -299,7 +299,7 @@ mod tests {
                 number: 1,
                 count: 2,
                 step: "create_vm",
-                what: "Create the VM".to_owned(),
+                description: "Create the VM".to_owned(),
                 words: StepWords::default(),
                 reason: String::new(),
             });

@@ -310,8 +310,11 @@ mod tests {
         let fates =
             || list(&directory, Some(state)).unwrap().iter().map(|run| run.result).collect::<Vec<_>>();
         assert_eq!(fates(), [RunOutcome::Running]);
-        let announced =
-            AnnouncedStep { step: "create_vm".into(), what: "Create the VM".into(), reason: "none".into() };
+        let announced = AnnouncedStep {
+            step: "create_vm".into(),
+            description: "Create the VM".into(),
+            reason: "none".into(),
+        };
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.record_plan(plan.clone()).unwrap();
         assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");

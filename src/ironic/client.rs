@@ -79,14 +79,13 @@ impl Client {
         self.version
     }
 
-    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `what` is the feature, in
-    /// the plural.
-    pub fn require(&self, needed: Microversion, what: &'static str) -> Result<(), IronicError> {
+    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `feature` is in the plural.
+    pub fn require(&self, needed: Microversion, feature: &'static str) -> Result<(), IronicError> {
         if self.version >= needed {
             return Ok(());
         }
         let address = wire::address(&self.base);
-        Err(IronicError::TooOld { what, needed, used: self.version, address })
+        Err(IronicError::TooOld { feature, needed, used: self.version, address })
     }
 
     /// Returns the version to use: the configured one, or the newest that client and server support.
@@ -119,9 +118,9 @@ impl Client {
         method: &Method,
         path: &str,
         body: Option<&Value>,
-        (needed, what): (Microversion, &'static str),
+        (needed, feature): (Microversion, &'static str),
     ) -> Result<Value, IronicError> {
-        self.require(needed, what)?;
+        self.require(needed, feature)?;
         let started = Instant::now();
         loop {
             tracing::debug!(%method, path, "request to Ironic");

@@ -41,10 +41,10 @@ pub enum IronicError {
         region: String,
     },
     /// The API version in use does not have the feature.
-    #[error("{what} need version {needed} of Ironic's API; {address} is at {used}")]
+    #[error("{feature} need version {needed} of Ironic's API; {address} is at {used}")]
     TooOld {
         /// The feature, in the plural.
-        what: &'static str,
+        feature: &'static str,
         /// The first version that has it.
         needed: Microversion,
         /// The version in use.
@@ -83,10 +83,10 @@ pub enum IronicError {
         problem: String,
     },
     /// A value that must not be sent to Ironic.
-    #[error("{what} {problem}")]
+    #[error("{subject} {problem}")]
     BadValue {
         /// The path of the value in the object.
-        what: String,
+        subject: String,
         /// The rule that it breaks. Never quotes the value, which may be a secret.
         problem: &'static str,
     },

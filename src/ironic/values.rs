@@ -13,7 +13,7 @@ pub(super) const MASK: &str = "******";
 /// mask would replace the password that it stands for.
 pub(super) fn check(value: &Value, path: &str) -> Result<(), IronicError> {
     let refused =
-        |problem| Err(IronicError::BadValue { what: format!("`{}`", path.escape_debug()), problem });
+        |problem| Err(IronicError::BadValue { subject: format!("`{}`", path.escape_debug()), problem });
     match value {
         Value::String(text) if text.chars().any(char::is_control) => {
             refused("must not have control characters (line breaks, tabs, …)")

@@ -161,9 +161,10 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     for cpi in cpis {
         for earlier in &cpi.migrated_from {
             let earlier = earlier.as_deref();
-            let what = cpi_label(earlier);
+            let label = cpi_label(earlier);
             let mut report = |why: String| {
-                location(&cpi.name).add_problem(problems, format!("has {what} in `migrated_from`, but {why}"))
+                location(&cpi.name)
+                    .add_problem(problems, format!("has {label} in `migrated_from`, but {why}"))
             };
             if earlier == Some(&cpi.name) {
                 report("that is this CPI itself".to_owned());

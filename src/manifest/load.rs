@@ -495,12 +495,12 @@ pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declared> {
 const CPI_CONFIG: &str = "CPI config";
 const CLOUD_CONFIG: &str = "cloud config";
 
-fn read_config(path: &Path, what: &str) -> Result<Node> {
-    let config = yaml::load(&files::read(path, what)?, path)?;
+fn read_config(path: &Path, kind: &str) -> Result<Node> {
+    let config = yaml::load(&files::read(path, kind)?, path)?;
     match config.as_map() {
         Some(_) => Ok(config),
         None => Err(Error::invalid(format!(
-            "{}: a {what} must be a mapping, not {}",
+            "{}: a {kind} must be a mapping, not {}",
             config.position.describe(),
             kind_with_article(&config)
         ))),
@@ -563,18 +563,18 @@ fn hint_for_file(missing: &[&str], inputs: &Inputs, definitions: &Definitions) -
         let names: Vec<&str> = missing.iter().copied().filter(|name| store.get(name).is_some()).collect();
         let is_generated =
             |name: &&str| definitions.get(name).is_some_and(|definition| definition.kind.is_some());
-        let (what, flag) = match names.iter().all(is_generated) {
+        let (content, flag) = match names.iter().all(is_generated) {
             true => ("vars store", "--vars-store"),
             false => ("variables", "--vars-file"),
         };
-        let what = format!("the {what} beside the manifest ({})", listed(&names));
-        (!names.is_empty()).then(|| pass_file_hint(&what, flag, &path.to_string_lossy()))
+        let description = format!("the {content} beside the manifest ({})", listed(&names));
+        (!names.is_empty()).then(|| pass_file_hint(&description, flag, &path.to_string_lossy()))
     })
 }
 
 /// Formats the hint for a file with variables that the operator left out.
-pub fn pass_file_hint(what: &str, flag: &str, path: &str) -> String {
-    format!("pass {what}: `{flag} {}`", shell_word(path))
+pub fn pass_file_hint(description: &str, flag: &str, path: &str) -> String {
+    format!("pass {description}: `{flag} {}`", shell_word(path))
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.

@@ -31,9 +31,9 @@ impl Problems {
         self.into_result_of("the manifest", value)
     }
 
-    /// Returns `value`, or one error with all problems of the document that messages call `what`. They are in
-    /// the order of their lines.
-    pub(super) fn into_result_of<T>(mut self, what: &str, value: Option<T>) -> base::Result<T> {
+    /// Returns `value`, or one error with all problems of the document that messages call `source_name`. They
+    /// are in the order of their lines.
+    pub(super) fn into_result_of<T>(mut self, source_name: &str, value: Option<T>) -> base::Result<T> {
         self.0.sort_by(|(one, _), (other, _)| {
             (&one.source, one.line, one.column).cmp(&(&other.source, other.line, other.column))
         });
@@ -41,10 +41,12 @@ impl Problems {
         match (value, problems.as_slice()) {
             (Some(value), []) => Ok(value),
             (_, [only]) => {
-                Err(base::Error::invalid(format!("{what} is not valid")).with_source(only.clone()))
+                Err(base::Error::invalid(format!("{source_name} is not valid")).with_source(only.clone()))
             }
-            (_, many) => Err(base::Error::invalid(format!("{what} is not valid: {} problems", many.len()))
-                .with_source(many.join("\n"))),
+            (_, many) => {
+                Err(base::Error::invalid(format!("{source_name} is not valid: {} problems", many.len()))
+                    .with_source(many.join("\n")))
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct TerminalSpace {
 pub(super) struct CurrentStep {
     pub(super) number: usize,
     pub(super) count: usize,
-    pub(super) what: String,
+    pub(super) description: String,
 }
 
 /// Returns the lines of the live part.
@@ -171,7 +171,8 @@ impl TerminalSpace {
     fn run_line(self, stage: &RunningStage, step: Option<&CurrentStep>, now: Instant) -> Styled {
         let first = self.spinner(stage, now).and(self.clock(stage, now));
         let first = first.colored(Color::Bold, stage.name.as_str());
-        let step = step.map(|CurrentStep { number, count, what }| format!(" {number}/{count}: {what}"));
+        let step = step
+            .map(|CurrentStep { number, count, description }| format!(" {number}/{count}: {description}"));
         self.named(first, &step.unwrap_or_default(), self.usual_duration(stage, now))
     }
 }
@@ -212,8 +213,11 @@ mod tests {
     }
 
     fn shown(columns: usize, rows: usize, unicode: bool) -> String {
-        let step =
-            CurrentStep { number: 5, count: 6, what: "Bring the jobs of 'hello/0' to the VM".to_owned() };
+        let step = CurrentStep {
+            number: 5,
+            count: 6,
+            description: "Bring the jobs of 'hello/0' to the VM".to_owned(),
+        };
         let now = Instant::now();
         let space = TerminalSpace { columns, rows, colors: false, unicode };
         let lines = lines(&tree(now), Some(&step), space, now);

@@ -260,9 +260,12 @@ impl Sink for Progress {
                 if self.options.verbose { vec![(shown, indent + 2)] } else { KeptLines::new() }
             }
             Event::StageFinished { id, outcome, elapsed } => self.finish(&mut state, *id, outcome, *elapsed),
-            Event::StepStarted { number, count, what, .. } => {
-                state.step =
-                    Some(CurrentStep { number: *number, count: *count, what: base::text::clean_line(what) });
+            Event::StepStarted { number, count, description, .. } => {
+                state.step = Some(CurrentStep {
+                    number: *number,
+                    count: *count,
+                    description: base::text::clean_line(description),
+                });
                 KeptLines::new()
             }
             // The stages show each step.

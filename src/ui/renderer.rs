@@ -116,16 +116,16 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         Event::Planned { headline, steps } => {
             let step = |announced: &AnnouncedStep| AnnouncedStep {
                 step: announced.step.clone(),
-                what: redact(&announced.what),
+                description: redact(&announced.description),
                 reason: redact(&announced.reason),
             };
             Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
-        Event::StepStarted { number, count, step, what, words, reason } => Event::StepStarted {
+        Event::StepStarted { number, count, step, description, words, reason } => Event::StepStarted {
             number: *number,
             count: *count,
             step,
-            what: redact(what),
+            description: redact(description),
             words: redacted_words(words, &redact),
             reason: redact(reason),
         },
@@ -168,7 +168,7 @@ fn redacted_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> Step
 fn redacted_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunReport {
     let RunReport { steps, steps_left, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
-        what: redact(&step.what),
+        description: redact(&step.description),
         words: redacted_words(&step.words, redact),
         reason: redact(&step.reason),
         done: step.done,
@@ -204,13 +204,17 @@ mod tests {
             },
             Event::Planned {
                 headline: secret(),
-                steps: vec![AnnouncedStep { step: "create_vm".to_owned(), what: secret(), reason: secret() }],
+                steps: vec![AnnouncedStep {
+                    step: "create_vm".to_owned(),
+                    description: secret(),
+                    reason: secret(),
+                }],
             },
             Event::StepStarted {
                 number: 1,
                 count: 1,
                 step: "create_vm",
-                what: secret(),
+                description: secret(),
                 words: StepWords { tried: secret(), done: secret() },
                 reason: secret(),
             },
@@ -229,7 +233,7 @@ mod tests {
                 log: None,
                 report: Some(Box::new(RunReport {
                     steps: vec![StartedStep {
-                        what: secret(),
+                        description: secret(),
                         words: StepWords { tried: secret(), done: secret() },
                         reason: secret(),
                         done: true,

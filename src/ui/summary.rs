@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn failed_run_lists_its_steps() {
         let step = |tried: &str, past: &str, reason: &str, done| StartedStep {
-            what: String::new(),
+            description: String::new(),
             words: StepWords { tried: tried.into(), done: past.into() },
             reason: reason.into(),
             done,

@@ -114,10 +114,10 @@ pub enum ArchiveError {
     #[error("there is data after its end")]
     TrailingData,
     /// A limit is exceeded.
-    #[error("it contains more than {limit} {what}")]
+    #[error("it contains more than {limit} {unit}")]
     TooLarge {
         /// The limited quantity, such as "entries".
-        what: &'static str,
+        unit: &'static str,
         /// The maximum.
         limit: u64,
     },

@@ -36,13 +36,13 @@ impl<R: Read> Read for BudgetReader<R> {
         let count = self.inner.read(buffer)?;
         self.unpacked += count as u64;
         if self.unpacked > self.limits.bytes {
-            let refused = ArchiveError::TooLarge { what: "bytes", limit: self.limits.bytes };
+            let refused = ArchiveError::TooLarge { unit: "bytes", limit: self.limits.bytes };
             return Err(io::Error::other(refused));
         }
         let ratio = self.unpacked / self.packed.get().max(1);
         if self.unpacked > Limits::RATIO_FLOOR_BYTES && ratio > self.limits.ratio {
             let refused =
-                ArchiveError::TooLarge { what: "bytes per compressed byte", limit: self.limits.ratio };
+                ArchiveError::TooLarge { unit: "bytes per compressed byte", limit: self.limits.ratio };
             return Err(io::Error::other(refused));
         }
         Ok(count)
@@ -127,7 +127,7 @@ impl<R: Read> Entries<R> {
             };
             self.count += 1;
             if self.count > self.limits.entries {
-                return Err(ArchiveError::TooLarge { what: "entries", limit: self.limits.entries });
+                return Err(ArchiveError::TooLarge { unit: "entries", limit: self.limits.entries });
             }
             let kind = header.entry_type();
             let damaged = |error: io::Error| ArchiveError::Damaged(error.to_string());
@@ -226,7 +226,7 @@ impl<R: Read> Entries<R> {
     fn read_extension_body(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
         if size > MAX_EXTENSION_BYTES {
             return Err(ArchiveError::TooLarge {
-                what: "bytes in one extension header",
+                unit: "bytes in one extension header",
                 limit: MAX_EXTENSION_BYTES,
             });
         }

@@ -35,39 +35,39 @@ pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Unpacks the archive `file` into the new directory `dest`, whose parent must exist.
 ///
-/// `what` names the archive in errors ("the stemcell 'https://…'"). The tree is at `<dest>.partial` until
-/// everything is checked, the digest `expected` included, and is removed on failure.
+/// `source_name` names the archive in errors ("the stemcell 'https://…'"). The tree is at `<dest>.partial`
+/// until everything is checked, the digest `expected` included, and is removed on failure.
 pub fn unpack_file(
     file: &Path,
-    what: &str,
+    source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
     progress: Progress<'_>,
 ) -> Result<Unpacked> {
-    let read_error = |error| Error::io(format!("reading {what} ('{}')", file.display()), error);
+    let read_error = |error| Error::io(format!("reading {source_name} ('{}')", file.display()), error);
     let input = File::open(file).map_err(read_error)?;
     let total = input.metadata().map_err(read_error)?.len();
     if total < MIN_THREAD_BYTES {
         let input = on_this_thread(input, expected);
-        return unpack_counted(input, total, progress, what, dest, expected, options);
+        return unpack_counted(input, total, progress, source_name, dest, expected, options);
     }
     std::thread::scope(|scope| {
         let ahead = ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
-        unpack_counted(ahead, total, progress, what, dest, expected, options)
+        unpack_counted(ahead, total, progress, source_name, dest, expected, options)
     })
 }
 
 /// Like [`unpack_file`], for an archive that arrives as a stream, such as a request body.
 pub fn unpack_stream(
     stream: impl Read,
-    what: &str,
+    source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
 ) -> Result<Unpacked> {
     let input = on_this_thread(stream, expected);
-    unpack_counted(input, 0, &mut |_, _| {}, what, dest, expected, options)
+    unpack_counted(input, 0, &mut |_, _| {}, source_name, dest, expected, options)
 }
 
 /// Returns the algorithms for the archive file: SHA-256 and the strongest of `expected`.
@@ -106,7 +106,7 @@ fn unpack_counted(
     mut input: impl HashedInput,
     total: u64,
     progress: Progress<'_>,
-    what: &str,
+    source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
     options: &Options<'_>,
@@ -123,11 +123,11 @@ fn unpack_counted(
     let (mut rest, hasher) = input.stop();
     let (entries, files) = match outcome {
         Ok(done) => done,
-        Err(error) => return Err(unpack_error(error, &mut rest, hasher, what, expected)),
+        Err(error) => return Err(unpack_error(error, &mut rest, hasher, source_name, expected)),
     };
     let digest = hasher.finish();
     if let Some(expected) = expected {
-        expected.check(&digest, what)?;
+        expected.check(&digest, source_name)?;
     }
     partial.rename_to(dest)?;
     Ok(Unpacked { digest, files, entries })
@@ -139,18 +139,18 @@ fn unpack_error(
     error: ArchiveError,
     rest: &mut impl Read,
     mut hasher: Hasher,
-    what: &str,
+    source_name: &str,
     expected: Option<&Digest>,
 ) -> Error {
     let damage = !matches!(error, ArchiveError::Read(_) | ArchiveError::Write { .. });
     if let Some(expected) = expected
         && damage
         && io::copy(rest, &mut hasher).is_ok()
-        && let Err(mismatch) = expected.check(&hasher.finish(), what)
+        && let Err(mismatch) = expected.check(&hasher.finish(), source_name)
     {
         return mismatch.with_source(error);
     }
-    error.about(what)
+    error.about(source_name)
 }
 
 /// Returns the content of the regular file `name` in an archive, or `None` if there is no such entry.
@@ -169,7 +169,7 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
         let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
         if is_requested && entry.kind == EntryType::Regular {
             if entry.size > limit {
-                return Err(ArchiveError::TooLarge { what: "bytes in one document", limit });
+                return Err(ArchiveError::TooLarge { unit: "bytes in one document", limit });
             }
             let mut content = Vec::new();
             entries.data().read_to_end(&mut content).map_err(read_error)?;
@@ -438,7 +438,7 @@ impl<'a> UnpackedTree<'a> {
     fn hold_name(&mut self, path: &Path) -> Result<(), ArchiveError> {
         self.held_name_bytes += path.as_os_str().len() + HELD_NAME_OVERHEAD_BYTES;
         if self.held_name_bytes > MAX_HELD_NAME_BYTES {
-            return Err(ArchiveError::TooLarge { what: "bytes of names", limit: MAX_HELD_NAME_BYTES as u64 });
+            return Err(ArchiveError::TooLarge { unit: "bytes of names", limit: MAX_HELD_NAME_BYTES as u64 });
         }
         Ok(())
     }
@@ -476,7 +476,7 @@ impl<'a> UnpackedTree<'a> {
                 self.created_directories += 1;
                 let limit = self.options.limits.entries;
                 if self.created_directories > limit {
-                    return Err(ArchiveError::TooLarge { what: "entries", limit });
+                    return Err(ArchiveError::TooLarge { unit: "entries", limit });
                 }
                 let created = fs::create_dir(&full).and_then(|()| set_mode(&full, 0o755));
                 created.map_err(|source| ArchiveError::Write { path: full.clone(), source })?;

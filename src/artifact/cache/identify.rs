@@ -37,22 +37,21 @@ impl ArtifactKind {
 impl Cache {
     /// Returns the name, version and digest of a source, and checks its digest against `expected`.
     ///
-    /// A tarball with an unchanged stamp is not read again. `what` names the artifact in the title of the
-    /// stage ("release 'bosh'").
+    /// A tarball with an unchanged stamp is not read again. The stage shows `title` ("release 'bosh'").
     pub fn identify(
         &self,
         kind: ArtifactKind,
         source: &Source,
         expected: Option<&Digest>,
-        what: &str,
+        title: &str,
         reporter: &Reporter,
     ) -> Result<ArtifactIdentity> {
         if source.is_dir {
             source.refuse_digest(kind.name(), expected)?;
-            let what = source.describe(kind.name());
+            let source_name = source.describe(kind.name());
             return match kind {
-                ArtifactKind::Release => source_form::release::identify(&source.path, &what),
-                ArtifactKind::Stemcell => stemcell::source_form::identify(&source.path, &what),
+                ArtifactKind::Release => source_form::release::identify(&source.path, &source_name),
+                ArtifactKind::Stemcell => stemcell::source_form::identify(&source.path, &source_name),
             };
         }
         let algorithms = algorithms(expected);
@@ -60,7 +59,7 @@ impl Cache {
         let stamp = Stamp::of(&source.path).map_err(read_error)?;
         let cached = self.lookup(&stamp);
         let stage =
-            is_long(&stamp, cached.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {what}")));
+            is_long(&stamp, cached.as_ref(), &algorithms).then(|| reporter.stage(format!("Reading {title}")));
         let digest = self.digest(&source.path, &algorithms, &mut |done, total| {
             if let Some(stage) = &stage {
                 stage.progress(done, Some(total), Unit::Bytes);

@@ -114,18 +114,20 @@ impl<'c> Fetcher<'c> {
     /// Returns the artifact as a file or directory on this machine.
     ///
     /// Downloads a remote artifact unless the cache has it, and checks its digest against `expected`. The
-    /// stage of a download names `what` ("release 'bosh'"). [`Cache::identify`] checks the digest of a local
+    /// stage of a download names `title` ("release 'bosh'"). [`Cache::identify`] checks the digest of a local
     /// artifact.
     pub fn obtain(
         &self,
         url: &ArtifactUrl,
         expected: Option<&Digest>,
-        what: &str,
+        title: &str,
         reporter: &Reporter,
     ) -> Result<Source> {
         match url {
             ArtifactUrl::Local(path) => Source::local(path),
-            ArtifactUrl::Http(url) => Source::downloaded(&self.download(url, expected, what, reporter)?, url),
+            ArtifactUrl::Http(url) => {
+                Source::downloaded(&self.download(url, expected, title, reporter)?, url)
+            }
         }
     }
 
@@ -135,13 +137,13 @@ impl<'c> Fetcher<'c> {
         &self,
         url: &HttpUrl,
         expected: Option<&Digest>,
-        what: &str,
+        title: &str,
         reporter: &Reporter,
     ) -> Result<PathBuf> {
         if let Some(path) = self.cached(expected)? {
             return Ok(path);
         }
-        let stage = reporter.stage(format!("Downloading {what}"));
+        let stage = reporter.stage(format!("Downloading {title}"));
         let body = self.cache.partial(&format!(
             "{} {}",
             url.with_credentials(),

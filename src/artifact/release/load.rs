@@ -22,13 +22,13 @@ const MANIFEST: &str = "release.MF";
 
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
-    let what = source.describe("release");
+    let source_name = source.describe("release");
     let file =
         fs::File::open(&source.path).map_err(|error| input::unreadable("release", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error: ArchiveError| error.about(&what))?
-        .ok_or_else(|| no_manifest(&what))?;
-    let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {what}"))?;
+        .map_err(|error: ArchiveError| error.about(&source_name))?
+        .ok_or_else(|| no_manifest(&source_name))?;
+    let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {source_name}"))?;
     Ok((manifest.name, manifest.version))
 }
 
@@ -36,20 +36,21 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
 ///
 /// `workdir` must exist and be for this release alone. `release` and `jobs` must not exist in it.
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Release> {
-    let what = source.describe("release");
+    let source_name = source.describe("release");
     let (dir, jobs_dir) = (workdir.join("release"), workdir.join("jobs"));
     let (digest, files, stamp) = if source.is_dir {
         source.refuse_digest("release", expected)?;
-        let built = source_form::release::build(&source.path, &what, &dir)?;
+        let built = source_form::release::build(&source.path, &source_name, &dir)?;
         (built.digest, built.files, None)
     } else {
         let stamp = source.stamp();
         let options = Options { hash: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-        let unpacked = archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
+        let unpacked =
+            archive::unpack_file(&source.path, &source_name, &dir, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files, stamp)
     };
-    let loader = Loader { dir: &dir, jobs_dir: jobs_dir.clone(), files, what: &what };
+    let loader = Loader { dir: &dir, jobs_dir: jobs_dir.clone(), files, source_name: &source_name };
     loader.load(digest, stamp).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
         let _ = fs::remove_dir_all(&dir);
@@ -57,8 +58,8 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
     })
 }
 
-fn no_manifest(what: &str) -> Error {
-    Error::invalid(format!("{what} has no {MANIFEST}")).with_hint(
+fn no_manifest(source_name: &str) -> Error {
+    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
         "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
     )
 }
@@ -69,7 +70,7 @@ struct Loader<'a> {
     jobs_dir: PathBuf,
     /// SHA-1 and SHA-256 digests of the files in `dir`, computed while they were written.
     files: BTreeMap<PathBuf, Digest>,
-    what: &'a str,
+    source_name: &'a str,
 }
 
 impl Loader<'_> {
@@ -78,10 +79,10 @@ impl Loader<'_> {
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
         let manifest_path = self.dir.join(MANIFEST);
         if !manifest_path.is_file() {
-            return Err(no_manifest(self.what));
+            return Err(no_manifest(self.source_name));
         }
         let text = read_document(&manifest_path)?;
-        let file = format!("{MANIFEST} of {}", self.what);
+        let file = format!("{MANIFEST} of {}", self.source_name);
         let manifest: ReleaseManifest = documents::decode(&decode_binary_scalars(text), &file)?;
         check_name(&manifest.name, &format!("the release in {file}"))?;
 
@@ -92,7 +93,7 @@ impl Loader<'_> {
         self.check_dependencies(&compiled_packages, &packages)?;
 
         let refs = manifest.jobs.unwrap_or_default();
-        check_unique(&refs, "job", self.what)?;
+        check_unique(&refs, "job", self.source_name)?;
         create_private_directory(&self.jobs_dir).map_err(|error| {
             Error::io(format!("creating the directory '{}'", self.jobs_dir.display()), error)
         })?;
@@ -106,7 +107,7 @@ impl Loader<'_> {
                         &format!("the job '{}'", job.name),
                         package,
                         &names,
-                        self.what,
+                        self.source_name,
                     ));
                 }
             }
@@ -139,11 +140,11 @@ impl Loader<'_> {
     /// Verifies the archives of the packages in a section of the manifest. Compiled packages must say for
     /// which stemcell.
     fn packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
-        check_unique(&refs, "package", self.what)?;
+        check_unique(&refs, "package", self.source_name)?;
         let mut packages = Vec::with_capacity(refs.len());
         for reference in refs {
             let owner = format!("the package '{}'", reference.name);
-            check_name(&reference.name, &format!("a package of {}", self.what))?;
+            check_name(&reference.name, &format!("a package of {}", self.source_name))?;
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
             let content =
@@ -155,7 +156,7 @@ impl Loader<'_> {
             if section == "compiled_packages" && reference.stemcell.is_none() {
                 return Err(Error::invalid(format!(
                     "{owner} of {} is compiled, but has no `stemcell` in {MANIFEST}",
-                    self.what
+                    self.source_name
                 ))
                 .with_hint("export the release again with `bosh export-release`"));
             }
@@ -182,13 +183,13 @@ impl Loader<'_> {
                 if !package_names.contains(dependency.as_str()) {
                     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
                     let owner = format!("the package '{}'", package.name);
-                    return Err(missing_package(&owner, dependency, &names, self.what));
+                    return Err(missing_package(&owner, dependency, &names, self.source_name));
                 }
             }
         }
         let roots: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
         graph::levels(&roots, packages.iter().chain(others))
-            .context(|| format!("the packages of {} cannot be ordered", self.what))?;
+            .context(|| format!("the packages of {} cannot be ordered", self.source_name))?;
         Ok(())
     }
 
@@ -196,18 +197,18 @@ impl Loader<'_> {
     /// Templates that are missing or outside of the archive are an error.
     fn job(&self, reference: ReleaseEntry) -> Result<Job> {
         let owner = format!("the job '{}'", reference.name);
-        check_name(&reference.name, &format!("a job of {}", self.what))?;
+        check_name(&reference.name, &format!("a job of {}", self.source_name))?;
         let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
         let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
         let archive = self.dir.join(&path);
         let dir = self.jobs_dir.join(&reference.name);
-        let what = format!("{owner} of {}", self.what);
-        archive::unpack_file(&archive, &what, &dir, None, &Options::default(), &mut |_, _| {})?;
+        let job_of_release = format!("{owner} of {}", self.source_name);
+        archive::unpack_file(&archive, &job_of_release, &dir, None, &Options::default(), &mut |_, _| {})?;
         let spec_path = dir.join("job.MF");
         if !spec_path.is_file() {
-            return Err(Error::invalid(format!("{what} has no job.MF")));
+            return Err(Error::invalid(format!("{job_of_release} has no job.MF")));
         }
-        let file = format!("job.MF of {what}");
+        let file = format!("job.MF of {job_of_release}");
         let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
         if spec.name != reference.name {
             let name = spec.name.escape_debug();
@@ -250,7 +251,7 @@ impl Loader<'_> {
     /// Checks the digest of a tarball in the release against `sha1` of `release.MF`. Returns the expected
     /// digest.
     fn verify(&self, path: &Path, sha1: Option<&str>, owner: &str) -> Result<Digest> {
-        let owner = format!("{owner} of {}", self.what);
+        let owner = format!("{owner} of {}", self.source_name);
         let Some(actual) = self.files.get(path) else {
             let path = path.display();
             return Err(Error::invalid(format!("{owner} is missing: there is no file '{path}'"))
@@ -321,19 +322,22 @@ fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property
     Property { name, description: spec.description.unwrap_or_default(), default: spec.default }
 }
 
-fn check_unique(refs: &[ReleaseEntry], kind: &str, what: &str) -> Result<()> {
+fn check_unique(refs: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<()> {
     let mut names = BTreeSet::new();
     match refs.iter().find(|reference| !names.insert(&reference.name)) {
-        Some(twice) => {
-            Err(Error::invalid(format!("{MANIFEST} of {what} lists the {kind} '{}' twice", twice.name))
-                .with_hint("make the release again with `bosh create-release --tarball`"))
-        }
+        Some(twice) => Err(Error::invalid(format!(
+            "{MANIFEST} of {source_name} lists the {kind} '{}' twice",
+            twice.name
+        ))
+        .with_hint("make the release again with `bosh create-release --tarball`")),
         None => Ok(()),
     }
 }
 
-fn missing_package(owner: &str, package: &str, package_names: &[&str], what: &str) -> Error {
-    Error::invalid(format!("{owner} of {what} needs the package '{package}', which is not in the release"))
-        .with_nearest(package, package_names.iter().copied(), || None)
-        .with_hint("add the package to the release, or remove it from the spec that needs it")
+fn missing_package(owner: &str, package: &str, package_names: &[&str], source_name: &str) -> Error {
+    Error::invalid(format!(
+        "{owner} of {source_name} needs the package '{package}', which is not in the release"
+    ))
+    .with_nearest(package, package_names.iter().copied(), || None)
+    .with_hint("add the package to the release, or remove it from the spec that needs it")
 }

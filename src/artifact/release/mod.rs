@@ -210,11 +210,11 @@ impl Release {
 }
 
 /// Checks the name of a release, job or package, which becomes a part of paths on the VM.
-fn check_name(name: &str, what: &str) -> Result<()> {
+fn check_name(name: &str, owner: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(plain) {
         return Err(Error::invalid(format!(
-            "{what} has the name '{}', which is not allowed",
+            "{owner} has the name '{}', which is not allowed",
             name.escape_debug()
         ))
         .with_hint("use at most 200 letters, digits, '-', '_', '.' and '+', and do not begin with '.'"));
@@ -223,14 +223,15 @@ fn check_name(name: &str, what: &str) -> Result<()> {
 }
 
 /// Checks that a path of a job's spec is relative and without `..`, and returns it.
-fn check_relative(path: &str, what: &str) -> Result<PathBuf> {
+fn check_relative(path: &str, owner: &str) -> Result<PathBuf> {
     match super::archive::path::entry_path(path.as_bytes()) {
         Ok(clean) if clean.as_os_str() != Path::new("").as_os_str() => Ok(clean),
         Ok(_) => {
-            Err(Error::invalid(format!("{what} has an empty path")).with_hint("correct it in the job's spec"))
+            Err(Error::invalid(format!("{owner} has an empty path"))
+                .with_hint("correct it in the job's spec"))
         }
         Err(reason) => Err(Error::invalid(format!(
-            "{what} has the path '{}', which is not allowed",
+            "{owner} has the path '{}', which is not allowed",
             path.escape_debug()
         ))
         .with_source(reason)

@@ -41,11 +41,11 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
     for entry in WalkDir::new(root).min_depth(1) {
         let entry = entry.map_err(|error| {
             let path = error.path().unwrap_or(root).to_owned();
-            let what = format!("reading '{}'", path.display());
+            let action = format!("reading '{}'", path.display());
             match error.into_io_error() {
-                Some(error) => Error::io(what, error).with_owner_hint(&path, ""),
+                Some(error) => Error::io(action, error).with_owner_hint(&path, ""),
                 // Links are not followed, so none leads back.
-                None => Error::failure(format!("{what} failed")),
+                None => Error::failure(format!("{action} failed")),
             }
         })?;
         let name = entry.path().strip_prefix(root).unwrap_or(entry.path()).to_owned();

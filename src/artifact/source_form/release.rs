@@ -36,14 +36,14 @@ pub(crate) struct BuiltRelease {
 }
 
 /// Returns the name, version and digest of the content, without packing.
-pub(crate) fn identify(dir: &Path, what: &str) -> Result<ArtifactIdentity> {
-    let tree = SourceTree::read(dir, what)?;
+pub(crate) fn identify(dir: &Path, source_name: &str) -> Result<ArtifactIdentity> {
+    let tree = SourceTree::read(dir, source_name)?;
     Ok(ArtifactIdentity { version: tree.version(), digest: tree.digest()?, name: tree.name, stamp: None })
 }
 
 /// Creates the directory `out` with `release.MF`, `jobs/*.tgz` and `packages/*.tgz`.
-pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<BuiltRelease> {
-    let tree = SourceTree::read(dir, what)?;
+pub(crate) fn build(dir: &Path, source_name: &str, out: &Path) -> Result<BuiltRelease> {
+    let tree = SourceTree::read(dir, source_name)?;
     create_private_directory(out)
         .map_err(|error| Error::io(format!("creating '{}'", out.display()), error))?;
     tree.build(out).inspect_err(|_| {
@@ -69,21 +69,21 @@ struct ReleasePart {
 }
 
 impl SourceTree {
-    fn read(dir: &Path, what: &str) -> Result<Self> {
-        let name = release_name(dir, what)?;
+    fn read(dir: &Path, source_name: &str) -> Result<Self> {
+        let name = release_name(dir, source_name)?;
         let sources = PackageSources { src: list(&dir.join("src"))?, blobs: list(&dir.join("blobs"))?, dir };
         let mut packages = Vec::new();
         for path in subdirectories(&dir.join("packages"))? {
-            packages.push(package(&path, &sources, what)?);
+            packages.push(package(&path, &sources, source_name)?);
         }
         let mut jobs = Vec::new();
         for path in subdirectories(&dir.join("jobs"))? {
-            jobs.push(job(&path, what)?);
+            jobs.push(job(&path, source_name)?);
         }
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
             let mut names = BTreeSet::new();
             if let Some(twice) = parts.iter().find(|part| !names.insert(&part.name)) {
-                return Err(Error::invalid(format!("{what} has two {kind}s named '{}'", twice.name))
+                return Err(Error::invalid(format!("{source_name} has two {kind}s named '{}'", twice.name))
                     .with_hint(format!("rename one of them in its {kind}s/*/spec")));
             }
         }
@@ -140,13 +140,13 @@ fn quoted(text: &str) -> serde_json::Value {
     serde_json::Value::String(text.to_owned())
 }
 
-fn release_name(dir: &Path, what: &str) -> Result<String> {
+fn release_name(dir: &Path, source_name: &str) -> Result<String> {
     let path = dir.join("config").join("final.yml");
-    let file = format!("'config/final.yml' of {what}");
+    let file = format!("'config/final.yml' of {source_name}");
     let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::invalid(format!("{what} is a directory without config/final.yml"))
+            return Err(Error::invalid(format!("{source_name} is a directory without config/final.yml"))
                 .with_hint("name a release tarball, or a release directory with config/final.yml"));
         }
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),
@@ -197,8 +197,8 @@ fn read(path: &Path, owner: &str) -> Result<Vec<u8>> {
 
 /// Collects the files of a job and computes its fingerprint, as `bosh create-release` does. The name of the
 /// directory must be that in the spec.
-fn job(dir: &Path, what: &str) -> Result<ReleasePart> {
-    let owner = format!("the job in '{}' of {what}", dir.display());
+fn job(dir: &Path, source_name: &str) -> Result<ReleasePart> {
+    let owner = format!("the job in '{}' of {source_name}", dir.display());
     let spec_path = dir.join("spec");
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
     if dir.file_name() != Some(spec.name.as_ref()) {
@@ -244,8 +244,8 @@ struct PackageSources<'a> {
 
 /// Collects the files of a package and computes its fingerprint, as `bosh create-release` does. Refuses
 /// packages that need a blobstore or run `pre_packaging`.
-fn package(dir: &Path, sources: &PackageSources<'_>, what: &str) -> Result<ReleasePart> {
-    let owner = format!("the package in '{}' of {what}", dir.display());
+fn package(dir: &Path, sources: &PackageSources<'_>, source_name: &str) -> Result<ReleasePart> {
+    let owner = format!("the package in '{}' of {source_name}", dir.display());
     let refused = |file: &str, why: &str| {
         Error::invalid(format!("{owner} has a {file}: {why}"))
             .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")

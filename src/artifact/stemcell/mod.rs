@@ -77,13 +77,13 @@ pub(super) fn name_and_version(source: &Source) -> Result<(String, String)> {
 }
 
 fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
-    let what = source.describe("stemcell");
+    let source_name = source.describe("stemcell");
     let file =
         fs::File::open(&source.path).map_err(|error| input::unreadable("stemcell", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error: ArchiveError| error.about(&what))?
-        .ok_or_else(|| no_manifest(&what))?;
-    documents::decode(&text, &format!("{MANIFEST} of {what}"))
+        .map_err(|error: ArchiveError| error.about(&source_name))?
+        .ok_or_else(|| no_manifest(&source_name))?;
+    documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
 /// The content of a `stemcell.MF`, with defaults filled in.
@@ -98,12 +98,12 @@ pub(super) struct Description {
 
 /// Reads the `stemcell.MF` of a tarball or directory. Reads a tarball only up to it.
 pub(super) fn describe(source: &Source) -> Result<Description> {
-    let what = source.describe("stemcell");
+    let source_name = source.describe("stemcell");
     let manifest = match source.is_dir {
-        true => read_manifest(&source.path.join(MANIFEST), &what)?,
+        true => read_manifest(&source.path.join(MANIFEST), &source_name)?,
         false => read_tarball_manifest(source)?,
     };
-    let file = format!("{MANIFEST} of {what}");
+    let file = format!("{MANIFEST} of {source_name}");
     Ok(Description {
         api_version: api_version(manifest.api_version.as_ref(), &file)?,
         cloud_properties: cloud_properties(manifest.cloud_properties, &file)?,
@@ -116,11 +116,11 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
 
 /// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist. `workdir` must exist.
 pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Stemcell> {
-    let what = source.describe("stemcell");
+    let source_name = source.describe("stemcell");
     let dir = workdir.join("stemcell");
     let (digest, image, stamp) = if source.is_dir {
         source.refuse_digest("stemcell", expected)?;
-        let digest = source_form::build(&source.path, &what, &dir)?;
+        let digest = source_form::build(&source.path, &source_name, &dir)?;
         (digest, Some(Digest::of_file(&dir.join(IMAGE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
@@ -128,10 +128,10 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
         let options = Options { only: Some(&is_needed), hash: &[Algorithm::Sha1], ..Options::default() };
         let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
         let mut unpacked =
-            archive::unpack_file(&source.path, &what, &dir, expected, &options, &mut progress)?;
+            archive::unpack_file(&source.path, &source_name, &dir, expected, &options, &mut progress)?;
         (unpacked.digest, unpacked.files.remove(Path::new(IMAGE)), stamp)
     };
-    load(&dir, &what, digest, image, stamp, stage).inspect_err(|_| {
+    load(&dir, &source_name, digest, image, stamp, stage).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
         let _ = fs::remove_dir_all(&dir);
     })
@@ -141,16 +141,16 @@ pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &
 /// light stemcell, whose image is empty.
 fn load(
     dir: &Path,
-    what: &str,
+    source_name: &str,
     digest: Digest,
     image_digest: Option<Digest>,
     stamp: Option<Stamp>,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let manifest = read_manifest(&dir.join(MANIFEST), what)?;
-    let image_digest = image_digest.ok_or_else(|| no_image(what))?;
+    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
+    let image_digest = image_digest.ok_or_else(|| no_image(source_name))?;
     let image = dir.join(IMAGE);
-    let file = format!("{MANIFEST} of {what}");
+    let file = format!("{MANIFEST} of {source_name}");
     let mut declared = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => Some(Digest::parse(text, &format!("the image in {file}"))?),
         None => None,
@@ -158,8 +158,10 @@ fn load(
     if let Some(expected) = &declared {
         let algorithm = [expected.strongest()];
         let checked = match image_digest.hex(expected.strongest()) {
-            Some(_) => expected.check(&image_digest, &format!("the image of {what}")),
-            None => expected.check(&Digest::of_file(&image, &algorithm)?, &format!("the image of {what}")),
+            Some(_) => expected.check(&image_digest, &format!("the image of {source_name}")),
+            None => {
+                expected.check(&Digest::of_file(&image, &algorithm)?, &format!("the image of {source_name}"))
+            }
         };
         if let Err(mismatch) = checked {
             // Light stemcells are published with an empty image and the digest of the full one.
@@ -167,7 +169,7 @@ fn load(
                 return Err(mismatch);
             }
             stage.reporter().note(format!(
-                "{what} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that of the \
+                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that of the \
                  full image, which the CPI finds by the cloud_properties"
             ));
             declared = None;
@@ -195,30 +197,30 @@ fn is_empty(path: &Path) -> Result<bool> {
 }
 
 /// Reads and decodes the `stemcell.MF` at `path`.
-pub(super) fn read_manifest(path: &Path, what: &str) -> Result<StemcellManifest> {
+pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellManifest> {
     let mut text = Vec::new();
     match fs::File::open(path) {
         Ok(file) => {
             let read_error = |error| Error::io(format!("reading '{}'", path.display()), error);
             file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(what)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_manifest(source_name)),
         Err(error) => return Err(input::unreadable("stemcell manifest", path, error)),
     }
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!(
-            "{MANIFEST} of {what} is larger than {MAX_DOCUMENT_BYTES} bytes"
+            "{MANIFEST} of {source_name} is larger than {MAX_DOCUMENT_BYTES} bytes"
         )));
     }
-    documents::decode(&text, &format!("{MANIFEST} of {what}"))
+    documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
-fn no_manifest(what: &str) -> Error {
-    Error::invalid(format!("{what} has no {MANIFEST}")).with_hint(A_STEMCELL)
+fn no_manifest(source_name: &str) -> Error {
+    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(A_STEMCELL)
 }
 
-pub(super) fn no_image(what: &str) -> Error {
-    Error::invalid(format!("{what} has no '{IMAGE}'")).with_hint(A_STEMCELL)
+pub(super) fn no_image(source_name: &str) -> Error {
+    Error::invalid(format!("{source_name} has no '{IMAGE}'")).with_hint(A_STEMCELL)
 }
 
 fn api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {

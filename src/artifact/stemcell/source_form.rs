@@ -12,23 +12,23 @@ use crate::source_form::files::{FileSet, fingerprint};
 use base::{Error, Result};
 
 /// Returns the name and version, and the digest of the manifest and the image.
-pub(crate) fn identify(dir: &Path, what: &str) -> Result<ArtifactIdentity> {
-    let manifest = read_manifest(&dir.join(MANIFEST), what)?;
-    let digest = content(dir, what)?;
+pub(crate) fn identify(dir: &Path, source_name: &str) -> Result<ArtifactIdentity> {
+    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
+    let digest = content(dir, source_name)?;
     Ok(ArtifactIdentity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
 /// Creates the directory `out` with `stemcell.MF` and `image`. Returns the digest of the content.
-pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Digest> {
-    let manifest = read_manifest(&dir.join(MANIFEST), what)?;
+pub(crate) fn build(dir: &Path, source_name: &str, out: &Path) -> Result<Digest> {
+    let manifest = read_manifest(&dir.join(MANIFEST), source_name)?;
     let image = dir.join(IMAGE);
     if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
         return Err(Error::invalid(format!(
-            "{MANIFEST} of {what} has a sha1 for the image, but image/ is a directory"
+            "{MANIFEST} of {source_name} has a sha1 for the image, but image/ is a directory"
         ))
         .with_hint(format!("remove `sha1` from '{}'", dir.join(MANIFEST).display())));
     }
-    let digest = content(dir, what)?;
+    let digest = content(dir, source_name)?;
     let create_error = |error| Error::io(format!("creating '{}'", out.display()), error);
     fs::create_dir(out).map_err(create_error)?;
     let copied = fs::copy(dir.join(MANIFEST), out.join(MANIFEST)).map_err(create_error);
@@ -46,7 +46,7 @@ pub(crate) fn build(dir: &Path, what: &str, out: &Path) -> Result<Digest> {
     Ok(digest)
 }
 
-fn content(dir: &Path, what: &str) -> Result<Digest> {
+fn content(dir: &Path, source_name: &str) -> Result<Digest> {
     let image = dir.join(IMAGE);
     let mut files = FileSet::new();
     let file = |path| Input::File { path, executable: Some(false) };
@@ -58,8 +58,8 @@ fn content(dir: &Path, what: &str) -> Result<Digest> {
     } else if image.is_file() {
         files.insert(IMAGE.into(), file(image));
     } else {
-        return Err(Error::invalid(format!("{what} has no '{IMAGE}'"))
+        return Err(Error::invalid(format!("{source_name} has no '{IMAGE}'"))
             .with_hint("add the image beside stemcell.MF, as a file or as a directory to be packed"));
     }
-    Digest::parse(&format!("sha256:{}", fingerprint(&files, &[])?), what)
+    Digest::parse(&format!("sha256:{}", fingerprint(&files, &[])?), source_name)
 }

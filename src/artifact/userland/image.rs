@@ -63,14 +63,14 @@ struct SavedImage {
 }
 
 /// Returns the layers of an unpacked image, the lowest first. Returns `None` if the tree is no image.
-pub(super) fn layers(image: &Path, what: &str) -> Result<Option<Vec<Layer>>> {
+pub(super) fn layers(image: &Path, source_name: &str) -> Result<Option<Vec<Layer>>> {
     let has = |name: &str| image.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
     let layers = if has(INDEX) && has("oci-layout") {
-        layers_of_index(image, what)?
+        layers_of_index(image, source_name)?
     } else if has(MANIFEST) {
-        let saved: Vec<SavedImage> = read(image, Path::new(MANIFEST), what)?;
+        let saved: Vec<SavedImage> = read(image, Path::new(MANIFEST), source_name)?;
         let [saved] = saved.as_slice() else {
-            return Err(Error::invalid(format!("{what} has {} images, not one", saved.len()))
+            return Err(Error::invalid(format!("{source_name} has {} images, not one", saved.len()))
                 .with_hint("save one image alone: `docker save IMAGE -o FILE`"));
         };
         saved.layers.iter().map(|path| Layer { path: path.clone(), digest: None }).collect()
@@ -78,13 +78,16 @@ pub(super) fn layers(image: &Path, what: &str) -> Result<Option<Vec<Layer>>> {
         return Ok(None);
     };
     if layers.is_empty() || layers.len() > MAX_LAYERS {
-        return Err(Error::invalid(format!("{what} has {} layers, not 1 to {MAX_LAYERS}", layers.len())));
+        return Err(Error::invalid(format!(
+            "{source_name} has {} layers, not 1 to {MAX_LAYERS}",
+            layers.len()
+        )));
     }
     Ok(Some(layers))
 }
 
-fn layers_of_index(image: &Path, what: &str) -> Result<Vec<Layer>> {
-    let mut document: IndexOrManifest = read(image, Path::new(INDEX), what)?;
+fn layers_of_index(image: &Path, source_name: &str) -> Result<Vec<Layer>> {
+    let mut document: IndexOrManifest = read(image, Path::new(INDEX), source_name)?;
     // An index may have another one with a manifest for each platform.
     for _ in 0..2 {
         if document.manifests.is_empty() {
@@ -99,49 +102,55 @@ fn layers_of_index(image: &Path, what: &str) -> Result<Vec<Layer>> {
             manifest.platform.as_ref().is_none_or(|platform| platform.architecture == architecture)
         };
         let manifest = document.manifests.iter().find(fits).ok_or_else(|| {
-            Error::invalid(format!("{what} has no image for the architecture '{architecture}'"))
+            Error::invalid(format!("{source_name} has no image for the architecture '{architecture}'"))
                 .with_hint(format!("save the image of that platform: `--platform linux/{architecture}`"))
         })?;
-        let blob = blob(manifest, what)?;
+        let blob = blob(manifest, source_name)?;
         let digest = Digest::of_file(&image.join(&blob.path), &[crate::digest::Algorithm::Sha256])?;
         if let Some(expected) = &blob.digest {
-            expected.check(&digest, &format!("the manifest of {what}"))?;
+            expected.check(&digest, &format!("the manifest of {source_name}"))?;
         }
-        document = read(image, &blob.path, what)?;
+        document = read(image, &blob.path, source_name)?;
     }
-    document.layers.iter().map(|layer| blob(layer, what)).collect()
+    document.layers.iter().map(|layer| blob(layer, source_name)).collect()
 }
 
 /// Returns the place of a blob, which its digest names.
-fn blob(descriptor: &Descriptor, what: &str) -> Result<Layer> {
-    let digest = Digest::parse(&descriptor.digest, what)?;
+fn blob(descriptor: &Descriptor, source_name: &str) -> Result<Layer> {
+    let digest = Digest::parse(&descriptor.digest, source_name)?;
     let (algorithm, digits) = descriptor.digest.split_once(':').unwrap_or_default();
     Ok(Layer { path: Path::new("blobs").join(algorithm).join(digits), digest: Some(digest) })
 }
 
-fn read<T: DeserializeOwned>(image: &Path, path: &Path, what: &str) -> Result<T> {
-    let failed = |error| Error::io(format!("reading '{}' of {what}", path.display()), error);
+fn read<T: DeserializeOwned>(image: &Path, path: &Path, source_name: &str) -> Result<T> {
+    let failed = |error| Error::io(format!("reading '{}' of {source_name}", path.display()), error);
     let mut text = Vec::new();
     let file = open_inside(image, path).map_err(failed)?;
     file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut text).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|error| {
-        Error::invalid(format!("'{}' of {what} is not valid", path.display()))
+        Error::invalid(format!("'{}' of {source_name} is not valid", path.display()))
             .with_source(json_problem(&error))
     })
 }
 
 /// Unpacks the layers of an image into the new directory `root`. `work` is for single layers.
-pub(super) fn unpack(image: &Path, layers: &[Layer], work: &Path, root: &Path, what: &str) -> Result<()> {
+pub(super) fn unpack(
+    image: &Path,
+    layers: &[Layer],
+    work: &Path,
+    root: &Path,
+    source_name: &str,
+) -> Result<()> {
     let create_error = |error| Error::io(format!("creating '{}'", root.display()), error);
     fs::create_dir(root).map_err(create_error)?;
     fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(create_error)?;
     for (number, Layer { path, digest }) in layers.iter().enumerate() {
-        let what = format!("layer {} of {what}", number + 1);
-        let failed = |error| Error::io(format!("unpacking {what}"), error);
+        let layer_name = format!("layer {} of {source_name}", number + 1);
+        let failed = |error| Error::io(format!("unpacking {layer_name}"), error);
         let file = open_inside(image, path).map_err(failed)?;
         let directory = work.join("layer");
         let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
-        archive::unpack_stream(file, &what, &directory, digest.as_ref(), &options)?;
+        archive::unpack_stream(file, &layer_name, &directory, digest.as_ref(), &options)?;
         merge(&directory, root).map_err(failed)?;
         remove_tree(&directory).map_err(failed)?;
     }

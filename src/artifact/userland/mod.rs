@@ -68,10 +68,10 @@ pub fn open(
     interrupted: &InterruptCheck,
     stage: &Stage,
 ) -> Result<Userland> {
-    let what = source.describe("userland");
+    let source_name = source.describe("userland");
     if source.is_dir {
         source.refuse_digest("userland", expected)?;
-        check_root(&source.path, &what)?;
+        check_root(&source.path, &source_name)?;
         let digest = tree::digest(cache, &source.path)?;
         let root = fs::canonicalize(&source.path)
             .map_err(|error| Error::io(format!("reading '{}'", source.path.display()), error))?;
@@ -83,7 +83,7 @@ pub fn open(
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
     let digest = cache.digest(&source.path, &algorithms, &mut progress)?;
     if let Some(expected) = expected {
-        expected.check(&digest, &what)?;
+        expected.check(&digest, &source_name)?;
     }
     let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
@@ -95,8 +95,8 @@ pub fn open(
         None => {
             // A killed run may have left a tree without its record.
             remove_tree(&root).map_err(|error| Error::io(format!("removing '{}'", root.display()), error))?;
-            let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
-            let record = unpack(source, &what, &directory, &root, &unpacking)?;
+            let unpacking = stage.reporter().stage(format!("Unpacking {source_name}"));
+            let record = unpack(source, &source_name, &directory, &root, &unpacking)?;
             write_json(&record_path, &record, JsonLayout::Compact)?;
             unpacking.finish();
             record
@@ -134,59 +134,66 @@ fn lock(path: &Path, interrupted: &InterruptCheck, stage: &Stage) -> Result<Unlo
 /// Unpacks a tarball to `root`: a stemcell, or the root file system itself.
 fn unpack(
     source: &Source,
-    what: &str,
+    source_name: &str,
     directory: &Path,
     root: &Path,
     stage: &Stage,
 ) -> Result<UnpackedRecord> {
-    let file = File::open(&source.path).map_err(|error| Error::io(format!("reading {what}"), error))?;
+    let file =
+        File::open(&source.path).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
     let manifest = archive::read_member(file, Path::new(stemcell::MANIFEST), MAX_DOCUMENT_BYTES)
-        .map_err(|error| error.about(what))?;
+        .map_err(|error| error.about(source_name))?;
     let work = tempfile::tempdir_in(directory)
         .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))?;
     if manifest.is_none() {
-        unpack_root_or_image(source, what, work.path(), root, stage)?;
+        unpack_root_or_image(source, source_name, work.path(), root, stage)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
     let stemcell = stemcell::open(source, None, work.path(), stage)?;
-    check_image(&stemcell.image, what)?;
-    unpack_root(&stemcell.image, &format!("the image of {what}"), root, stage)?;
+    check_image(&stemcell.image, source_name)?;
+    unpack_root(&stemcell.image, &format!("the image of {source_name}"), root, stage)?;
     let operating_system = Some(stemcell.operating_system).filter(|name| !name.is_empty());
     Ok(UnpackedRecord { operating_system })
 }
 
 /// Unpacks a tarball that is the root file system itself, or an OCI image with its layers.
-fn unpack_root_or_image(source: &Source, what: &str, work: &Path, root: &Path, stage: &Stage) -> Result<()> {
+fn unpack_root_or_image(
+    source: &Source,
+    source_name: &str,
+    work: &Path,
+    root: &Path,
+    stage: &Stage,
+) -> Result<()> {
     let content = work.join("content");
-    unpack_tree(&source.path, what, &content, stage)?;
-    let tree = match image::layers(&content, what)? {
+    unpack_tree(&source.path, source_name, &content, stage)?;
+    let tree = match image::layers(&content, source_name)? {
         None => content,
         Some(layers) => {
             let tree = work.join("tree");
-            image::unpack(&content, &layers, work, &tree, what)?;
+            image::unpack(&content, &layers, work, &tree, source_name)?;
             tree
         }
     };
-    check_root(&tree, what)?;
+    check_root(&tree, source_name)?;
     fs::rename(&tree, root).map_err(|error| Error::io(format!("creating '{}'", root.display()), error))
 }
 
-fn unpack_root(archive: &Path, what: &str, root: &Path, stage: &Stage) -> Result<()> {
-    unpack_tree(archive, what, root, stage)?;
-    check_root(root, what).inspect_err(|_| {
+fn unpack_root(archive: &Path, source_name: &str, root: &Path, stage: &Stage) -> Result<()> {
+    unpack_tree(archive, source_name, root, stage)?;
+    check_root(root, source_name).inspect_err(|_| {
         // A failure to clean up must not hide the first error.
         let _ = remove_tree(root);
     })
 }
 
-fn unpack_tree(archive: &Path, what: &str, directory: &Path, stage: &Stage) -> Result<()> {
+fn unpack_tree(archive: &Path, source_name: &str, directory: &Path, stage: &Stage) -> Result<()> {
     let options = Options { links: Links::Verbatim, skip_devices: true, ..Options::default() };
     let mut progress = |done, total| stage.progress(done, Some(total), Unit::Bytes);
-    archive::unpack_file(archive, what, directory, None, &options, &mut progress).map(drop)
+    archive::unpack_file(archive, source_name, directory, None, &options, &mut progress).map(drop)
 }
 
 /// Fails if the image of a stemcell is no tarball.
-fn check_image(image: &Path, what: &str) -> Result<()> {
+fn check_image(image: &Path, source_name: &str) -> Result<()> {
     let read_error = |error| Error::io(format!("reading '{}'", image.display()), error);
     let mut file = File::open(image).map_err(read_error)?;
     let size = file.metadata().map_err(read_error)?.len();
@@ -198,11 +205,11 @@ fn check_image(image: &Path, what: &str) -> Result<()> {
         [b'Q', b'F', b'I', 0xfb] => "its image is a disk in the format qcow2",
         _ => return Ok(()),
     };
-    Err(not_a_root(what, problem))
+    Err(not_a_root(source_name, problem))
 }
 
 /// Fails if a tree is no root file system.
-fn check_root(root: &Path, what: &str) -> Result<()> {
+fn check_root(root: &Path, source_name: &str) -> Result<()> {
     let has = |name: &str| root.join(name).symlink_metadata().is_ok();
     if has("bin") || has("usr/bin") {
         return Ok(());
@@ -211,11 +218,11 @@ fn check_root(root: &Path, what: &str) -> Result<()> {
         true => "its image is a disk",
         false => "it has neither /bin nor /usr/bin",
     };
-    Err(not_a_root(what, problem))
+    Err(not_a_root(source_name, problem))
 }
 
-fn not_a_root(what: &str, problem: &str) -> Error {
-    Error::invalid(format!("{what} has no root file system: {problem}")).with_hint(
+fn not_a_root(source_name: &str, problem: &str) -> Error {
+    Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
         "give a directory, a tarball of a root file system, an OCI image (`docker save`), or a stemcell for \
          warden",
     )

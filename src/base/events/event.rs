@@ -12,7 +12,8 @@ pub struct AnnouncedStep {
     /// The name of its kind, such as `create_vm`.
     pub step: String,
     /// A description for the operator.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub description: String,
     /// The reason for the step.
     pub reason: String,
 }
@@ -96,7 +97,8 @@ pub enum Event {
         /// The name of the step's kind, such as `create_vm`.
         step: &'static str,
         /// A description for the operator.
-        what: String,
+        #[serde(rename = "what")]
+        description: String,
         /// The words for the report.
         #[serde(skip)]
         words: StepWords,
@@ -175,7 +177,8 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StartedStep {
     /// A description for the operator.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub description: String,
     /// The words for the report.
     #[serde(skip)]
     pub words: StepWords,

@@ -71,8 +71,8 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
 
 /// Returns the error for a file that the operator named and that does not exist. It names a file with a
 /// similar name.
-pub fn missing(what: &str, path: &Path) -> Error {
-    let error = Error::invalid(format!("{what} '{}' does not exist{}", path.display(), did_you_mean(path)));
+pub fn missing(kind: &str, path: &Path) -> Error {
+    let error = Error::invalid(format!("{kind} '{}' does not exist{}", path.display(), did_you_mean(path)));
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     match path.file_name().is_some_and(is_number) {
         // `bosh` names the instance NAME/INDEX.
@@ -82,17 +82,17 @@ pub fn missing(what: &str, path: &Path) -> Error {
 }
 
 /// Returns the error for a file that the operator named and that cannot be read.
-pub fn unreadable(what: &str, path: &Path, error: io::Error) -> Error {
+pub fn unreadable(kind: &str, path: &Path, error: io::Error) -> Error {
     let shown = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => missing(what, path),
+        io::ErrorKind::NotFound => missing(kind, path),
         io::ErrorKind::IsADirectory => {
-            Error::invalid(format!("{what} '{shown}' is a directory: name a file in it"))
+            Error::invalid(format!("{kind} '{shown}' is a directory: name a file in it"))
         }
         io::ErrorKind::FileTooLarge => {
-            Error::invalid(format!("{what} '{shown}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
+            Error::invalid(format!("{kind} '{shown}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
-        _ => Error::io(format!("reading {what} '{shown}'"), error).with_owner_hint(path, ""),
+        _ => Error::io(format!("reading {kind} '{shown}'"), error).with_owner_hint(path, ""),
     }
 }
 

@@ -141,7 +141,7 @@ pub fn mount_proc(root: &Path) -> Result<Option<String>, String> {
 
 /// Makes a tree the root of this process, and removes the old root from its namespace.
 pub fn change_root(root: &Path) -> Result<(), String> {
-    let step = |what: &'static str| move |errno: rustix::io::Errno| format!("{what} failed: {errno}");
+    let step = |action: &'static str| move |errno: rustix::io::Errno| format!("{action} failed: {errno}");
     chdir(root).map_err(step("entering the tree"))?;
     // pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one.
     pivot_root(".", ".").map_err(step("pivot_root"))?;

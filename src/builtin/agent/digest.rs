@@ -5,10 +5,10 @@ use std::io::Read;
 use artifact::digest::{Algorithm, Digest, Hasher};
 use base::{Error, Result};
 
-/// Fails if `content` does not have the digest. `what` names the content in the error.
-pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result<()> {
+/// Fails if `content` does not have the digest. `subject` names the content in the error.
+pub(super) fn verify(digest: &str, content: &mut dyn Read, subject: &str) -> Result<()> {
     let expected: Digest = digest.parse().map_err(|error| {
-        Error::invalid(format!("{what} has a digest of unknown form: '{digest}'"))
+        Error::invalid(format!("{subject} has a digest of unknown form: '{digest}'"))
             .with_source(Error::from(error))
     })?;
     let algorithm = expected.strongest();
@@ -17,7 +17,7 @@ pub(super) fn verify(digest: &str, content: &mut dyn Read, what: &str) -> Result
         Ok(())
     } else {
         let actual = actual.hex(algorithm).unwrap_or_default();
-        Err(Error::invalid(format!("Expected {what} to have digest '{digest}' but was '{actual}'")))
+        Err(Error::invalid(format!("Expected {subject} to have digest '{digest}' but was '{actual}'")))
     }
 }
 

@@ -101,14 +101,14 @@ impl TaskControl {
 
     /// Runs a program with empty input and returns its exit status. Fails if the task is cancelled.
     pub(super) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
-        let what = format!("running '{}'", command.get_program().to_string_lossy());
+        let action = format!("running '{}'", command.get_program().to_string_lossy());
         command.stdin(Stdio::null()).process_group(0);
         let (mut child, group) = {
             let mut state = self.lock();
             if state.cancelled {
                 return Err(cancelled());
             }
-            let child = spawn(command).map_err(|e| Error::io(&what, e))?;
+            let child = spawn(command).map_err(|e| Error::io(&action, e))?;
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
             state.groups.insert(group);
             (child, group)
@@ -123,7 +123,7 @@ impl TaskControl {
         }
         self.lock().groups.remove(&group);
         self.shared.changed.notify_all();
-        let status = child.wait().map_err(|e| Error::io(&what, e))?;
+        let status = child.wait().map_err(|e| Error::io(&action, e))?;
         self.check()?;
         Ok(status)
     }

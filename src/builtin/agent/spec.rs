@@ -198,12 +198,12 @@ fn is_dynamic(network: &Value) -> bool {
     }
 }
 
-fn check(what: &str, name: &str, version: &str) -> Result<()> {
+fn check(kind: &str, name: &str, version: &str) -> Result<()> {
     if !dirs::is_safe_name(name) {
-        return Err(Error::invalid(format!("'{name}' is not a valid name of a {what}")));
+        return Err(Error::invalid(format!("'{name}' is not a valid name of a {kind}")));
     }
     if version.is_empty() {
-        return Err(Error::invalid(format!("{what} '{name}' has no version")));
+        return Err(Error::invalid(format!("{kind} '{name}' has no version")));
     }
     Ok(())
 }

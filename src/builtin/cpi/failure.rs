@@ -70,9 +70,9 @@ impl CpiFailure {
         Self::new(FailureKind::InvalidCall, message)
     }
 
-    /// Creates the error for an I/O failure. `what` is a gerund: "reading 'FILE'".
-    pub(crate) fn io(what: impl fmt::Display, source: impl fmt::Display) -> Self {
-        Self::cloud(format!("{what} failed: {source}"))
+    /// Creates the error for an I/O failure. `action` is a gerund: "reading 'FILE'".
+    pub(crate) fn io(action: impl fmt::Display, source: impl fmt::Display) -> Self {
+        Self::cloud(format!("{action} failed: {source}"))
     }
 }
 

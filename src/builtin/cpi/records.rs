@@ -69,8 +69,8 @@ pub(crate) fn write(held: &ObjectLock, kind: ObjectKind, record: &impl Serialize
 pub(crate) fn read<T: DeserializeOwned>(held: &ObjectLock, cid: &Cid) -> CpiResult<T> {
     read_if_any(held, cid.kind())?.ok_or_else(|| {
         let path = path(&held.path, cid.kind());
-        let what = cid.kind().noun();
-        CpiFailure::cloud(format!("the record of {what} '{cid}' is missing: '{}'", path.display()))
+        let kind = cid.kind().noun();
+        CpiFailure::cloud(format!("the record of {kind} '{cid}' is missing: '{}'", path.display()))
     })
 }
 

@@ -151,10 +151,10 @@ pub(crate) fn api_version(config: &Path, context: &JsonObject) -> CpiResult<u64>
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
 /// version means 1.
 fn is_v2(requested: &Value, context: &JsonObject) -> CpiResult<bool> {
-    let version = |value: &Value, what: &str| match value {
+    let version = |value: &Value, name: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {
-            CpiFailure::invalid_call(format!("{what} must be a whole number, {} given", type_name(value)))
+            CpiFailure::invalid_call(format!("{name} must be a whole number, {} given", type_name(value)))
         }),
     };
     let requested = version(requested, "'api_version'")?.unwrap_or(1);

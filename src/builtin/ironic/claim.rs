@@ -29,7 +29,7 @@ pub(super) fn claim(
     properties: &JsonObject,
     extra: Value,
 ) -> CpiResult<String> {
-    let wrong = |what: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {what}"));
+    let wrong = |problem: &str| CpiFailure::invalid_call(format!("create_vm: cloud property {problem}"));
     let class = properties.get("resource_class").and_then(Value::as_str).filter(|class| !class.is_empty());
     let class =
         class.ok_or_else(|| wrong("'resource_class' must name the resource class of the node to use"))?;

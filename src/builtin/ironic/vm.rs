@@ -56,10 +56,10 @@ pub(super) fn create(call: &mut IronicCall, request: VmRequest) -> CpiResult<Val
 fn not_undone(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
     // The deletion has already waited for the server.
     call.ironic.set_outage_retry_period(Duration::ZERO);
-    let parts = parts(call, cid).into_iter().filter_map(|(what, exists)| match exists {
-        Ok(true) => Some(what),
+    let parts = parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
+        Ok(true) => Some(part),
         Ok(false) => None,
-        Err(_) => Some(format!("perhaps {what}")),
+        Err(_) => Some(format!("perhaps {part}")),
     });
     let left = parts.collect::<Vec<_>>().join(", ");
     let is_found_later = leftovers::are_found(call);

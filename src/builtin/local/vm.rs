@@ -100,8 +100,9 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
 /// `delete_vm`: stops the VM, moves the data of its disks back, and removes its directory.
 pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(held) = cloud.hold(cid)? else {
-        let what = if stop_unrecorded(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
-        call.log(format_args!("VM '{cid}' does not exist: {what}"));
+        let outcome =
+            if stop_unrecorded(cloud, cid)? { "its processes are ended" } else { "nothing to delete" };
+        call.log(format_args!("VM '{cid}' does not exist: {outcome}"));
         return Ok(());
     };
     stop(&held)?;

@@ -42,8 +42,8 @@ pub(super) struct Start<'a> {
 
 /// Starts QEMU in the VM's directory, waits until it answers, and records it.
 pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
-    let failed = |what: &str, error: io::Error| {
-        CpiFailure::new(FailureKind::VmCreationFailed, format!("{what} failed: {error}"))
+    let failed = |action: &str, error: io::Error| {
+        CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
     };
     let path = directory.join(LOG);
     let log = || -> io::Result<File> {

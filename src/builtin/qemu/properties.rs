@@ -107,7 +107,7 @@ pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResul
     }
 }
 
-fn check_keys(method: &str, what: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
+fn check_keys(method: &str, kind: &str, given: &JsonObject, known_keys: &[&str]) -> CpiResult<()> {
     let Some(unknown) = given.keys().find(|key| !known_keys.contains(&key.as_str())) else { return Ok(()) };
     let near = did_you_mean(unknown, known_keys.iter().copied());
     let list = match known_keys {
@@ -115,7 +115,7 @@ fn check_keys(method: &str, what: &str, given: &JsonObject, known_keys: &[&str])
         known_keys => format!("the 'qemu' CPI knows {}", known_keys.join(", ")),
     };
     Err(CpiFailure::invalid_call(format!(
-        "{method}: unknown {what} '{}'{near}; {list}. Correct the manifest, or remove it with an ops file",
+        "{method}: unknown {kind} '{}'{near}; {list}. Correct the manifest, or remove it with an ops file",
         unknown.escape_debug()
     )))
 }

@@ -109,8 +109,8 @@ fn with_disks(mut settings: JsonObject, properties: &VmProperties) -> JsonObject
 pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(held) = cloud.hold(cid)? else {
         let lost = process::stop_unrecorded(cid.as_str())?;
-        let what = if lost { "its process is ended" } else { "nothing to delete" };
-        call.log(format_args!("VM '{cid}' does not exist: {what}"));
+        let outcome = if lost { "its process is ended" } else { "nothing to delete" };
+        call.log(format_args!("VM '{cid}' does not exist: {outcome}"));
         return Ok(());
     };
     process::stop(&held.path)?;

@@ -24,9 +24,9 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    pub(in crate::cli) fn run(self, session: &Session, what: ResourceKind) -> Result<CommandResult> {
-        let cid = AnyCid::parse(what, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
-        let command = format!("delete-{}", what.name().to_lowercase());
+    pub(in crate::cli) fn run(self, session: &Session, kind: ResourceKind) -> Result<CommandResult> {
+        let cid = AnyCid::parse(kind, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
+        let command = format!("delete-{}", kind.name().to_lowercase());
         let (target, prepared_run) = self.change.begin(session, &command)?;
         let request =
             DeleteRequest { target_environment: target, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };

@@ -100,8 +100,8 @@ impl RecordArgs {
 impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let prepared_run = self.location.prepare_run(session, "state forget")?;
-        let what = self.record.forgettable(self.cpi)?;
+        let record = self.record.forgettable(self.cpi)?;
         let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
-        records::forget(&prepared_run.run, &what, agree).map(CommandResult::Summary)
+        records::forget(&prepared_run.run, &record, agree).map(CommandResult::Summary)
     }
 }

@@ -109,11 +109,11 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
             group.how_to_find(),
             group.cpi_answers().join("; ")
         );
-        let what = match group.suspects() {
+        let title = match group.suspects() {
             [suspect] => format!("failed call for a {}", suspect.kind),
             several => format!("{} failed calls for a {}", several.len(), several[0].kind),
         };
-        table.row([what, String::new(), String::new(), details]);
+        table.row([title, String::new(), String::new(), details]);
     }
     for call in &overview.open_calls {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);

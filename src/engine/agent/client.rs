@@ -352,7 +352,7 @@ impl Agent {
     /// Uploads a file under the id `id`. Calls `on_bytes` with the number of bytes that were read.
     pub fn put_blob(&self, id: &str, path: &Path, on_bytes: &mut dyn FnMut(u64)) -> Result<(), AgentError> {
         let local =
-            |source| AgentError::Local { what: format!("reading '{}' failed", path.display()), source };
+            |source| AgentError::Local { message: format!("reading '{}' failed", path.display()), source };
         let file = File::open(path).map_err(local)?;
         let length = file.metadata().map_err(local)?.len();
         let mut reader = CountingReader { inner: file, done: 0, on_bytes };
@@ -419,7 +419,7 @@ impl Agent {
         let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
         let length = io::copy(&mut body, into).map_err(|error| {
             self.early_end_error("get blob", self.timeouts.stall, error, |source| AgentError::Local {
-                what: "downloading a blob from the agent failed".to_owned(),
+                message: "downloading a blob from the agent failed".to_owned(),
                 source,
             })
         })?;

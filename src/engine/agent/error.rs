@@ -84,10 +84,10 @@ pub enum AgentError {
         problem: String,
     },
     /// A file of this machine could not be used.
-    #[error("{what}")]
+    #[error("{message}")]
     Local {
         /// The failed operation, such as "reading '…' failed".
-        what: String,
+        message: String,
         /// The error of the operating system.
         #[source]
         source: std::io::Error,
@@ -251,7 +251,7 @@ impl From<AgentError> for Error {
                  (`cloud_provider.properties.agent.mbus`), or another VM answers at this address",
             ),
             AgentError::Interrupted { signal, .. } => Error::new(ErrorKind::Interrupted(signal), text),
-            AgentError::Local { what, source } => Error::failure(what).with_source(source),
+            AgentError::Local { message, source } => Error::failure(message).with_source(source),
             AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::failure(text),
         }
     }

@@ -315,7 +315,7 @@ mod tests {
     fn pre_stop_scripts_get_the_next_states() {
         let next_states = |reason: StopReason<'_>| {
             let states = reason.next_states();
-            ["VM", "INSTANCE", "DEPLOYMENT"].map(|what| states[format!("BOSH_{what}_NEXT_STATE")].clone())
+            ["VM", "INSTANCE", "DEPLOYMENT"].map(|name| states[format!("BOSH_{name}_NEXT_STATE")].clone())
         };
         assert_eq!(next_states(StopReason::Stop), ["keep", "keep", "keep"]);
         assert_eq!(next_states(StopReason::Update(&json!({}))), ["keep", "keep", "keep"]);

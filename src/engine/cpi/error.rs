@@ -209,10 +209,10 @@ pub enum CpiError {
         stop: StopWaiting,
     },
     /// A file or thread of this machine could not be used.
-    #[error("{what}")]
+    #[error("{message}")]
     Local {
         /// The operation that failed.
-        what: String,
+        message: String,
         /// The error of the operating system.
         #[source]
         source: std::io::Error,
@@ -318,7 +318,7 @@ impl From<CpiError> for Error {
                     .with_source(source)
                     .with_hint(hint)
             }
-            CpiError::Local { what, source } => Error::failure(what).with_source(source),
+            CpiError::Local { message, source } => Error::failure(message).with_source(source),
             CpiError::Abandoned { stop: StopWaiting::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_hint("run the same command again: it picks up the answer")

@@ -47,9 +47,9 @@ pub struct OutputFiles {
 impl Executable {
     /// Starts the CPI with request, answer and log in files, so that it can go on when this process ends.
     fn spawn(&self, request: &[u8], files: &OutputFiles) -> Result<std::process::Child, CpiError> {
-        let local = |what: &str| {
-            let what = what.to_owned();
-            move |source| CpiError::Local { what, source }
+        let local = |message: &str| {
+            let message = message.to_owned();
+            move |source| CpiError::Local { message, source }
         };
         let directory = files.log_path.parent().unwrap_or(Path::new("."));
         let mut input = tempfile::tempfile_in(directory)
@@ -113,7 +113,7 @@ impl Executable {
                 }
             })
             .map_err(|source| CpiError::Local {
-                what: "starting a thread that waits for the CPI failed".to_owned(),
+                message: "starting a thread that waits for the CPI failed".to_owned(),
                 source,
             })?;
         let child = self.spawn(request, &files)?;
@@ -221,7 +221,7 @@ pub(super) fn create_scratch_files(
     let answer_path = directory.join(format!("{request_id}.answer"));
     let answer =
         File::options().write(true).create_new(true).mode(0o600).open(&answer_path).map_err(|source| {
-            CpiError::Local { what: "creating a file for the CPI's answer failed".to_owned(), source }
+            CpiError::Local { message: "creating a file for the CPI's answer failed".to_owned(), source }
         })?;
     let log_path = directory.join(format!("{request_id}.log"));
     Ok(OutputFiles { answer, prepared_path: None, answer_path, log_path })

@@ -97,7 +97,7 @@ pub(super) fn step_started_event(plan: &Plan, index: usize, planned: &PlannedSte
         number: index + 1,
         count: plan.steps.len(),
         step: planned.step.name(),
-        what: planned.step.describe(instance),
+        description: planned.step.describe(instance),
         words: planned.step.words(instance),
         reason: planned.reason.clone(),
     }

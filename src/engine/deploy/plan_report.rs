@@ -249,7 +249,7 @@ impl PlanReport {
 
     /// Summarizes the plan in one line, for the operator.
     pub fn headline(&self) -> String {
-        let what = match self.action {
+        let summary = match self.action {
             PlanAction::Nothing => "Nothing to do: everything is as deployed",
             PlanAction::CleanUp => "Deploy nothing; delete what is not in use",
             PlanAction::Create => "Create a VM",
@@ -265,8 +265,8 @@ impl PlanReport {
             }
         };
         match self.reason() {
-            Some(reason) => format!("{what}: {reason}"),
-            None => what.to_owned(),
+            Some(reason) => format!("{summary}: {reason}"),
+            None => summary.to_owned(),
         }
     }
 
@@ -294,8 +294,8 @@ impl PlanReport {
             let is_repeated = [before, self.reason()].contains(&Some(reason));
             before = Some(reason);
             match is_repeated {
-                true => format!("{number}. {}", step.what),
-                false => format!("{number}. {}: {}", step.what, step.reason),
+                true => format!("{number}. {}", step.description),
+                false => format!("{number}. {}: {}", step.description, step.reason),
             }
         }));
         lines.splice(1..1, self.changed_leaves());
@@ -386,8 +386,8 @@ impl PlanReport {
 
     /// Checks that a run would still take exactly the steps of the saved plan.
     pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
-        let moved = |what: &str| {
-            Err(Error::invalid(format!("the plan is out of date: {what}"))
+        let moved = |problem: &str| {
+            Err(Error::invalid(format!("the plan is out of date: {problem}"))
                 .with_note("nothing was changed")
                 .with_hint("make a new plan: run `plan` with the arguments of this command and --out FILE"))
         };

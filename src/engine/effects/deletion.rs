@@ -37,9 +37,10 @@ pub(crate) fn delete(
     reason: &str,
     stage: &Stage,
 ) -> Result<Option<Error>> {
-    let what = resource.kind();
-    let deleting =
-        stage.reporter().timed_stage(format!("delete_{what}").to_lowercase(), format!("Deleting {resource}"));
+    let resource_kind = resource.kind();
+    let deleting = stage
+        .reporter()
+        .timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
     let others = deletion.others(executor);
     let changed = executor.changed_location_properties(resource.cpi())?;
@@ -61,11 +62,12 @@ pub(crate) fn delete(
     let arguments = vec![json!(resource.cid())];
     let error = match executor.attempt(resource.cpi(), &deleting, reason, &deletion.effect, &arguments)? {
         Ok(_) => {
-            let cannot_be_asked_about = matches!(what, ResourceKind::Stemcell | ResourceKind::Snapshot);
+            let cannot_be_asked_about =
+                matches!(resource_kind, ResourceKind::Stemcell | ResourceKind::Snapshot);
             if cannot_be_asked_about && !changed.is_empty() {
                 stage.reporter().warn(format!(
                     "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
-                     in another account or region now, look in the IaaS for the {what} in the old one",
+                     in another account or region now, look in the IaaS for the {resource_kind} in the old one",
                     cpi_label(resource.cpi()),
                     changed.join(", ")
                 ));
@@ -76,7 +78,7 @@ pub(crate) fn delete(
         Err(error @ (CpiError::Answered { .. } | CpiError::NoAnswer { .. })) => error,
         Err(error) => return Err(name_cpi(resource.cpi(), error)),
     };
-    let not_found_form = not_found_form(what, &error);
+    let not_found_form = not_found_form(resource_kind, &error);
     if not_found_form.is_some() && !others.is_empty() {
         match deletion.delete_at_other_cpi(executor, &others, &deleting)? {
             OtherCpiResult::Nowhere => {}
@@ -241,8 +243,8 @@ impl Deletion<'_> {
 }
 
 /// Returns true if a CPI answers that it has no such resource, or does not implement the method.
-fn does_not_know(what: ResourceKind, error: &CpiError) -> bool {
-    error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found_form(what, error).is_some()
+fn does_not_know(resource_kind: ResourceKind, error: &CpiError) -> bool {
+    error.kind() == Some(&CpiErrorKind::NotImplemented) || not_found_form(resource_kind, error).is_some()
 }
 
 /// The form in which a CPI reports that a resource does not exist.
@@ -254,9 +256,9 @@ enum NotFound {
     InWords,
 }
 
-fn not_found_form(what: ResourceKind, error: &CpiError) -> Option<NotFound> {
+fn not_found_form(resource_kind: ResourceKind, error: &CpiError) -> Option<NotFound> {
     let CpiError::Answered { kind, message, .. } = error else { return None };
-    match (what, kind) {
+    match (resource_kind, kind) {
         (ResourceKind::Vm, CpiErrorKind::VmNotFound)
         | (ResourceKind::Disk, CpiErrorKind::DiskNotFound)
         | (ResourceKind::Stemcell, CpiErrorKind::StemcellNotFound)
@@ -295,7 +297,7 @@ mod tests {
     #[test]
     fn not_found_is_recognised_by_type_or_message() {
         let unknown = |message: &str| answered(CpiErrorKind::Unknown("Fog::Error".to_owned()), message);
-        for (what, error, expected) in [
+        for (resource_kind, error, expected) in [
             (ResourceKind::Vm, answered(CpiErrorKind::VmNotFound, "x"), Some(NotFound::Typed)),
             (ResourceKind::Disk, answered(CpiErrorKind::VmNotFound, "x"), None),
             (ResourceKind::Stemcell, answered(CpiErrorKind::StemcellNotFound, "x"), Some(NotFound::Typed)),
@@ -305,7 +307,7 @@ mod tests {
             (ResourceKind::Vm, answered(CpiErrorKind::NotImplemented, "method not found"), None),
             (ResourceKind::Vm, CpiError::no_answer(Method::DeleteVm, &RequestId::fresh(), "not found"), None),
         ] {
-            assert_eq!(not_found_form(what, &error), expected, "{what}: {error}");
+            assert_eq!(not_found_form(resource_kind, &error), expected, "{resource_kind}: {error}");
         }
     }
 }

@@ -383,12 +383,12 @@ fn run_announced_call(
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
     let answer = answer.map_err(|source| CpiError::Local {
-        what: "creating the answer file of a call failed".to_owned(),
+        message: "creating the answer file of a call failed".to_owned(),
         source,
     })?;
     let (prepared, ended) = (open_call.prepared_path(), open_call.answer_path());
     scratch::record_use(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
-        what: "recording the CPI's use of the scratch directory failed".to_owned(),
+        message: "recording the CPI's use of the scratch directory failed".to_owned(),
         source,
     })?;
     let files = OutputFiles {

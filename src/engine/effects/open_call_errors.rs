@@ -24,9 +24,9 @@ pub(crate) fn still_at_work(error: Error, open_call: &OpenCall) -> Error {
 pub(crate) fn unknown_outcome(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
     let mut unknown = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
     // The files are on the machine that made the call.
-    for (path, what) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
+    for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
         if has_content(&path) {
-            unknown = unknown.with_note(format!("the CPI's {what} this call is in '{}'", path.display()));
+            unknown = unknown.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
         }
     }
     unknown.with_hint(how_to_forget(effect, "the same command again with --forget-open-calls"))

@@ -175,7 +175,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
 }
 
 /// Reads a private key, and prompts for its passphrase if it is encrypted and there is a terminal.
-fn read_key(run: &RunContext, text: &Secret, what: &str) -> Result<SshKey> {
+fn read_key(run: &RunContext, text: &Secret, key_name: &str) -> Result<SshKey> {
     let unusable = |error: KeyError| {
         let hint = match error {
             KeyError::Encrypted => {
@@ -186,7 +186,9 @@ fn read_key(run: &RunContext, text: &Secret, what: &str) -> Result<SshKey> {
             KeyError::Cipher(_) => "convert the key to OpenSSH's format: `ssh-keygen -p -f FILE`",
             KeyError::Unreadable(_) => "use an RSA, ECDSA or Ed25519 key in OpenSSH or PEM format",
         };
-        Error::invalid(format!("the private key {what} cannot be used")).with_source(error).with_hint(hint)
+        Error::invalid(format!("the private key {key_name} cannot be used"))
+            .with_source(error)
+            .with_hint(hint)
     };
     let mut failed = match SshKey::parse(text.expose(), None) {
         Ok(key) => return Ok(key),
@@ -196,12 +198,12 @@ fn read_key(run: &RunContext, text: &Secret, what: &str) -> Result<SshKey> {
         return Err(unusable(failed));
     };
     for _ in 0..MAX_PASSPHRASE_PROMPTS {
-        let passphrase = ask(&format!("Passphrase of the private key {what}"))?;
+        let passphrase = ask(&format!("Passphrase of the private key {key_name}"))?;
         let passphrase = Secret::new(passphrase, &run.redactor);
         match SshKey::parse(text.expose(), Some(passphrase.expose())) {
             Ok(key) => return Ok(key),
             Err(error) => {
-                run.reporter.warn(format!("the private key {what}: {error}"));
+                run.reporter.warn(format!("the private key {key_name}: {error}"));
                 failed = error;
             }
         }

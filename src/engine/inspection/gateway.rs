@@ -125,14 +125,14 @@ impl Gateway {
 }
 
 /// Checks that a value is one word without characters that are special to ssh.
-fn check_word<'t>(what: &str, text: &'t str) -> Result<&'t str> {
+fn check_word<'t>(kind: &str, text: &'t str) -> Result<&'t str> {
     let harmless = |character: char| {
         !character.is_whitespace() && !character.is_control() && !"\"'\\%$#;|&`()<>,".contains(character)
     };
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(harmless) {
         true => Ok(text),
         false => Err(Error::usage(format!(
-            "the {what} '{}' is empty, or has characters that ssh does not accept",
+            "the {kind} '{}' is empty, or has characters that ssh does not accept",
             text.escape_debug()
         ))),
     }

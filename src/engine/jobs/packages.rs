@@ -395,8 +395,8 @@ impl<'r> Packages<'r> {
 
 impl PackageNode<'_> {
     /// Returns the key under which durations are recorded, independent of the package version.
-    fn kind(&self, what: &str) -> String {
-        format!("{what}/{}", self.package.name)
+    fn kind(&self, action: &str) -> String {
+        format!("{action}/{}", self.package.name)
     }
 
     /// Returns the compiled archive and its digest, from the release or the cache.

@@ -253,7 +253,7 @@ impl Plan {
     pub fn announced(&self, instance: &str) -> Vec<AnnouncedStep> {
         let announced = |planned: &PlannedStep| AnnouncedStep {
             step: planned.step.name().to_owned(),
-            what: planned.step.describe(instance),
+            description: planned.step.describe(instance),
             reason: planned.reason.clone(),
         };
         self.steps.iter().map(announced).collect()

@@ -117,8 +117,8 @@ pub(super) fn upload_reason(state: &State, desired: &Desired<'_>) -> String {
     format!("it is not uploaded{destination}")
 }
 
-fn new_content(what: &str, identity: &ArtifactIdentity) -> String {
-    format!("{what} {} has new content under the same version", name_and_version(identity))
+fn new_content(kind: &str, identity: &ArtifactIdentity) -> String {
+    format!("{kind} {} has new content under the same version", name_and_version(identity))
 }
 
 /// Returns the reason for a changed manifest. The plan lists the changes.

@@ -56,10 +56,10 @@ fn unpack(
     run: &RunContext,
     source: &Source,
     expected: Option<&Digest>,
-    what: &str,
+    title: &str,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let unpacking = stage.reporter().stage(format!("Unpacking {what}"));
+    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
     let directory = run.paths.scratch.join("stemcell");
     create_private_directory(&directory)?;
     let stemcell = stemcell::open(source, expected, &directory, &unpacking)?;
@@ -137,13 +137,13 @@ impl<'m> WantedArtifact<'m> {
         }
     }
 
-    fn what(&self) -> String {
+    fn title(&self) -> String {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    /// Returns [`Self::what`] with its position in the manifest, for errors.
+    /// Returns [`Self::title`] with its position in the manifest, for errors.
     fn placed(&self) -> String {
-        format!("{}{}", self.artifact.place.prefix(), self.what())
+        format!("{}{}", self.artifact.place.prefix(), self.title())
     }
 
     fn expected(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
@@ -169,20 +169,20 @@ impl<'m> WantedArtifact<'m> {
             run.redactor.add(&secret);
         }
         let expected = self.expected(&url)?;
-        let what = self.what();
-        let source = fetcher.obtain(&url, expected.as_ref(), &what, stage.reporter())?;
+        let title = self.title();
+        let source = fetcher.obtain(&url, expected.as_ref(), &title, stage.reporter())?;
         let at_once =
             self.identify_by == IdentifyBy::Unpacking && cache.takes_long(&source, expected.as_ref());
         let unpacked = match at_once {
             true => {
                 let started = SystemTime::now();
-                let stemcell = unpack(run, &source, expected.as_ref(), &what, stage)?;
+                let stemcell = unpack(run, &source, expected.as_ref(), &title, stage)?;
                 cache.store_stemcell_identity(&stemcell, started);
                 Some(stemcell)
             }
             false => None,
         };
-        let identify = || cache.identify(self.kind, &source, expected.as_ref(), &what, stage.reporter());
+        let identify = || cache.identify(self.kind, &source, expected.as_ref(), &title, stage.reporter());
         let identity = unpacked.as_ref().map(Stemcell::identity).map_or_else(identify, Ok)?;
         match self.name {
             Some(name) if name != identity.name => Err(Error::invalid(format!(
@@ -262,14 +262,14 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     const MAX_SHOWN_FAILURES: usize = 10;
     let count = failures.len();
     if count < 2 {
-        return failures.pop().map(|(what, error)| error.context(format!("{what} cannot be used")));
+        return failures.pop().map(|(title, error)| error.context(format!("{title} cannot be used")));
     }
     // Invalid input fails again, whatever becomes of the others.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);
     let kind = if is_invalid { ErrorKind::InvalidInput } else { failures[0].1.kind() };
     let shown = failures.iter().take(MAX_SHOWN_FAILURES);
     let mut lines: Vec<String> =
-        shown.clone().map(|(what, error)| format!("{what}: {}", error.chain().join(": "))).collect();
+        shown.clone().map(|(title, error)| format!("{title}: {}", error.chain().join(": "))).collect();
     lines.extend((count > MAX_SHOWN_FAILURES).then(|| format!("and {} more", count - MAX_SHOWN_FAILURES)));
     let all = Error::new(kind, format!("{count} artifacts cannot be used:\n  {}", lines.join("\n  ")));
     Some(shown.fold(all, |all, (_, error)| all.with_advice_of(error)))

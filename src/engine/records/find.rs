@@ -13,7 +13,7 @@ pub(crate) fn find<K: CidKind>(
     cid: &Cid<K>,
     cpi: Option<&str>,
 ) -> Result<Handle<K>> {
-    let what = K::KIND;
+    let kind = K::KIND;
     let handles: Vec<Handle<K>> = handles.collect();
     let matches: Vec<&Handle<K>> =
         handles.iter().filter(|handle| handle.cid == *cid && handle.is_of(cpi)).collect();
@@ -25,12 +25,12 @@ pub(crate) fn find<K: CidKind>(
             let who = cpi.map_or_else(String::new, |cpi| {
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
-            Err(Error::invalid(format!("no {what} '{cid}'{who} is on record")).with_nearest(
+            Err(Error::invalid(format!("no {kind} '{cid}'{who} is on record")).with_nearest(
                 cid.as_str(),
                 cids.iter().copied().filter(|other| *other != cid.as_str()),
                 || {
                     Some(match cids.is_empty() {
-                        true => format!("no {what} is on record at all"),
+                        true => format!("no {kind} is on record at all"),
                         false => format!("on record: {}", listed(&cids)),
                     })
                 },
@@ -38,7 +38,7 @@ pub(crate) fn find<K: CidKind>(
         }
         several => {
             let cpis: Vec<String> = several.iter().map(|handle| cpi_label(handle.cpi())).collect();
-            Err(Error::invalid(format!("several CPIs know a {what} '{cid}': {}", cpis.join(", ")))
+            Err(Error::invalid(format!("several CPIs know a {kind} '{cid}': {}", cpis.join(", ")))
                 .with_hint("choose one with --cpi NAME; --cpi '' is the default CPI"))
         }
     }

@@ -48,13 +48,13 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
 }
 
 /// Drops a record and returns a summary in one sentence.
-pub fn forget(run: &RunContext, what: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
+pub fn forget(run: &RunContext, record: &Forgettable, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = lock::open(run, "state forget")?;
     let open = store.open_calls::<Effect>()?;
     if !store.exists() && open.is_empty() {
         return Err(no_state(store.storage()));
     }
-    match what {
+    match record {
         Forgettable::Resource(cid, cpi) => {
             let resource = find_any(store.state(), cid, cpi.as_deref())?;
             ask_consent(&ConsentRequest {

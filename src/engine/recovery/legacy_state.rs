@@ -128,8 +128,8 @@ fn state(root: &Node, text: &str) -> Result<Option<State>, String> {
 }
 
 /// Returns an id that is the same each time the file is read.
-fn id(text: &str, what: &str) -> String {
-    let digest = Sha256::new().chain_update(what).chain_update(text).finalize();
+fn id(text: &str, kind: &str) -> String {
+    let digest = Sha256::new().chain_update(kind).chain_update(text).finalize();
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(digest).for_each(|(byte, from)| *byte = from);
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()

@@ -47,8 +47,8 @@ const REASON: &str = "requested on the command line";
 /// Deletes the resource and returns a summary in one sentence.
 pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     let DeleteRequest { target_environment, target, cpi } = request;
-    let what = target.kind();
-    let opened = target_environment.open(run, &format!("delete-{}", what.name().to_lowercase()))?;
+    let kind = target.kind();
+    let opened = target_environment.open(run, &format!("delete-{}", kind.name().to_lowercase()))?;
     let cpi = cpi.as_deref();
     if let Some(cpi) = cpi {
         cpis::check_named_cpi(opened.cpi_inputs.config.as_ref(), cpi)?;
@@ -101,9 +101,9 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     deleting.finish();
     let named: Vec<String> = targets.iter().map(|resource| resource.handle().to_string()).collect();
     Ok(match left.as_slice() {
-        [] => format!("Deleted {what} {}", named.join(" and ")),
+        [] => format!("Deleted {kind} {}", named.join(" and ")),
         left => format!(
-            "The CPI does not find {what} {}, but cannot confirm that it is gone: it stays on record. To \
+            "The CPI does not find {kind} {}, but cannot confirm that it is gone: it stays on record. To \
              check again, run the same command again",
             left.join(" and ")
         ),

@@ -192,10 +192,10 @@ pub enum Rejected {
     #[error("two {}s would have the CID {}", .0.kind(), .0.handle())]
     SameHandle(Resource),
     /// The change refers to a record that does not exist.
-    #[error("no {what} '{name}' is on record")]
+    #[error("no {kind} '{name}' is on record")]
     Unknown {
         /// Stemcell, VM or disk.
-        what: &'static str,
+        kind: &'static str,
         /// Its CID or id.
         name: String,
     },
@@ -228,7 +228,7 @@ impl State {
             }
             Change::StemcellUsed { id } => {
                 if !self.stemcells.iter().any(|record| record.id == id) {
-                    return Err(Rejected::Unknown { what: "stemcell", name: id });
+                    return Err(Rejected::Unknown { kind: "stemcell", name: id });
                 }
                 self.current_stemcell_id = id;
             }
@@ -272,7 +272,7 @@ impl State {
                 let vm_record = self.monopile.vm.as_mut().filter(|vm_record| vm_record.cid == vm);
                 let vm_record = match vm_record.filter(|_| self.current_vm_cid.as_ref() == Some(&vm)) {
                     Some(vm_record) => vm_record,
-                    None => return Err(Rejected::Unknown { what: "VM", name: vm.to_string() }),
+                    None => return Err(Rejected::Unknown { kind: "VM", name: vm.to_string() }),
                 };
                 if vm_record.ssh_host_key.as_ref().is_some_and(|on_record| *on_record != key) {
                     return Err(Rejected::HostKeyKnown { vm });
@@ -563,7 +563,7 @@ impl State {
 }
 
 fn not_recorded_error(resource: &Resource) -> Rejected {
-    Rejected::Unknown { what: resource.kind().name(), name: resource.cid().to_owned() }
+    Rejected::Unknown { kind: resource.kind().name(), name: resource.cid().to_owned() }
 }
 
 #[cfg(test)]

@@ -621,7 +621,7 @@ fn host_key_is_recorded_once_per_vm() {
         key: format!("ssh-ed25519 {key}"),
     };
     let mut state = State::new();
-    assert_eq!(state.apply(learned("vm-1", "A")), Err(Rejected::Unknown { what: "VM", name: "vm-1".into() }));
+    assert_eq!(state.apply(learned("vm-1", "A")), Err(Rejected::Unknown { kind: "VM", name: "vm-1".into() }));
     state.apply(vm("vm-1")).unwrap();
     state.apply(learned("vm-1", "A")).unwrap();
     state.apply(learned("vm-1", "A")).unwrap();

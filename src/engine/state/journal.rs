@@ -336,10 +336,10 @@ mod tests {
     }
 
     /// Retries for a short time, because a process forked by another test briefly holds every open file.
-    fn eventually(what: &str, holds: impl Fn() -> bool) {
+    fn eventually(condition: &str, holds: impl Fn() -> bool) {
         let started = std::time::Instant::now();
         while !holds() {
-            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{what}");
+            assert!(started.elapsed() < std::time::Duration::from_secs(10), "{condition}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }

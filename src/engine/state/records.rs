@@ -622,8 +622,8 @@ impl State {
         let disks = self.disks.iter().map(|disk| ("disk", &disk.id, disk.cid.as_str()));
         let stemcells =
             self.stemcells.iter().map(|stemcell| ("stemcell", &stemcell.id, stemcell.cid.as_str()));
-        if let Some((what, _, cid)) = disks.chain(stemcells).find(|(_, id, _)| id.trim().is_empty()) {
-            return Some((cid, format!("{what} '{cid}' has no id")));
+        if let Some((kind, _, cid)) = disks.chain(stemcells).find(|(_, id, _)| id.trim().is_empty()) {
+            return Some((cid, format!("{kind} '{cid}' has no id")));
         }
         let mut ids = BTreeSet::new();
         let mut cids = BTreeSet::new();
@@ -637,7 +637,7 @@ impl State {
             }
         }
         let unknown =
-            |word, what, id: &str| Some((word, format!("`{word}` is '{id}', but no {what} has that id")));
+            |word, kind, id: &str| Some((word, format!("`{word}` is '{id}', but no {kind} has that id")));
         if !self.current_disk_id.is_empty() && self.current_disk().is_none() {
             return unknown("current_disk_id", "disk", &self.current_disk_id);
         }
@@ -857,8 +857,8 @@ fn blank_name(state: &Value) -> Option<(&str, String)> {
         return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
     }
     if let Some(blank) = first_blank(&monopile["undeleted"], "cid") {
-        let what = ResourceKind::deserialize(&blank["what"]).ok()?;
-        return Some(("undeleted", format!("a {what} in `undeleted` has no CID")));
+        let kind = ResourceKind::deserialize(&blank["what"]).ok()?;
+        return Some(("undeleted", format!("a {kind} in `undeleted` has no CID")));
     }
     if first_blank(&monopile["suspects"], "request_id").is_some() {
         return Some(("suspects", "a record in `suspects` has no request id".to_owned()));
@@ -867,10 +867,10 @@ fn blank_name(state: &Value) -> Option<(&str, String)> {
         let disk = blank["disk"].as_str()?;
         return Some(("snapshots", format!("a snapshot of disk '{disk}' has no CID")));
     }
-    for (what, list) in [("disk", &state["disks"]), ("stemcell", &state["stemcells"])] {
+    for (kind, list) in [("disk", &state["disks"]), ("stemcell", &state["stemcells"])] {
         if let Some(blank) = first_blank(list, "cid") {
             let id = blank["id"].as_str()?;
-            return Some((id, format!("{what} '{id}' has no CID")));
+            return Some((id, format!("{kind} '{id}' has no CID")));
         }
     }
     None

@@ -47,8 +47,8 @@ impl Store {
         storage.reencrypt(read.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
-            let what = format!("removing the rest of an interrupted run beside '{storage}'");
-            storage.with_owner_hint(Error::io(what, error), "--state FILE")
+            let action = format!("removing the rest of an interrupted run beside '{storage}'");
+            storage.with_owner_hint(Error::io(action, error), "--state FILE")
         })?;
         let state = read.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
@@ -168,10 +168,10 @@ impl Store {
         }
         self.storage.check_lock()?;
         let bytes = next.to_bytes()?;
-        let what = || format!("writing the state '{}' failed", self.storage);
+        let failure = || format!("writing the state '{}' failed", self.storage);
         if self.exists && !self.version_kept {
             // A version is kept only once per run, because a run writes often.
-            self.keep_version().context(what)?;
+            self.keep_version().context(failure)?;
             self.version_kept = true;
         }
         if self.exists {
@@ -181,7 +181,7 @@ impl Store {
                     let error = Error::io(format!("keeping a copy of '{}'", self.storage), error);
                     self.storage.with_owner_hint(error, "--state FILE")
                 })
-                .context(what)?;
+                .context(failure)?;
         }
         self.storage.write(STATE, &bytes).map_err(|error| {
             let way = if self.storage.is_shared() {
@@ -191,7 +191,7 @@ impl Store {
                 "the state on disk is the one before this change; free space or fix permissions, then run \
                     the same command again"
             };
-            let error = Error::failure(what()).with_source(error);
+            let error = Error::failure(failure()).with_source(error);
             let option = if self.exists { "" } else { "--state FILE" };
             self.storage.with_owner_hint(error, option).with_hint(way)
         })?;

@@ -105,7 +105,7 @@ impl Op {
     /// Reads an operation. `line` returns a line of the file, by its index.
     fn read<'t>(item: &Node, number: usize, line: &dyn Fn(usize) -> Option<&'t str>) -> Result<Op> {
         let location = item.position.describe();
-        let wrong = |what: String| Error::invalid(format!("{location}: operation {number} {what}"));
+        let wrong = |problem: String| Error::invalid(format!("{location}: operation {number} {problem}"));
         let Some(map) = item.as_map() else {
             return Err(wrong(format!("is {}, not a mapping", kind_with_article(item))));
         };
@@ -228,11 +228,11 @@ impl Op {
             .ok()
             .filter(|node| node.position.line > 0)
             .map_or(String::new(), |node| format!(" (set at {})", node.position.describe()));
-        let what = match self.action {
+        let problem = match self.action {
             Action::TestAbsent => format!("'{}' exists{place}, but must be absent", self.path),
             _ => format!("'{}' does not have the expected value{place}", self.path),
         };
-        Error::invalid(what).context(self.title())
+        Error::invalid(problem).context(self.title())
     }
 }
 

@@ -232,6 +232,6 @@ fn describe_rotation(done: &RotationResult, path: &Path) -> String {
     text
 }
 
-fn count_text(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+fn count_text(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -247,8 +247,8 @@ impl Parser<'_> {
         token
     }
 
-    fn word(&mut self, line: usize, what: &str) -> Result<String> {
-        self.take().map(|token| token.text).ok_or_else(|| self.error(line, &format!("{what} is missing")))
+    fn word(&mut self, line: usize, name: &str) -> Result<String> {
+        self.take().map(|token| token.text).ok_or_else(|| self.error(line, &format!("{name} is missing")))
     }
 
     fn peek_is(&self, words: &[&str]) -> bool {

@@ -238,8 +238,8 @@ const REASON_LINES: usize = 3;
 
 /// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error
 /// does not quote the arguments, which may contain a password.
-fn run(command: &mut Command, what: &str) -> CpiResult<String> {
-    let output = spawn(command, Stdio::null(), what)?;
+fn run(command: &mut Command, action: &str) -> CpiResult<String> {
+    let output = spawn(command, Stdio::null(), action)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -249,13 +249,13 @@ fn run(command: &mut Command, what: &str) -> CpiResult<String> {
     // Some programs print the reason first, and then a reference to more information.
     let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
     let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
-    Err(CpiFailure::cloud(format!("{what} failed: {program}: {reason}")))
+    Err(CpiFailure::cloud(format!("{action} failed: {program}: {reason}")))
 }
 
 /// Runs a program and returns its output with any exit status.
-fn spawn(command: &mut Command, stdin: Stdio, what: &str) -> CpiResult<Output> {
+fn spawn(command: &mut Command, stdin: Stdio, action: &str) -> CpiResult<Output> {
     command.stdin(stdin).output().map_err(|error| {
         let program = command.get_program().to_string_lossy();
-        CpiFailure::cloud(format!("{what} failed: '{program}' cannot be run: {error}; is it installed?"))
+        CpiFailure::cloud(format!("{action} failed: '{program}' cannot be run: {error}; is it installed?"))
     })
 }

@@ -109,8 +109,8 @@ impl Tgt {
         outcome
     }
 
-    /// Runs tgtadm and returns its output. `what` is a gerund for errors.
-    fn run_tgtadm(&self, what: &str, arguments: &[&str]) -> CpiResult<String> {
+    /// Runs tgtadm and returns its output. `action` is a gerund for errors.
+    fn run_tgtadm(&self, action: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new("tgtadm");
         if let Some(socket) = &self.settings.ipc_socket {
             command.env("TGT_IPC_SOCKET", socket);
@@ -118,7 +118,7 @@ impl Tgt {
         if let Some(port) = self.settings.control_port {
             command.args(["-C", &port.to_string()]);
         }
-        run(command.args(["--lld", "iscsi"]).args(arguments), what).map_err(|mut failure| {
+        run(command.args(["--lld", "iscsi"]).args(arguments), action).map_err(|mut failure| {
             if failure.message.contains("failed to send request") {
                 failure.message.push_str(" (is tgtd running?)");
             }
@@ -134,38 +134,38 @@ impl Tgt {
 
     /// Deletes the volume's target and login, now and for the next start of tgtd.
     fn delete_target(&self, volume: &VolumeName) -> CpiResult<()> {
-        let (name, what) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
-        durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&what, error))?;
+        let (name, action) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
+        durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&action, error))?;
         for (number, _) in self.targets()?.into_iter().filter(|(_, target_name)| *target_name == name) {
             let number = number.to_string();
             // `--force` also ends the sessions of initiators.
-            self.run_tgtadm(&what, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
+            self.run_tgtadm(&action, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
         }
         let user = volume.short();
-        let accounts = self.run_tgtadm(&what, &["--mode", "account", "--op", "show"])?;
+        let accounts = self.run_tgtadm(&action, &["--mode", "account", "--op", "show"])?;
         if accounts.lines().any(|line| line.trim() == user) {
-            self.run_tgtadm(&what, &["--mode", "account", "--op", "delete", "--user", &user])?;
+            self.run_tgtadm(&action, &["--mode", "account", "--op", "delete", "--user", &user])?;
         }
         Ok(())
     }
 
     /// Creates a target for a volume that has none, and writes its configuration file.
     fn create_target(&self, volume: &VolumeName, initiators: &[String], login: &Login) -> CpiResult<()> {
-        let what = format!("exporting volume '{volume}'");
+        let action = format!("exporting volume '{volume}'");
         let (name, path) = (self.iqn(volume), self.path(volume));
         let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
         let target = |operation: &[&str]| {
-            self.run_tgtadm(&what, &[&["--mode", "target", "--tid", &number], operation].concat())
+            self.run_tgtadm(&action, &[&["--mode", "target", "--tid", &number], operation].concat())
         };
         let path_text = path.to_string_lossy();
         let backing = ["--tid", &number, "--lun", &LUN.to_string(), "-b", &path_text];
         target(&["--op", "new", "-T", &name])?;
-        self.run_tgtadm(&what, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
+        self.run_tgtadm(&action, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
         let account =
             ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
-        self.run_tgtadm(&what, &account)?;
+        self.run_tgtadm(&action, &account)?;
         self.run_tgtadm(
-            &what,
+            &action,
             &["--mode", "account", "--op", "bind", "--tid", &number, "--user", &login.user],
         )?;
         // Access is granted last, when the login is already required.
@@ -176,7 +176,7 @@ impl Tgt {
         conf.extend(initiators.iter().map(|initiator| format!("    initiator-name {initiator}\n")));
         conf.push_str(&format!("    incominguser {} {}\n</target>\n", login.user, login.password));
         durable::write_atomically(&self.conf(volume), conf.as_bytes())
-            .map_err(|error| CpiFailure::io(&what, error))
+            .map_err(|error| CpiFailure::io(&action, error))
     }
 }
 

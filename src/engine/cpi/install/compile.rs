@@ -112,9 +112,9 @@ fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     let version = package.package.version.as_str();
     // The first digits are enough to tell fingerprints apart.
     let short = version.get(..12).unwrap_or(version);
-    let what = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
+    let action = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
     let name = &package.package.name;
-    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{what} package '{name}/{short}'"))
+    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short}'"))
 }
 
 /// The work of building one package.
@@ -157,7 +157,7 @@ impl Build<'_, '_> {
     /// Unpacks the archive of the package. Reports progress if `shown`.
     fn unpack(&self, target: &Path, shown: bool) -> Result<()> {
         let (package, release) = (self.package.package, self.package.release);
-        let what = format!("the package '{}' of release '{}'", package.name, release.name);
+        let source_name = format!("the package '{}' of release '{}'", package.name, release.name);
         // Links may lead to other packages. Refusing them would gain nothing, because the unpacked files are
         // executed anyway.
         let options = Options { links: Links::Verbatim, ..Options::default() };
@@ -166,7 +166,7 @@ impl Build<'_, '_> {
                 self.stage.progress(done, Some(total), Unit::Bytes);
             }
         };
-        archive::unpack_file(&package.archive, &what, target, None, &options, &mut progress)?;
+        archive::unpack_file(&package.archive, &source_name, target, None, &options, &mut progress)?;
         Ok(())
     }
 

@@ -76,12 +76,12 @@ pub(super) fn check(
 }
 
 fn read_script(package: &NeededPackage<'_>) -> Result<String> {
-    let what = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
+    let source_name = format!("the package '{}' of release '{}'", package.package.name, package.release.name);
     let file = File::open(&package.package.archive)
         .map_err(|error| Error::io(format!("reading '{}'", package.package.archive.display()), error))?;
     let script = archive::read_member(file, Path::new("packaging"), MAX_SCRIPT_BYTES)
-        .map_err(|error| error.about(&what))?
-        .ok_or_else(|| Error::invalid(format!("{what} has no packaging script")))?;
+        .map_err(|error| error.about(&source_name))?
+        .ok_or_else(|| Error::invalid(format!("{source_name} has no packaging script")))?;
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 

@@ -217,13 +217,13 @@ fn answering(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
 /// without.
 fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -> Finding {
     let resource = &checked.resource;
-    let (what, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
+    let (kind, cid, cpi) = (resource.kind().name(), resource.cid().to_owned(), resource.cpi());
     // The agent has a finding of its own.
     let of_agent =
         [ProblemKind::UnresponsiveAgent, ProblemKind::RefusedCredentials, ProblemKind::ForeignAgent];
     let mut own = problems.iter().filter(|problem| !of_agent.contains(&problem.kind));
     if let Some(problem) = own.find(|problem| problem.affected.resource().as_ref() == Some(resource)) {
-        return Finding::of(problem, what, cid, cpi);
+        return Finding::of(problem, kind, cid, cpi);
     }
     let (status, detail) = match &checked.presence {
         // The resource was to be deleted, so this is the desired status.
@@ -239,7 +239,7 @@ fn finding(checked: &CheckedResource, is_detached: bool, problems: &[Problem]) -
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
         Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),
     };
-    Finding::new(what, cid, cpi, status, detail)
+    Finding::new(kind, cid, cpi, status, detail)
 }
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
@@ -267,12 +267,12 @@ fn failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
         for group in SuspectGroup::all(suspects) {
             let Some(newest) = group.suspects().last() else { continue };
             let ids: Vec<&str> = group.suspects().iter().map(|suspect| suspect.request_id.as_str()).collect();
-            let (what, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
+            let (kind, cid, cpi) = ("failed call", ids.join(", "), newest.cpi.as_deref());
             findings.push(match problem {
-                Some(problem) => Finding::of(problem, what, cid, cpi),
+                Some(problem) => Finding::of(problem, kind, cid, cpi),
                 None => {
                     let detail = format!("it may have created {}", group.how_to_find());
-                    Finding::new(what, cid, cpi, FindingStatus::Unknown, detail)
+                    Finding::new(kind, cid, cpi, FindingStatus::Unknown, detail)
                 }
             });
         }
@@ -362,7 +362,7 @@ fn ask_mounted_disks(
                 true => vec![Repair::RebootVm, Repair::RecreateVm],
                 false => vec![Repair::RecreateVm],
             };
-            let what = if error.is_transient() { "does not answer" } else { "cannot be used" };
+            let symptom = if error.is_transient() { "does not answer" } else { "cannot be used" };
             let boot = error.is_transient().then(|| probe.executor.last_boot(vm)).flatten();
             let boot_problem = boot.as_ref().and_then(LastBoot::problem);
             let description = match error.is_transient() && probe.executor.cpis().is_off(vm)? {
@@ -371,7 +371,7 @@ fn ask_mounted_disks(
                     // The VM may write secrets to its console.
                     let redacted = |text: String| format!("; {}", probe.run.redactor.redact(&text));
                     let cause = boot_problem.map(|problem| redacted(problem.describe(vm.cid.as_str())));
-                    format!("the agent of VM {vm} {what}: {error}{}", cause.unwrap_or_default())
+                    format!("the agent of VM {vm} {symptom}: {error}{}", cause.unwrap_or_default())
                 }
             };
             without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))

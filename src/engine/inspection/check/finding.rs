@@ -26,7 +26,8 @@ pub enum FindingStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
-    pub what: &'static str,
+    #[serde(rename = "what")]
+    pub kind: &'static str,
     /// Its CID; for an agent the CID of the VM, for a call the request id.
     pub cid: String,
     /// The name of its CPI; `None` for the default CPI.
@@ -47,18 +48,18 @@ pub struct Finding {
 impl Finding {
     /// Creates a finding without a problem.
     pub(super) fn new(
-        what: &'static str,
+        kind: &'static str,
         cid: String,
         cpi: Option<&str>,
         status: FindingStatus,
         detail: String,
     ) -> Self {
         let cpi = cpi.map(str::to_owned);
-        Finding { what, cid, cpi, status, detail, problem: None, repairs: Vec::new() }
+        Finding { kind, cid, cpi, status, detail, problem: None, repairs: Vec::new() }
     }
 
     /// Creates the finding of a problem.
-    pub(super) fn of(problem: &Problem, what: &'static str, cid: String, cpi: Option<&str>) -> Self {
+    pub(super) fn of(problem: &Problem, kind: &'static str, cid: String, cpi: Option<&str>) -> Self {
         let detail = match problem.kind {
             // The kind and the CID are shown beside it.
             ProblemKind::MissingVm | ProblemKind::MissingDisk => "it does not exist".to_owned(),
@@ -67,7 +68,7 @@ impl Finding {
         Finding {
             problem: Some(problem.kind),
             repairs: problem.repairs.clone(),
-            ..Finding::new(what, cid, cpi, FindingStatus::Drifted, detail)
+            ..Finding::new(kind, cid, cpi, FindingStatus::Drifted, detail)
         }
     }
 }
@@ -103,7 +104,7 @@ impl CloudReport {
         // An agent has the CID of its VM.
         let mut cids = BTreeSet::new();
         let named = drifted.iter().filter(|finding| cids.insert(&finding.cid));
-        let names: Vec<String> = named.map(|finding| format!("{} '{}'", finding.what, finding.cid)).collect();
+        let names: Vec<String> = named.map(|finding| format!("{} '{}'", finding.kind, finding.cid)).collect();
         let error = Error::new(
             ErrorKind::Drift,
             format!("the cloud is not as the state says: {}", text::listed(&names)),
@@ -115,7 +116,7 @@ impl CloudReport {
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
             // Their rows say how to find what the calls made.
-            false if drifted.iter().all(|finding| finding.what == OPEN_CALL) => {
+            false if drifted.iter().all(|finding| finding.kind == OPEN_CALL) => {
                 error.with_hint("look first for what the calls made, as the table says")
             }
             false => {

@@ -162,6 +162,6 @@ impl<'a> RepairContext<'a> {
     }
 }
 
-fn unsuitable_repair_error(repair: Repair, what: &str) -> Error {
-    Error::failure(format!("'{}' does not repair a {what}", repair.name()))
+fn unsuitable_repair_error(repair: Repair, kind: &str) -> Error {
+    Error::failure(format!("'{}' does not repair a {kind}", repair.name()))
 }

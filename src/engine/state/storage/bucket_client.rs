@@ -181,9 +181,9 @@ impl BucketClient {
         match listed {
             Ok(true) => {}
             Ok(false) => {
-                let what = format!("'{}' has more than {MAX_LISTED_OBJECTS} objects", self.url(""));
+                let message = format!("'{}' has more than {MAX_LISTED_OBJECTS} objects", self.url(""));
                 let hint = "name a prefix further down: `monopile status --all URL`";
-                return Err(io::Error::other(Error::invalid(what).with_hint(hint)));
+                return Err(io::Error::other(Error::invalid(message).with_hint(hint)));
             }
             Err(error) => return Err(self.storage_error("listing", "", &error)),
         }
@@ -195,7 +195,7 @@ impl BucketClient {
     /// an earlier attempt succeeded although its answer was lost.
     fn retry_change<T>(
         &self,
-        what: &str,
+        operation: &str,
         document: &str,
         mut attempt: impl FnMut() -> io::Result<object_store::Result<T>>,
     ) -> io::Result<object_store::Result<T>> {
@@ -206,7 +206,7 @@ impl BucketClient {
                 Err(error @ object_store::Error::Generic { .. })
                     if number < MAX_ATTEMPTS && !self.interruption.is_last_attempt() =>
                 {
-                    tracing::warn!(document, %error, "retrying a {what} in the bucket");
+                    tracing::warn!(document, %error, "retrying a {operation} in the bucket");
                     std::thread::sleep(Duration::from_millis(300) * number);
                 }
                 outcome => return Ok(outcome),
@@ -289,8 +289,8 @@ impl BucketClient {
                 (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())
             }
         };
-        let what = format!("{doing} '{}': {why}", self.url(document));
-        io::Error::new(kind, Error::failure(what).with_source(plain_cause(&cause)).with_hint(hint))
+        let message = format!("{doing} '{}': {why}", self.url(document));
+        io::Error::new(kind, Error::failure(message).with_source(plain_cause(&cause)).with_hint(hint))
     }
 }
 

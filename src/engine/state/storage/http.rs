@@ -175,12 +175,12 @@ impl HttpService for Requests {
 
 impl Requests {
     fn make(&self, parts: ureq::http::request::Parts, body: &[u8]) -> Result<HttpResponse, ureq::Error> {
-        let what = format!("{} {}", parts.method, parts.uri.path());
+        let request_line = format!("{} {}", parts.method, parts.uri.path());
         let response = match body {
             [] if !matches!(parts.method.as_str(), "PUT" | "POST") => self.send(parts, ()),
             body => self.send(parts, body),
         }?;
-        tracing::debug!(status = response.status().as_u16(), "{what}");
+        tracing::debug!(status = response.status().as_u16(), "{request_line}");
         let (mut parts, mut body) = response.into_parts();
         let date = parts.headers.get("date").and_then(|date| date.to_str().ok()).and_then(http_date);
         if let Some(date) = date {

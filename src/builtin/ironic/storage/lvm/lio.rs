@@ -120,12 +120,12 @@ impl Lio {
     /// Deletes the volume's target and backstore, now and for the next boot.
     pub(super) fn unexport(&self, volume: &VolumeName) -> CpiResult<()> {
         let target = self.target(volume);
-        let what = format!("withdrawing the export of volume '{volume}'");
+        let action = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
-        let (state, errors) = self.run_and_save(&what, &commands, None)?;
+        let (state, errors) = self.run_and_save(&action, &commands, None)?;
         let left = state.target(&target).is_some()
             || state.storage_objects.iter().any(|object| object.is(&volume.to_string()));
-        if left { Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}"))) } else { Ok(()) }
+        if left { Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}"))) } else { Ok(()) }
     }
 
     /// Exports a volume that is not exported, and checks the result.
@@ -136,7 +136,7 @@ impl Lio {
         initiators: &[String],
         login: &Login,
     ) -> CpiResult<Export> {
-        let (target, what) = (self.target(volume), format!("exporting volume '{volume}'"));
+        let (target, action) = (self.target(volume), format!("exporting volume '{volume}'"));
         let group = format!("/iscsi/{target}/tpg1");
         let mut commands = vec![
             format!("/backstores/block create name={volume} dev={}", device.display()),
@@ -156,9 +156,9 @@ impl Lio {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
         }
-        let (state, errors) = self.run_and_save(&what, &commands, Some(login))?;
+        let (state, errors) = self.run_and_save(&action, &commands, Some(login))?;
         if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
-            return Err(CpiFailure::cloud(format!("{what} failed: targetcli: {errors}")));
+            return Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}")));
         }
         let ways = self.portals.len();
         Ok(Export::Iscsi(Iscsi {
@@ -214,11 +214,11 @@ impl Lio {
     /// same time.
     fn run_and_save(
         &self,
-        what: &str,
+        action: &str,
         commands: &[String],
         login: Option<&Login>,
     ) -> CpiResult<(SavedConfig, String)> {
-        let first = self.run_commands(what, commands)?;
+        let first = self.run_commands(action, commands)?;
         let mut errors = errors_in(&first, login);
         let problem = match saved(&first) {
             Ok(state) => return Ok((state, joined(&errors))),
@@ -227,20 +227,20 @@ impl Lio {
         errors.push(problem);
         sleep(self.save_pause);
         // If targetcli ran to its end, only the save is missing.
-        let again = self.run_commands(what, if first.status.success() { &[] } else { commands })?;
+        let again = self.run_commands(action, if first.status.success() { &[] } else { commands })?;
         errors.extend(errors_in(&again, login));
         match saved(&again) {
             Ok(state) => Ok((state, joined(&errors))),
             Err(problem) => {
                 errors.push(problem);
-                Err(CpiFailure::cloud(format!("{what} failed: targetcli: {}", joined(&errors))))
+                Err(CpiFailure::cloud(format!("{action} failed: targetcli: {}", joined(&errors))))
             }
         }
     }
 
     /// Runs targetcli with these commands and a save after them. Returns its output with any exit status.
-    fn run_commands(&self, what: &str, commands: &[String]) -> CpiResult<Output> {
-        let io = |error| CpiFailure::io(what, error);
+    fn run_commands(&self, action: &str, commands: &[String]) -> CpiResult<Output> {
+        let io = |error| CpiFailure::io(action, error);
         // Only the owner can read the directory, because the script contains the login.
         let scratch = tempfile::tempdir().map_err(io)?;
         let script = scratch.path().join("script");
@@ -250,7 +250,7 @@ impl Lio {
         durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io)?;
         let mut command = Command::new(&self.program);
         command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());
-        spawn(&mut command, Stdio::from(File::open(&script).map_err(io)?), what)
+        spawn(&mut command, Stdio::from(File::open(&script).map_err(io)?), action)
     }
 }
 

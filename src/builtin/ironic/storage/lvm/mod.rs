@@ -82,8 +82,8 @@ impl Lvm {
 impl VolumeDriver for Lvm {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
-        let what = format!("importing '{}'", image.display());
-        let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&what, error))?.len();
+        let action = format!("importing '{}'", image.display());
+        let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&action, error))?.len();
         let (name, partial) = (volume.to_string(), format!("{volume}{PARTIAL}"));
         self.volumes.create(&partial, size.div_ceil(1 << 20))?;
         let mut dd = Command::new("dd");
@@ -91,7 +91,7 @@ impl VolumeDriver for Lvm {
             (format!("if={}", image.display()), format!("of={}", self.volumes.device(&partial).display()));
         // A new thin volume reads as zeros, so blocks of zeros are skipped and take no space.
         dd.args([from.as_str(), to.as_str(), "bs=1M", "conv=sparse,notrunc,fsync", "status=none"]);
-        let filled = run(&mut dd, &what).and_then(|_| self.volumes.rename(&partial, &name));
+        let filled = run(&mut dd, &action).and_then(|_| self.volumes.rename(&partial, &name));
         if filled.is_err() {
             // If this fails, the next call removes the volume.
             let _ = self.volumes.remove(&partial);

@@ -53,13 +53,13 @@ impl Volumes {
     }
 
     fn list(&self) -> CpiResult<Vec<(String, u64)>> {
-        let what = format!("listing the volumes of '{}'", self.group);
+        let action = format!("listing the volumes of '{}'", self.group);
         let shape = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " "];
         let columns = ["--options", "lv_name,lv_size", &self.group];
-        let text = self.lvm("lvs", &what, &[&shape[..], &columns].concat())?;
+        let text = self.lvm("lvs", &action, &[&shape[..], &columns].concat())?;
         parse(&text).ok_or_else(|| {
             CpiFailure::cloud(format!(
-                "{what} failed: the output of lvs is not lines of name and size in bytes"
+                "{action} failed: the output of lvs is not lines of name and size in bytes"
             ))
         })
     }
@@ -77,14 +77,14 @@ impl Volumes {
         // By default, a machine does not activate thin snapshots at boot.
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
         let origin = self.path(from);
-        let what = format!("copying volume '{from}'");
-        self.lvm("lvcreate", &what, &[&kind[..], &[&origin]].concat()).map(drop)
+        let action = format!("copying volume '{from}'");
+        self.lvm("lvcreate", &action, &[&kind[..], &[&origin]].concat()).map(drop)
     }
 
     /// Grows a volume to `mib` MiB. Fails if it has that size or more.
     pub(super) fn extend(&self, name: &str, mib: u64) -> CpiResult<()> {
-        let what = format!("growing volume '{name}'");
-        self.lvm("lvextend", &what, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
+        let action = format!("growing volume '{name}'");
+        self.lvm("lvextend", &action, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
     /// Renames a volume.
@@ -95,19 +95,19 @@ impl Volumes {
 
     /// Deletes a volume.
     pub(super) fn remove(&self, name: &str) -> CpiResult<()> {
-        let what = format!("deleting volume '{name}'");
-        self.lvm("lvremove", &what, &["--yes", "--force", &self.path(name)]).map(drop)
+        let action = format!("deleting volume '{name}'");
+        self.lvm("lvremove", &action, &["--yes", "--force", &self.path(name)]).map(drop)
     }
 
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.group)
     }
 
-    fn lvm(&self, program: &str, what: &str, arguments: &[&str]) -> CpiResult<String> {
+    fn lvm(&self, program: &str, action: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new(program);
         // Without this, a warning about open files of the caller would be quoted as the reason of a failure.
         command.env("LVM_SUPPRESS_FD_WARNINGS", "1").env("LC_ALL", "C");
-        run(command.args(arguments), what)
+        run(command.args(arguments), action)
     }
 }
 
