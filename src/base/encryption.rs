@@ -96,8 +96,8 @@ impl Encryption {
     /// identities, because they are easily confused.
     pub fn new(recipients: Vec<String>, identities: Vec<(String, String)>) -> Result<Self> {
         for (index, recipient) in recipients.iter().enumerate() {
-            let location = || format!("recipient {} of {} is not valid", index + 1, recipients.len());
-            check_recipient(recipient).map_err(|error| error.context(location()))?;
+            let problem = || format!("recipient {} of {} is not valid", index + 1, recipients.len());
+            check_recipient(recipient).map_err(|error| error.context(problem()))?;
         }
         for (name, text) in &identities {
             let wrong = |why: String| {

@@ -62,8 +62,8 @@ fn recipients_in(path: &Path) -> Result<Vec<String>> {
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            let location = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
-            check_recipient(line).map_err(|error| error.context(location))?;
+            let problem = format!("line {} of '{}' (--encrypt-to) is not valid", index + 1, path.display());
+            check_recipient(line).map_err(|error| error.context(problem))?;
             recipients.push(line.to_owned());
         }
     }

@@ -242,12 +242,11 @@ fn write_output(bytes: &[u8]) -> Result<()> {
 /// the manifest.
 pub(super) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        let location =
-            panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
         // Not eprintln!, which would panic again when standard error is closed.
         let _ = writeln!(
             std::io::stderr(),
-            "monopile {}: this is a bug{location}. The state is intact: run the same command again.",
+            "monopile {}: this is a bug{place}. The state is intact: run the same command again.",
             env!("CARGO_PKG_VERSION"),
         );
         if cfg!(debug_assertions) {

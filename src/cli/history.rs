@@ -10,7 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use super::finish::CommandResult;
 use super::session::Session;
 use super::table::{Layout, Table};
-use super::{StateLocationArgs, paths, reference};
+use super::{StateSelectionArgs, paths, reference};
 use crate::ui;
 use base::Result;
 use engine::history::{self, RecordedRun, RunOutcome};
@@ -18,7 +18,7 @@ use engine::history::{self, RecordedRun, RunOutcome};
 #[derive(Debug, Clone, Args)]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
-    location: StateLocationArgs,
+    selection: StateSelectionArgs,
 
     /// List at most the newest N runs
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "20",
@@ -33,8 +33,8 @@ pub(super) struct HistoryArgs {
 impl HistoryArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let directory = reference::HISTORY.path()?;
-        let state = match self.location.named()? {
-            Some(state) => Some(session.storage(&state)?.resolved()?.location()),
+        let state = match self.selection.named()? {
+            Some(state) => Some(session.storage(&state)?.resolved()?.path_or_url()),
             None => None,
         };
         let mut runs = history::list(&directory, state.as_deref())?;
@@ -42,7 +42,7 @@ impl HistoryArgs {
         match session.globals.json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
-                if let Some(missing) = self.location.missing_manifest() {
+                if let Some(missing) = self.selection.missing_manifest() {
                     session.reporter.note(missing.to_string());
                 }
                 Ok(CommandResult::Output(no_runs_text(state.as_deref()).into_bytes()))

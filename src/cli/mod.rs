@@ -64,7 +64,7 @@ mod ssh;
 mod start_env;
 mod state;
 mod state_args;
-mod state_location_args;
+mod state_selection_args;
 mod status;
 mod status_all;
 mod stop_env;
@@ -106,7 +106,7 @@ pub use help::{
 pub use manifest_args::ManifestArgs;
 pub use scope::ExitCodeMeaning;
 pub use state_args::StateArgs;
-pub use state_location_args::StateLocationArgs;
+pub use state_selection_args::StateSelectionArgs;
 pub use stopping_args::StoppingArgs;
 
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.

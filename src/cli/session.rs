@@ -174,9 +174,9 @@ impl Session {
     fn keep_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
-        let started = reference::HISTORY
-            .path()
-            .and_then(|directory| self.record.begin(&directory, command, &state.resolved()?.location(), log));
+        let started = reference::HISTORY.path().and_then(|directory| {
+            self.record.begin(&directory, command, &state.resolved()?.path_or_url(), log)
+        });
         if let Err(error) = started {
             self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
         }

@@ -34,7 +34,7 @@ impl StateArgs {
     }
 
     /// Returns the path or URL of the state for this manifest.
-    pub(super) fn location(&self, manifest: &Path) -> Result<PathBuf> {
+    pub(super) fn path_or_url(&self, manifest: &Path) -> Result<PathBuf> {
         if let Some(named) = &self.state
             && paths::expand(named, paths::home().as_deref()).is_dir()
         {
@@ -50,7 +50,7 @@ impl StateArgs {
         if manifest != Path::new("-") && !paths::exists(manifest) {
             return Err(input::missing("manifest", manifest));
         }
-        self.location(manifest)
+        self.path_or_url(manifest)
     }
 
     /// Returns the path like [`Self::path`], for a command that needs a state: without one, fails if the file

@@ -230,7 +230,7 @@ fn unreadable(directory: &Path, error: io::Error) -> Error {
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
 fn canonical_path(state: &Path) -> Result<PathBuf> {
-    let path = Storage::from(state).resolved()?.location();
+    let path = Storage::from(state).resolved()?.path_or_url();
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     Ok(match (directory, path.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),

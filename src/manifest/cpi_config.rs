@@ -41,8 +41,8 @@ pub struct CpiEntry {
     pub properties: Map<String, Value>,
     /// The root file system in which it is compiled and runs; `None` for this machine.
     pub userland: Option<UserlandRef>,
-    /// The position of `exec_path`, or else of `type`, for messages.
-    pub position: String,
+    /// The place of `exec_path`, or else of `type`.
+    pub place: String,
     /// Earlier names of this CPI. `None` stands for the default CPI.
     pub migrated_from: Vec<Option<String>>,
     /// The config file, to which paths are relative; `None` if the config is part of the manifest.
@@ -130,23 +130,14 @@ fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     }
     let file = field.node.position.file().map(std::path::Path::to_owned);
     let program = field.get("exec_path").filter(|_| exec_path.is_some()).or_else(|| field.get("type"));
-    let position = program.as_ref().unwrap_or(field).node.position.describe();
-    Some(CpiEntry {
-        name: name?,
-        kind: kind?,
-        exec_path,
-        properties,
-        userland,
-        position,
-        migrated_from,
-        file,
-    })
+    let place = program.as_ref().unwrap_or(field).node.position.describe();
+    Some(CpiEntry { name: name?, kind: kind?, exec_path, properties, userland, place, migrated_from, file })
 }
 
 /// Checks that every name, including earlier ones, belongs to one CPI only.
 fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     let fields = root.list("cpis", &mut Problems::default());
-    let location = |name: &str| {
+    let field_of = |name: &str| {
         let has_name = |field: &&Field<'_>| field.node.get("name").and_then(Node::as_str) == Some(name);
         fields.iter().rfind(has_name).cloned().unwrap_or_else(|| root.clone())
     };
@@ -155,7 +146,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
         *names.entry(&cpi.name).or_default() += 1;
     }
     for (name, _) in names.iter().filter(|(_, count)| **count > 1) {
-        location(name).add_problem(problems, format!("defines CPI '{name}' a second time"));
+        field_of(name).add_problem(problems, format!("defines CPI '{name}' a second time"));
     }
     let mut taken: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
@@ -163,7 +154,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
             let earlier = earlier.as_deref();
             let label = cpi_label(earlier);
             let mut report = |why: String| {
-                location(&cpi.name)
+                field_of(&cpi.name)
                     .add_problem(problems, format!("has {label} in `migrated_from`, but {why}"))
             };
             if earlier == Some(&cpi.name) {

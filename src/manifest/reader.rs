@@ -75,8 +75,8 @@ impl<'a> Field<'a> {
         Some(Field { node, path: self.join(key) })
     }
 
-    /// Returns the position and path of the field for messages, such as "line 3: `name`".
-    pub(super) fn location(&self) -> String {
+    /// Returns the place of the field: its position and its path, such as "m.yml:3:3: `name`".
+    pub(super) fn place(&self) -> String {
         format!("{}: `{}`", self.node.position.describe(), self.path)
     }
 

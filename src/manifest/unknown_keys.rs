@@ -186,9 +186,8 @@ fn add_warnings(
             continue;
         }
         // A key that the path of an operation created has no position.
-        let location =
-            key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();
+        let place = key.position.file().map(|_| format!("{}: ", key.position.describe())).unwrap_or_default();
         let owner = if path.is_empty() { "the manifest".to_owned() } else { format!("`{path}`") };
-        warnings.push(format!("{location}{owner} has the unknown key '{name}', which is ignored{hint}"));
+        warnings.push(format!("{place}{owner} has the unknown key '{name}', which is ignored{hint}"));
     }
 }

@@ -27,8 +27,8 @@ pub struct UserlandRef {
     pub sha1: Option<String>,
     /// Files, directories and sockets of this machine that the CPI sees at the same paths.
     pub files: Vec<String>,
-    /// Its position in the manifest or CPI config, for messages. `None` for a flag.
-    pub position: Option<String>,
+    /// Its place in the manifest or CPI config. `None` for a flag.
+    pub place: Option<String>,
     /// The CPI config that names it, to which paths are relative. `None` for the manifest.
     pub file: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ impl UserlandRef {
     /// Returns the userland that a flag names; `None` for `host`.
     pub fn named(url: &str) -> Option<Self> {
         let (url, files) = (url.to_owned(), Vec::new());
-        (url != HOST).then_some(UserlandRef { url, sha1: None, files, position: None, file: None })
+        (url != HOST).then_some(UserlandRef { url, sha1: None, files, place: None, file: None })
     }
 }
 
@@ -45,13 +45,13 @@ impl UserlandRef {
 pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<UserlandRef> {
     let userland = field.get("userland")?;
     let file = userland.node.position.file().map(std::path::Path::to_owned);
-    let position = Some(userland.node.position.describe());
+    let place = Some(userland.node.position.describe());
     if !matches!(userland.node.data, Data::Map(_)) {
         let named = UserlandRef::named(&userland.text(problems)?)?;
         if named.url.trim().is_empty() {
             userland.add_problem(problems, "must be `host`, a path or a URL");
         }
-        return Some(UserlandRef { file, position, ..named });
+        return Some(UserlandRef { file, place, ..named });
     }
     let url = userland.required_text("url", problems)?;
     let sha1 = userland.optional_text("sha1", problems).filter(|text| !text.trim().is_empty());
@@ -61,7 +61,7 @@ pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<Userlan
             userland.add_problem(problems, format!("has '{path}' in `files`, which is not an absolute path"));
         }
     }
-    Some(UserlandRef { url, sha1, files, position, file })
+    Some(UserlandRef { url, sha1, files, place, file })
 }
 
 #[cfg(test)]

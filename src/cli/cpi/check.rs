@@ -15,7 +15,7 @@ use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
 use crate::cli::{paths, reference};
 use crate::conformance::check::{
-    Check, CheckContext, CheckSettings, LeftoverLogLocation, Report, StemcellImage, Verdict, junit,
+    Check, CheckContext, CheckSettings, LeftoverLogSettings, Report, StemcellImage, Verdict, junit,
 };
 use crate::conformance::{self, AnswerSource};
 use crate::ui;
@@ -151,7 +151,7 @@ impl CheckArgs {
         let stage = session.reporter.stage("Checking the CPI");
         let run = &prepared.prepared_run.run;
         let directory = reference::CPI_CHECK.path()?;
-        let leftover_log = LeftoverLogLocation { directory: &directory, cpi: &prepared.identity };
+        let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared.identity };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.
@@ -224,7 +224,7 @@ impl CheckArgs {
         if let Some(resources) = vm.and_then(|vm| vm.resources.as_ref())
             && self.cloud_properties.is_none()
         {
-            let problem = format!("{} leaves the cloud properties of the VM to the CPI", resources.location);
+            let problem = format!("{} leaves the cloud properties of the VM to the CPI", resources.place);
             return Err(
                 Error::invalid(problem).with_hint("pass those of the VM to check: --cloud-properties JSON")
             );

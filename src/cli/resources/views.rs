@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 
 use super::yes_or_no;
-use crate::cli::StateLocationArgs;
+use crate::cli::StateSelectionArgs;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::Table;
@@ -27,12 +27,12 @@ pub(crate) enum ListView {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
-    location: StateLocationArgs,
+    selection: StateSelectionArgs,
 }
 
 impl ViewArgs {
     pub(in crate::cli) fn run(self, session: &Session, view: ListView) -> Result<CommandResult> {
-        view.show(session, &session.storage(&self.location.path()?)?)
+        view.show(session, &session.storage(&self.selection.path()?)?)
     }
 }
 

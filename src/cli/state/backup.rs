@@ -5,7 +5,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::ConsentArgs;
-use crate::cli::StateLocationArgs;
+use crate::cli::StateSelectionArgs;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
@@ -26,7 +26,7 @@ use engine::state::{self, Version};
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {
     #[command(flatten)]
-    location: StateLocationArgs,
+    selection: StateSelectionArgs,
 
     /// Keep the current state as a version
     #[arg(long, conflicts_with = "restore")]
@@ -50,7 +50,7 @@ impl BackupArgs {
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if self.lists() {
-            let versions = state::versions(&session.storage(&self.location.path()?)?.resolved()?)?;
+            let versions = state::versions(&session.storage(&self.selection.path()?)?.resolved()?)?;
             let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
             return match session.globals.json() {
                 true => CommandResult::json(&listed),
@@ -63,7 +63,7 @@ impl BackupArgs {
                 }
             };
         }
-        let prepared_run = self.location.prepare_run(session, "state backup")?;
+        let prepared_run = self.selection.prepare_run(session, "state backup")?;
         let summary = match &self.restore {
             Some(version) => records::restore(&prepared_run.run, version, &mut |request| {
                 self.consent.confirm(session, request)
@@ -93,7 +93,7 @@ impl From<Version> for ListedVersion {
         let state = version.state.unwrap_or_default();
         ListedVersion {
             version: version.name,
-            path: version.location,
+            path: version.path_or_url,
             written: encoding::rfc3339(OffsetDateTime::from(version.written)),
             vm: state.vm_cid().cloned(),
             disks: state.disks.iter().map(|disk| disk.cid.clone()).collect(),

@@ -3,7 +3,7 @@
 use clap::{Args, ValueHint};
 
 use super::ConsentArgs;
-use crate::cli::StateLocationArgs;
+use crate::cli::StateSelectionArgs;
 use crate::cli::cid::cid;
 use crate::cli::finish::CommandResult;
 use crate::cli::session::Session;
@@ -29,7 +29,7 @@ const RECORD: &str = "Record (exactly one)";
           --call <REQUEST-ID> | --failed-calls)")]
 pub(super) struct ForgetArgs {
     #[command(flatten)]
-    location: StateLocationArgs,
+    selection: StateSelectionArgs,
 
     #[command(flatten)]
     record: RecordArgs,
@@ -99,7 +99,7 @@ impl RecordArgs {
 
 impl ForgetArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let prepared_run = self.location.prepare_run(session, "state forget")?;
+        let prepared_run = self.selection.prepare_run(session, "state forget")?;
         let record = self.record.forgettable(self.cpi)?;
         let agree = &mut |request: &ConsentRequest| self.consent.confirm(session, request);
         records::forget(&prepared_run.run, &record, agree).map(CommandResult::Summary)

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::StateLocationArgs;
+use crate::cli::StateSelectionArgs;
 use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::resources::ListView;
@@ -21,7 +21,7 @@ use engine::state::{DiskHandle, Resource, StemcellHandle, SuspectGroup};
 #[derive(Debug, Clone, Args)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
-    location: StateLocationArgs,
+    selection: StateSelectionArgs,
 
     /// List only records of this kind, with more columns
     #[arg(long, value_enum, value_name = "KIND")]
@@ -30,11 +30,11 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let storage = session.storage(&self.location.path()?)?;
+        let storage = session.storage(&self.selection.path()?)?;
         if let Some(view) = self.only {
             return view.show(session, &storage);
         }
-        let missing = self.location.missing_manifest().filter(|_| !paths::exists(storage.location()));
+        let missing = self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
         let overview = records::show(&storage).map_err(|error| missing.unwrap_or(error))?;
         match session.globals.json() {
             true => CommandResult::json(&overview),

@@ -73,7 +73,7 @@ pub struct CheckContext<'a> {
     /// The parent of one stage per check.
     pub stage: &'a Stage,
     /// The place of the leftover log.
-    pub leftover_log: Option<LeftoverLogLocation<'a>>,
+    pub leftover_log: Option<LeftoverLogSettings<'a>>,
     /// Returns the signal that interrupted the run, if any. Nothing more is created then, and all resources
     /// are deleted.
     pub interrupted: &'a (dyn Fn() -> Option<u8> + Sync),
@@ -81,9 +81,9 @@ pub struct CheckContext<'a> {
     pub interrupted_twice: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The place of the leftover log of a run.
+/// The settings of the leftover log of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct LeftoverLogLocation<'a> {
+pub struct LeftoverLogSettings<'a> {
     /// The directory, which is created if it is missing.
     pub directory: &'a Path,
     /// A stable name of the CPI.

@@ -39,7 +39,7 @@ impl<'a> Run<'a> {
         context: &'a CheckContext<'a>,
     ) -> Result<Self> {
         let (ledger, earlier) = match &context.leftover_log {
-            Some(location) => ResourceLedger::on_disk(location.directory, location.cpi)?,
+            Some(log) => ResourceLedger::on_disk(log.directory, log.cpi)?,
             None => Default::default(),
         };
         for (method, request_id) in &earlier.unanswered {

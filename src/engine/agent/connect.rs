@@ -26,7 +26,7 @@ pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<Age
         }
         ca => AgentEndpoint::new(&provider.mbus, ca, &run.redactor),
     }
-    .context(|| format!("{}: the agent's address cannot be used", provider.mbus_position))?;
+    .context(|| format!("{}: the agent's address cannot be used", provider.mbus_place))?;
     let interrupted = run_context::interrupt_check(&run.signals);
     if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupted)? {
         secrets.iter().for_each(|secret| run.redactor.add(secret));

@@ -18,7 +18,7 @@ use net::plain_errors::tls_problem;
 pub(super) fn check(certificate: &MbusCertificate, endpoint: &AgentEndpoint, state: &State) -> Result<()> {
     let now = UnixTime::now();
     if !certificate.has_own_key {
-        let place = &certificate.location;
+        let place = &certificate.property;
         let error = Error::invalid(format!(
             "the private key of the agent's certificate (`{place}`) does not match it"
         ));
@@ -48,14 +48,14 @@ fn explain(
     state: &State,
     now: UnixTime,
 ) -> Error {
-    let MbusCertificate { location: place, stored, .. } = certificate;
-    let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{place}`) {problem}"));
+    let MbusCertificate { property, stored, .. } = certificate;
+    let error = |problem: &str| Error::invalid(format!("the agent's certificate (`{property}`) {problem}"));
     let command = stored.as_ref().map(|(store, name)| {
         format!("monopile vars rotate {} {}", shell_word(&store.to_string_lossy()), shell_word(name))
     });
     let rotate = match &command {
         Some(command) => format!("`{command}`"),
-        None => format!("put another certificate into `{place}`"),
+        None => format!("put another certificate into `{property}`"),
     };
     let clock = format!("this machine's clock says {}: set it if that is wrong", minute(now.as_secs()));
     let rustls::Error::InvalidCertificate(reason) = refusal else {

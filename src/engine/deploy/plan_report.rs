@@ -423,7 +423,7 @@ impl PlanReport {
 /// Returns the name of a state in a plan: its URL, or its file name. A pipeline may use a plan in another
 /// directory than the one in which it was made.
 fn state_name(storage: &Storage) -> String {
-    let path = storage.location();
+    let path = storage.path_or_url();
     match (storage.is_shared(), path.file_name()) {
         (false, Some(name)) => name.to_string_lossy().into_owned(),
         _ => path.display().to_string(),

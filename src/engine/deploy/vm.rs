@@ -79,7 +79,7 @@ pub(super) fn cloud_properties(
         Err(error) => {
             return Err(connection
                 .with_cpi_name(error)
-                .context(format!("{} has no cloud properties", resources.location))
+                .context(format!("{} has no cloud properties", resources.place))
                 .with_note("nothing was changed")
                 .with_hint(
                     "change the size, or give the instance group a `vm_type` in place of `vm_resources`",

@@ -127,15 +127,14 @@ impl<'a> RunRegistry<'a> {
 }
 
 fn no_longer_needed(provider: &CloudProvider) -> String {
-    let location = |location: &str| location.rsplit(": ").next().unwrap_or(location).to_owned();
-    let mut locations: Vec<String> =
-        provider.registry.iter().map(|registry| location(&registry.location)).collect();
-    locations.extend(provider.ssh_tunnel.iter().map(|tunnel| location(&tunnel.location)));
-    locations.dedup();
-    let verb = if locations.len() == 1 { "is" } else { "are" };
+    let path = |place: &str| place.rsplit(": ").next().unwrap_or(place).to_owned();
+    let mut paths: Vec<String> = provider.registry.iter().map(|registry| path(&registry.place)).collect();
+    paths.extend(provider.ssh_tunnel.iter().map(|tunnel| path(&tunnel.place)));
+    paths.dedup();
+    let verb = if paths.len() == 1 { "is" } else { "are" };
     format!(
         "{} {verb} no longer needed: with contract v2 the agent needs no registry, and none is started",
-        locations.join(" and ")
+        paths.join(" and ")
     )
 }
 
@@ -156,7 +155,7 @@ fn login(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::S
             let text = input::read_text(&path, MAX_KEY_BYTES).map_err(|error| {
                 Error::invalid(format!("the private key '{}' cannot be read", path.display()))
                     .with_source(error)
-                    .with_hint(format!("the path comes from {}", tunnel.location))
+                    .with_hint(format!("the path comes from {}", tunnel.place))
             })?;
             let text = Secret::new(text, &run.redactor);
             Some(read_key(run, &text, &format!("'{}'", path.display()))?)

@@ -403,7 +403,7 @@ impl StatusCollector<'_> {
             mounted.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
         let mut runs = match &self.from.request.history {
             Some(directory) => {
-                let state = self.from.run.paths.state.resolved()?.location();
+                let state = self.from.run.paths.state.resolved()?.path_or_url();
                 let mut runs = history::list(directory, Some(&state))?;
                 runs.retain(|run| !was_refused(run));
                 runs

@@ -26,7 +26,7 @@ pub(crate) fn unknown_properties(deployment: &Deployment, releases: &[Release]) 
         find_unknown(properties, "", &declared, &mut unknown);
         warnings.extend(unknown.into_iter().map(|name| {
             let hint = did_you_mean(&name, with_parents(&declared));
-            let place = job.map_or(of_group.as_str(), |job| job.location_of(&name));
+            let place = job.map_or(of_group.as_str(), |job| job.place_of(&name));
             format!("{place} sets the property '{name}', which no job declares: it is ignored{hint}")
         }));
     }

@@ -56,7 +56,7 @@ pub(crate) struct PreparedDeployment {
 /// The certificate of the agent's HTTPS server.
 pub(crate) struct MbusCertificate {
     /// The property that holds it.
-    pub(crate) location: String,
+    pub(crate) property: String,
     pub(crate) pem: String,
     /// The vars store that holds the certificate, and the variable.
     pub(crate) stored: Option<(PathBuf, String)>,
@@ -196,7 +196,7 @@ fn mbus_certificate(
     let cert = deployment.vm.env.get("bosh").map(|bosh| &bosh["mbus"]["cert"]);
     let of_vm = |key: &str| cert.and_then(|cert| cert[key].as_str());
     let of_cpi = &deployment.cloud_provider.cert;
-    let (location, pem, key) = match of_vm("certificate").filter(|pem| !pem.trim().is_empty()) {
+    let (property, pem, key) = match of_vm("certificate").filter(|pem| !pem.trim().is_empty()) {
         Some(pem) => (format!("{}.bosh.mbus.cert", deployment.vm.env_path), pem, of_vm("private_key")),
         None => (
             "cloud_provider.cert".to_owned(),
@@ -208,7 +208,7 @@ fn mbus_certificate(
     let stored = loaded.stored_as(pem).map(|(store, name)| (store.to_owned(), name.to_owned()));
     let declares_host = stored.as_ref().is_some_and(|(_, name)| loaded.declares_host(name, host));
     let (pem, manifest) = (pem.to_owned(), manifest.to_owned());
-    Some(MbusCertificate { location, pem, stored, declares_host, has_own_key, manifest })
+    Some(MbusCertificate { property, pem, stored, declares_host, has_own_key, manifest })
 }
 
 /// Returns the leaves of the manifest. A leaf is secret if the redactor changes its value.
@@ -367,7 +367,7 @@ impl PreparedDeployment {
         }
         for job in &self.deployment.group.jobs {
             let release = find_release(&releases, &job.release)?;
-            release.job(&job.name).context(|| format!("{} cannot be deployed", job.location))?;
+            release.job(&job.name).context(|| format!("{} cannot be deployed", job.place))?;
         }
         let stemcell = self.stemcell.stemcell(run, stage)?;
         check_stemcell(&self.deployment, &stemcell)?;

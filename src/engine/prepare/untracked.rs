@@ -193,10 +193,10 @@ fn recorded_in(run: &RunContext, inputs: &Inputs, agent_id: &str) -> Option<Stri
     let storage = run.paths.state.resolved().ok()?;
     let kept = versions(&storage).unwrap_or_default();
     if let Some(version) = kept.iter().find(|version| version.state.as_ref().is_ok_and(records)) {
-        let location = shell_word(&storage.to_string()).into_owned();
+        let state = shell_word(&storage.to_string()).into_owned();
         return Some(format!(
-            "'{}' records this VM: restore it with `monopile state backup --restore {} --state {location}`",
-            version.location, version.name
+            "'{}' records this VM: restore it with `monopile state backup --restore {} --state {state}`",
+            version.path_or_url, version.name
         ));
     }
     let stem = inputs.manifest.file_stem()?.to_string_lossy().into_owned();

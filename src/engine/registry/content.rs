@@ -76,11 +76,8 @@ impl RegistryContent {
         let Some(text) = self.document.read()? else { return Ok(Entries::new()) };
         serde_json::from_slice(&text).map_err(|error| {
             // The parser's message may quote a value, and values are secrets.
-            let position = format!("line {} column {}", error.line(), error.column());
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("'{}' is damaged at {position}", self.document),
-            )
+            let place = format!("line {} column {}", error.line(), error.column());
+            io::Error::new(io::ErrorKind::InvalidData, format!("'{}' is damaged at {place}", self.document))
         })
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn lost_state(storage: &Storage) -> Option<Error> {
     let newest = versions(storage).ok()?.into_iter().next()?;
     let error = Error::invalid(format!(
         "there is no state '{storage}', but an earlier version of it is kept: '{}'",
-        newest.location
+        newest.path_or_url
     ));
     Some(error.with_note("nothing was changed").with_hint(format!(
         "restore it: `monopile state backup --restore {} --state {storage}`",

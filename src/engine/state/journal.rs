@@ -112,8 +112,9 @@ impl Journal {
 
     /// Announces a call. The announcement is durable when this returns.
     pub fn announce<E: Serialize>(&self, open_call: &OpenCall, intent: &Intent<E>) -> Result<()> {
-        let failed =
-            |error| Error::io(format!("announcing a call in '{}'", self.storage.location_of(JOURNAL)), error);
+        let failed = |error| {
+            Error::io(format!("announcing a call in '{}'", self.storage.path_or_url_of(JOURNAL)), error)
+        };
         let announcement = Announcement { intent, holder: self.holder.as_ref() };
         let text = serde_json::to_vec_pretty(&announcement)
             .map_err(|error| Error::failure("encoding an intent failed").with_source(error))?;
@@ -171,8 +172,9 @@ impl Journal {
 
     /// Returns the calls of earlier runs that were never settled, oldest first.
     pub fn open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
-        let failed =
-            |error| Error::io(format!("reading the journal '{}'", self.storage.location_of(JOURNAL)), error);
+        let failed = |error| {
+            Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
+        };
         let mut calls = Vec::new();
         for (name, written) in self.storage.list(JOURNAL).map_err(failed)? {
             if !calls::has_kind(Path::new(&name), INTENT_KIND) {
@@ -184,7 +186,7 @@ impl Journal {
             let intent: Intent<E> = serde_json::from_slice(&read_document.bytes).map_err(|error| {
                 Error::invalid(format!(
                     "'{}' is not a valid record of a CPI call",
-                    self.storage.location_of(&document)
+                    self.storage.path_or_url_of(&document)
                 ))
                 .with_source(json_problem(&error))
                 .with_note("the call may have created something")
@@ -204,11 +206,11 @@ impl Journal {
         if !self.open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::failure(format!(
                 "the journal '{}' still has open calls, so the state is kept",
-                self.storage.location_of(JOURNAL)
+                self.storage.path_or_url_of(JOURNAL)
             )));
         }
         self.storage.remove_folder(JOURNAL).map_err(|error| {
-            Error::io(format!("removing the journal '{}'", self.storage.location_of(JOURNAL)), error)
+            Error::io(format!("removing the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
         })
     }
 }

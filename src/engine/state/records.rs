@@ -547,7 +547,7 @@ impl State {
                 return error;
             }
             let has_backup =
-                storage.keeps_backup() && std::path::Path::new(&storage.location_of(BACKUP)).exists();
+                storage.keeps_backup() && std::path::Path::new(&storage.path_or_url_of(BACKUP)).exists();
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
                 let location = shell_word(&storage.to_string()).into_owned();
                 return error
@@ -899,7 +899,7 @@ fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
 
 /// Returns the error for a manifest in place of a state.
 fn manifest_error(storage: &Storage, key: &str) -> Error {
-    let mut name = storage.location().file_stem().unwrap_or_default().to_owned();
+    let mut name = storage.path_or_url().file_stem().unwrap_or_default().to_owned();
     name.push("-state.json");
     Error::invalid(format!("'{storage}' (--state) is a manifest, not a state: it has `{key}`"))
         .with_note("nothing was changed")

@@ -215,7 +215,7 @@ impl Store {
         let backup = self.storage.keeps_backup().then_some(BACKUP);
         for document in backup.into_iter().chain([STATE]) {
             self.storage.remove(document).map_err(|error| {
-                Error::io(format!("removing '{}'", self.storage.location_of(document)), error)
+                Error::io(format!("removing '{}'", self.storage.path_or_url_of(document)), error)
             })?;
         }
         Ok(())
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn backup_path(path: &Path) -> PathBuf {
-        at(path).location_of(BACKUP).into()
+        at(path).path_or_url_of(BACKUP).into()
     }
 
     fn holder() -> Holder {
@@ -360,7 +360,7 @@ mod tests {
         restore("1", true).unwrap();
         assert_eq!(State::read(&at(&path)).unwrap(), Some(good));
         let kept = versions::versions(&at(&path)).unwrap();
-        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().location).unwrap(), b"{");
+        assert_eq!(fs::read(&kept.iter().find(|kept| kept.name == "2").unwrap().path_or_url).unwrap(), b"{");
     }
 
     #[test]

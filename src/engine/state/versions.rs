@@ -19,7 +19,7 @@ pub struct Version {
     /// Its number, or `bak`.
     pub name: String,
     /// Its path or URL.
-    pub location: String,
+    pub path_or_url: String,
     /// The time at which it was written.
     pub written: SystemTime,
     /// Its state, or the error if it cannot be parsed.
@@ -36,8 +36,8 @@ pub fn versions(storage: &Storage) -> Result<Vec<Version>> {
     let mut versions = Vec::new();
     for (name, document) in before.into_iter().chain(numbered) {
         if let Some(read_document) = storage.read(&document).map_err(failed)? {
-            let (location, written) = (storage.location_of(&document), read_document.written);
-            versions.push(Version { name, location, written, state: State::parse(&read_document.bytes) });
+            let (path_or_url, written) = (storage.path_or_url_of(&document), read_document.written);
+            versions.push(Version { name, path_or_url, written, state: State::parse(&read_document.bytes) });
         }
     }
     Ok(versions)
@@ -105,7 +105,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         for version in &kept {
             assert_eq!(version.state.as_ref().unwrap().current_deploy_digest, version.name);
-            assert_eq!(mode(Path::new(&version.location)), 0o600);
+            assert_eq!(mode(Path::new(&version.path_or_url)), 0o600);
         }
         let directory = base.path().join("m-state.json.versions");
         assert_eq!(mode(&directory), 0o700);

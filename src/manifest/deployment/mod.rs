@@ -65,18 +65,18 @@ pub struct ArtifactRef {
     pub url: String,
     /// The digest in any BOSH notation.
     pub sha1: Option<String>,
-    /// The place of its `url`, for messages.
+    /// The place of its `url` and `sha1`.
     pub place: ArtifactPlace,
 }
 
-/// The place that names an artifact, for messages.
+/// The place that names an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactPlace {
     /// The manifest.
     Manifest {
-        /// The position of the `url`.
+        /// The place of the `url`.
         url: String,
-        /// The position of the `sha1`, if there is one.
+        /// The place of the `sha1`, if there is one.
         sha1: Option<String>,
     },
     /// The command line.
@@ -84,7 +84,7 @@ pub enum ArtifactPlace {
 }
 
 impl ArtifactPlace {
-    /// Returns the beginning of an error about the artifact: the position of its `url`, or nothing.
+    /// Returns the beginning of an error about the artifact: the place of its `url`, or nothing.
     pub fn prefix(&self) -> String {
         match self {
             ArtifactPlace::Manifest { url, .. } => format!("{url}: "),
@@ -125,8 +125,8 @@ pub struct VmResources {
     pub size: Map<String, Value>,
     /// The cloud properties of VM extensions, which take precedence over calculated ones.
     pub extensions: Map<String, Value>,
-    /// Position and path in the manifest, for messages.
-    pub location: String,
+    /// Its place in the manifest.
+    pub place: String,
 }
 
 impl VmSpec {
@@ -179,20 +179,20 @@ pub struct JobRef {
     pub release: String,
     /// Properties of this job. If present, its templates see no others.
     pub properties: Option<Map<String, Value>>,
-    /// Position and path in the manifest, for messages.
-    pub location: String,
-    /// The locations of properties from other files, such as ops files, by their dotted names.
-    pub property_locations: BTreeMap<String, String>,
+    /// Its place in the manifest.
+    pub place: String,
+    /// The places of properties from other files, such as ops files, by their dotted names.
+    pub property_places: BTreeMap<String, String>,
 }
 
 impl JobRef {
-    /// Returns the position of a property with this dotted name, and the path of the job.
-    pub fn location_of(&self, property: &str) -> &str {
+    /// Returns the place of a property with this dotted name. It has the path of the job.
+    pub fn place_of(&self, property: &str) -> &str {
         let is_above = |name: &str| {
             property.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        let mut locations = self.property_locations.iter().rev().filter(|(name, _)| is_above(name));
-        locations.next().map_or(&self.location, |(_, location)| location)
+        let mut places = self.property_places.iter().rev().filter(|(name, _)| is_above(name));
+        places.next().map_or(&self.place, |(_, place)| place)
     }
 }
 
@@ -210,14 +210,14 @@ pub struct WatchTime {
 pub struct CloudProvider {
     /// The CPI.
     pub cpi: CpiSource,
-    /// The position of the CPI in the manifest, for messages.
-    pub cpi_position: String,
+    /// The place of the CPI in the manifest.
+    pub cpi_place: String,
     /// The root file system in which the CPI is compiled and runs; `None` for this machine.
     pub userland: Option<UserlandRef>,
     /// The agent's URL as reachable from this machine, with credentials.
     pub mbus: Secret,
-    /// The position of `mbus` in the manifest, for messages.
-    pub mbus_position: String,
+    /// The place of `mbus` in the manifest.
+    pub mbus_place: String,
     /// The agent's credentials and certificates that rotations replaced and that the VM may still have, the
     /// latest first.
     pub previous: Vec<PreviousAgent>,

@@ -150,8 +150,8 @@ pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<Art
     if url.starts_with("http") && sha1.is_none() {
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
     }
-    let position = |key: &str| field.get(key).map(|field| field.node.position.describe());
-    let place = ArtifactPlace::Manifest { url: position("url").unwrap_or_default(), sha1: position("sha1") };
+    let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
+    let place = ArtifactPlace::Manifest { url: place_of("url").unwrap_or_default(), sha1: place_of("sha1") };
     Some(ArtifactRef { url, sha1, place })
 }
 
@@ -252,19 +252,19 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
         if jobs.iter().any(|other| other.name == job_name) {
             job.add_problem(problems, format!("lists job '{job_name}' a second time"));
         }
-        let mut property_locations = BTreeMap::new();
+        let mut property_places = BTreeMap::new();
         if let Some(properties) = job.get("properties") {
-            locate_foreign(properties.node, "", &job, &mut property_locations);
+            locate_foreign(properties.node, "", &job, &mut property_places);
         }
-        let location = job.location();
-        jobs.push(JobRef { name: job_name, release, properties, location, property_locations });
+        let place = job.place();
+        jobs.push(JobRef { name: job_name, release, properties, place, property_places });
     }
     let properties = field.object("properties", problems);
     Some(InstanceGroup { name: name?, jobs, properties })
 }
 
-/// Collects the locations of properties that were read from another file than their job.
-fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, locations: &mut BTreeMap<String, String>) {
+/// Collects the places of properties that were read from another file than their job.
+fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, places: &mut BTreeMap<String, String>) {
     for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(name) = key.as_str() else { continue };
         let name = format!("{prefix}{name}");
@@ -272,9 +272,9 @@ fn locate_foreign(node: &Node, prefix: &str, job: &Field<'_>, locations: &mut BT
         let mut positions = [&key.position, &value.position].into_iter();
         match positions.find(|position| position.file().is_some()) {
             Some(position) if position.file() != job.node.position.file() => {
-                locations.insert(name, format!("{}: `{}`", position.describe(), job.path));
+                places.insert(name, format!("{}: `{}`", position.describe(), job.path));
             }
-            _ => locate_foreign(value, &format!("{name}."), job, locations),
+            _ => locate_foreign(value, &format!("{name}."), job, places),
         }
     }
 }
@@ -321,14 +321,14 @@ fn cloud_provider(
     if let (Some(CpiSource::Builtin(_) | CpiSource::Path { .. }), Some(_)) = (&cpi, &userland) {
         field.add_problem(problems, "has a `userland`, which is only for the CPI of a release (`template`)");
     }
-    let position = |keys: &[&str]| {
+    let place_of = |keys: &[&str]| {
         let named = keys.iter().find_map(|key| field.get(key));
         named.as_ref().unwrap_or(&field).node.position.describe()
     };
-    let mbus_position = position(&["mbus"]);
-    let cpi_position = match field.get("cpi").and_then(|cpi| cpi.get("builtin").or_else(|| cpi.get("path"))) {
+    let mbus_place = place_of(&["mbus"]);
+    let cpi_place = match field.get("cpi").and_then(|cpi| cpi.get("builtin").or_else(|| cpi.get("path"))) {
         Some(value) => value.node.position.describe(),
-        None => position(&["cpi", "templates", "template"]),
+        None => place_of(&["cpi", "templates", "template"]),
     };
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
     let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
@@ -345,10 +345,10 @@ fn cloud_provider(
     let (mbus, previous) = (mbus?, Vec::new());
     Some(CloudProvider {
         cpi: cpi?,
-        cpi_position,
+        cpi_place,
         userland,
         mbus,
-        mbus_position,
+        mbus_place,
         previous,
         cert,
         properties,

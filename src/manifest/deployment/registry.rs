@@ -30,7 +30,7 @@ pub struct RegistryConfig {
     /// The password.
     pub password: Secret,
     /// Position and path in the manifest, for messages.
-    pub location: String,
+    pub place: String,
 }
 
 /// The SSH login to the VM, for a tunnel to the registry.
@@ -47,7 +47,7 @@ pub struct SshTunnel {
     /// The user's password.
     pub password: Option<Secret>,
     /// Position and path in the manifest, for messages.
-    pub location: String,
+    pub place: String,
 }
 
 /// A private key in the manifest.
@@ -132,7 +132,7 @@ fn complete(
         port,
         username: username.unwrap_or_else(|| USERNAME.to_owned()),
         password,
-        location: field.location(),
+        place: field.place(),
     }
 }
 
@@ -162,14 +162,8 @@ fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -
             "needs a `private_key` (its text, or the path of its file) or a `password`",
         );
     }
-    let tunnel = SshTunnel {
-        host: host?,
-        port: port?,
-        user: user?,
-        private_key,
-        password,
-        location: field.location(),
-    };
+    let tunnel =
+        SshTunnel { host: host?, port: port?, user: user?, private_key, password, place: field.place() };
     if let Some(TunnelKey::Text(key)) = &tunnel.private_key
         && !(key.expose().contains("PRIVATE KEY-----") && key.expose().contains("-----END "))
         && let Some(field) = field.get("private_key")
@@ -237,7 +231,7 @@ mod tests {
         assert_eq!((problem.as_str(), tunnel), ("", None));
         let registry = registry.unwrap();
         assert_eq!((registry.host.as_str(), registry.port), ("localhost", 7000));
-        assert_eq!(registry.location, "m.yml:1:24: `properties.registry`");
+        assert_eq!(registry.place, "m.yml:1:24: `properties.registry`");
         assert_eq!(properties["registry"]["endpoint"], "x");
         assert_eq!(format!("{registry:?}"), "RegistryConfig(localhost:7000)");
     }

@@ -15,7 +15,7 @@ pub struct StemcellSpec {
     /// A version, `latest`, or the latest of a line, such as `1.latest`.
     version: Option<String>,
     /// Position and path in the manifest, for messages.
-    location: String,
+    place: String,
 }
 
 impl StemcellSpec {
@@ -32,9 +32,9 @@ impl StemcellSpec {
             ("version", version_differs.cloned(), version),
         ] {
             let Some(required) = required else { continue };
-            let location = &self.location;
+            let place = &self.place;
             return Err(Error::invalid(format!(
-                "{location} has the {key} '{required}', but the stemcell at its `url` has the {key} \
+                "{place} has the {key} '{required}', but the stemcell at its `url` has the {key} \
                  '{actual}'"
             ))
             .with_note("nothing was changed")
@@ -102,7 +102,7 @@ fn spec(entry: &Field<'_>, problems: &mut Problems) -> Option<StemcellSpec> {
         return None;
     }
     let version = entry.optional_text("version", problems);
-    Some(StemcellSpec { name, os, version, location: entry.location() })
+    Some(StemcellSpec { name, os, version, place: entry.place() })
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
             name: name.map(str::to_owned),
             os: os.map(str::to_owned),
             version: Some(version.to_owned()),
-            location: "m.yml:3:3: `stemcells[0]`".to_owned(),
+            place: "m.yml:3:3: `stemcells[0]`".to_owned(),
         };
         for version in ["1.5", "latest", "1.latest"] {
             spec(Some("jammy"), None, version).check("n", "jammy", "1.5").unwrap();

@@ -114,7 +114,7 @@ fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResource
             size.insert(key.to_owned(), number.into());
         }
     }
-    Some(VmResources { size, extensions: Map::new(), location: field.location() })
+    Some(VmResources { size, extensions: Map::new(), place: field.place() })
 }
 
 /// Checks all resource pools, and returns the one that the instance group names.

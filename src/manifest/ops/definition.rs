@@ -104,8 +104,8 @@ fn misspelt(map: &Mapping, expected_key: &str) -> String {
 impl Op {
     /// Reads an operation. `line` returns a line of the file, by its index.
     fn read<'t>(item: &Node, number: usize, line: &dyn Fn(usize) -> Option<&'t str>) -> Result<Op> {
-        let location = item.position.describe();
-        let wrong = |problem: String| Error::invalid(format!("{location}: operation {number} {problem}"));
+        let place = item.position.describe();
+        let wrong = |problem: String| Error::invalid(format!("{place}: operation {number} {problem}"));
         let Some(map) = item.as_map() else {
             return Err(wrong(format!("is {}, not a mapping", kind_with_article(item))));
         };

@@ -101,14 +101,14 @@ impl<'a> TokenAt<'a> {
     }
 
     fn wrong_type(self, node: &Node, expected: &str) -> PathError {
-        let location = match node.position.line {
+        let place = match node.position.line {
             0 => String::new(),
             _ => format!(" ({})", node.position.describe()),
         };
         self.error(
             PathErrorKind::WrongType,
             format!(
-                "'{}' needs a {expected}, but {}{location} is {}",
+                "'{}' needs a {expected}, but {}{place} is {}",
                 self.path_so_far(),
                 self.parent(),
                 kind_with_article(node)

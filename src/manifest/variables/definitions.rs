@@ -86,22 +86,22 @@ impl Definitions {
 impl Definition {
     /// Reads one entry of `variables`.
     fn of(node: &Node, index: usize) -> Result<Self> {
-        let location = node.position.describe();
+        let place = node.position.describe();
         if node.as_map().is_none() {
             return Err(Error::invalid(format!(
-                "{location}: an entry of 'variables' is {}, not a mapping",
+                "{place}: an entry of 'variables' is {}, not a mapping",
                 kind_with_article(node)
             )));
         }
         let name = string_value(node, "name")?
-            .ok_or_else(|| Error::invalid(format!("{location}: an entry of 'variables' has no 'name'")))?;
+            .ok_or_else(|| Error::invalid(format!("{place}: an entry of 'variables' has no 'name'")))?;
         let update_mode = match string_value(node, "update_mode")?.as_deref() {
             // `overwrite` would generate a new value on every run, which is useful only with a config server.
             None | Some("no-overwrite" | "overwrite") => UpdateMode::NoOverwrite,
             Some("converge") => UpdateMode::Converge,
             Some(other) => {
                 return Err(Error::invalid(format!(
-                    "{location}: variable '{name}' has the unknown update_mode '{other}'"
+                    "{place}: variable '{name}' has the unknown update_mode '{other}'"
                 ))
                 .with_hint("use 'no-overwrite' (the default), 'overwrite' or 'converge'"));
             }

@@ -168,11 +168,11 @@ fn numbered_flag(flag: &str, index: usize, count: usize) -> String {
 
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
 fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
-    let location = parent.position.describe();
+    let place = parent.position.describe();
     let kind = kind_with_article(parent);
     let Data::Map(map) = &mut parent.data else {
         return Err(Error::invalid(format!(
-            "variable '{name}' sets a part of a value that is {kind} ({location}), not a mapping"
+            "variable '{name}' sets a part of a value that is {kind} ({place}), not a mapping"
         )));
     };
     if map.get(key).is_none() {

@@ -133,7 +133,7 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         if !program.is_file() {
             return Err(Error::invalid(format!(
                 "{}: the `exec_path` of CPI '{name}' is not a file: '{}'",
-                cpi.position,
+                cpi.place,
                 program.display()
             ))
             .with_hint(
@@ -141,7 +141,7 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
                  `cpis`",
             ));
         }
-        check_program(&program, &cpi.position)?;
+        check_program(&program, &cpi.place)?;
         return Ok(EntryKind::Executable(program));
     }
     match jobs::find_type(kind, inputs) {
@@ -150,19 +150,16 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
         None => {
             let searched: Vec<&str> = inputs.releases.iter().map(|release| release.name.as_str()).collect();
             let searched = if searched.is_empty() { "none".into() } else { listed(&searched) };
-            Err(Error::invalid(format!(
-                "{}: no program found for CPI '{name}' of type '{kind}'",
-                cpi.position
-            ))
-            .with_source(format!(
-                "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
+            Err(Error::invalid(format!("{}: no program found for CPI '{name}' of type '{kind}'", cpi.place))
+                .with_source(format!(
+                    "no release has the job '{kind}_cpi' with the template `bin/cpi` (releases: {searched}), \
                      and the built-in CPIs are {}",
-                BuiltinCpi::names(", ")
-            ))
-            .with_hint(
-                "add the CPI's release to `releases`, name its executable with `exec_path`, or \
+                    BuiltinCpi::names(", ")
+                ))
+                .with_hint(
+                    "add the CPI's release to `releases`, name its executable with `exec_path`, or \
                     correct the `type`",
-            ))
+                ))
         }
     }
 }

@@ -127,7 +127,7 @@ impl<'a> CpiSources<'a> {
             }
             CpiSource::Builtin(name) => {
                 let all = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
-                let place = &provider.cpi_position;
+                let place = &provider.cpi_place;
                 Err(Error::invalid(format!("{place}: there is no built-in CPI '{name}'")).with_nearest(
                     name,
                     BuiltinCpi::ALL.map(BuiltinCpi::name),
@@ -136,7 +136,7 @@ impl<'a> CpiSources<'a> {
             }
             CpiSource::Path { path, arguments } => {
                 let program = parent(manifest).join(path);
-                check_program(&program, &provider.cpi_position)?;
+                check_program(&program, &provider.cpi_place)?;
                 // A plain executable has no rendered job, so the context carries its properties.
                 Ok(self.plain(program, arguments.clone(), provider.properties.clone(), root))
             }
@@ -185,9 +185,9 @@ impl<'a> CpiSources<'a> {
     }
 }
 
-/// Checks that a program is there and executable, before a CPI call finds out. `position` is for messages.
-fn check_program(program: &Path, position: &str) -> Result<()> {
-    let cannot = || Error::invalid(format!("{position}: the CPI '{}' cannot be run", program.display()));
+/// Checks that a program is there and executable, before a CPI call finds out. `place` is for messages.
+fn check_program(program: &Path, place: &str) -> Result<()> {
+    let cannot = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
         cannot()
             .with_source(error)

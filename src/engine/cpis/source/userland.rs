@@ -104,10 +104,10 @@ struct Located {
 }
 
 fn cannot_be_used(userland_ref: &UserlandRef) -> String {
-    let position = userland_ref.position.as_ref().map(|position| format!("{position}: ")).unwrap_or_default();
+    let place = userland_ref.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
     match userland_ref.url.contains("://") {
         // A URL may have credentials.
-        true => format!("{position}the userland cannot be used"),
-        false => format!("{position}the userland '{}' cannot be used", userland_ref.url),
+        true => format!("{place}the userland cannot be used"),
+        false => format!("{place}the userland '{}' cannot be used", userland_ref.url),
     }
 }

@@ -20,7 +20,7 @@ use base::text::listed;
 use base::{Error, Result};
 
 /// The disks that are attached and mounted.
-struct DiskLocations {
+struct DisksInUse {
     /// The disks that the CPI has attached; `None` if it does not know.
     attached: Option<Vec<DiskCid>>,
     /// The disks that the agent has mounted.
@@ -163,12 +163,11 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     agent_finding = Some(answering(probe, &vm));
                     claim.mounted.clone_from(&mounted);
                     untracked = untracked_disks(&state.disks, &mounted, &vm);
-                    let locations =
-                        DiskLocations { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
+                    let in_use = DisksInUse { attached: ask_attached_disks(probe, &looking, &vm)?, mounted };
                     // A disk of another CPI is part of an unfinished move, which create-env completes.
                     let disk = state.disk_of_vm().map(DiskRecord::handle);
                     let disk = disk.filter(|disk| attachable && disk.cpi == vm.cpi);
-                    vm_problems.extend(disk.and_then(|disk| disk_problem(disk, &locations)));
+                    vm_problems.extend(disk.and_then(|disk| disk_problem(disk, &in_use)));
                 }
             }
         }
@@ -410,7 +409,7 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted: &[DiskCid], vm: &VmHand
 
 /// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted is
 /// attached, whatever the CPI says: some CPIs answer `get_disks` with an empty list.
-fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> {
+fn disk_problem(disk: DiskHandle, in_use: &DisksInUse) -> Option<Problem> {
     let has = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {
         kind,
@@ -418,7 +417,7 @@ fn disk_problem(disk: DiskHandle, locations: &DiskLocations) -> Option<Problem> 
         affected: Affected::Disk(disk.clone()),
         repairs: vec![repair],
     };
-    match (locations.attached.as_deref().map(has), has(&locations.mounted)) {
+    match (in_use.attached.as_deref().map(has), has(&in_use.mounted)) {
         (_, true) => None,
         (Some(false), false) => {
             Some(problem(ProblemKind::DetachedDisk, "is not attached to the VM", Repair::ReattachDisk))
@@ -441,7 +440,7 @@ mod tests {
             let owned = |cids: &[&str]| cids.iter().map(|cid| cid.parse().unwrap()).collect::<Vec<_>>();
             disk_problem(
                 DiskHandle::new("d".parse().unwrap(), None),
-                &DiskLocations { attached: attached.map(owned), mounted: owned(mounted) },
+                &DisksInUse { attached: attached.map(owned), mounted: owned(mounted) },
             )
             .map(|problem| (problem.kind, problem.repairs))
         };

@@ -117,7 +117,7 @@ impl From<&Path> for Storage {
 
 impl std::fmt::Display for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.location_of(STATE))
+        f.write_str(&self.path_or_url_of(STATE))
     }
 }
 
@@ -161,10 +161,10 @@ impl Storage {
         match &self.0.backend {
             Backend::Bucket(_) => Ok(self.clone()),
             Backend::Directory(directory) => {
-                let location = directory.resolved().map_err(|error| {
+                let resolved = directory.resolved().map_err(|error| {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
-                Ok(Storage::in_directory(location).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
+                Ok(Storage::in_directory(resolved).encrypted(self.0.encryption.clone(), self.0.calls.clone()))
             }
         }
     }
@@ -183,7 +183,7 @@ impl Storage {
     }
 
     /// Returns the path or URL of the state as a `PathBuf`, as run records store it.
-    pub fn location(&self) -> PathBuf {
+    pub fn path_or_url(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
             Backend::Bucket(bucket) => bucket.url(STATE).into(),
@@ -191,7 +191,7 @@ impl Storage {
     }
 
     /// Returns the path or URL of a document.
-    pub fn location_of(&self, document: &str) -> String {
+    pub fn path_or_url_of(&self, document: &str) -> String {
         match &self.0.backend {
             Backend::Directory(directory) => directory.path(document).display().to_string(),
             Backend::Bucket(bucket) => bucket.url(document),
@@ -464,7 +464,7 @@ impl From<&Path> for Document {
 
 impl std::fmt::Display for Document {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.storage.location_of(&self.name))
+        f.write_str(&self.storage.path_or_url_of(&self.name))
     }
 }
 

@@ -13,7 +13,7 @@ use base::{Error, Result};
 
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
-pub struct StateLocationArgs {
+pub struct StateSelectionArgs {
     /// Manifest or state file [default: the manifest of the env file]
     ///
     /// The manifest is not read: bosh.yml stands for bosh-state.json next to it.
@@ -28,7 +28,7 @@ pub struct StateLocationArgs {
     _env_file: EnvFileArgs,
 }
 
-impl StateLocationArgs {
+impl StateSelectionArgs {
     /// Returns the path or URL of the state, if it is named.
     pub(super) fn named(&self) -> Result<Option<PathBuf>> {
         if self.manifest.is_none() && !self.state.is_named() {
@@ -40,7 +40,7 @@ impl StateLocationArgs {
             return paths::state(Some(file), Path::new("")).map(Some);
         }
         // A named state needs no manifest.
-        let state = self.state.location(&self.manifest.clone().unwrap_or_default())?;
+        let state = self.state.path_or_url(&self.manifest.clone().unwrap_or_default())?;
         if let Some(file) = &self.manifest {
             named_file::check_is_manifest(file, &state)?;
         }
