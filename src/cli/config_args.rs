@@ -21,7 +21,7 @@ pub struct ConfigArgs {
 
 impl ConfigArgs {
     /// Adds the configuration files to the inputs.
-    pub(super) fn beside(&self, inputs: Inputs) -> Inputs {
+    pub(super) fn add_to(&self, inputs: Inputs) -> Inputs {
         let home = paths::home();
         let expand = |path: &PathBuf| paths::expand(path, home.as_deref());
         Inputs {

@@ -42,7 +42,7 @@ impl EnvironmentArgs {
 
     /// Returns the name of the deployment, if the manifest has one that needs no variable.
     pub(super) fn deployment_name(&self) -> Option<String> {
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&self.state().ok()?).ok()?);
+        let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&self.state().ok()?).ok()?);
         manifest::deployment_name(&inputs)
     }
 
@@ -59,7 +59,7 @@ impl EnvironmentArgs {
     /// Returns the inputs of the manifest and a run context. `keep_scratch` keeps the scratch directory.
     pub(super) fn begin(&self, session: &Session, keep_scratch: bool) -> Result<(Inputs, PreparedRun)> {
         let state = self.state()?;
-        let inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
+        let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_scratch)?;
         self.state.apply(&mut prepared_run.run);
         self.cpi.apply(&mut prepared_run.run)?;

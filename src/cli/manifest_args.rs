@@ -86,8 +86,8 @@ impl ManifestArgs {
     }
 
     /// Returns the inputs with a default vars store next to `state`.
-    pub fn inputs_beside(&self, state: &Path) -> Result<Inputs> {
-        self.flags.inputs_beside(&self.manifest, state)
+    pub fn inputs_with_default_store(&self, state: &Path) -> Result<Inputs> {
+        self.flags.inputs_with_default_store(&self.manifest, state)
     }
 }
 
@@ -124,7 +124,7 @@ impl ManifestFlags {
     }
 
     /// Returns the inputs with a default vars store next to `state`.
-    pub(super) fn inputs_beside(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
+    pub(super) fn inputs_with_default_store(&self, manifest: &PathBuf, state: &Path) -> Result<Inputs> {
         let mut inputs = self.inputs(manifest)?;
         inputs.shared_state = paths::is_url(state);
         inputs.default_vars_store = paths::default_vars_store(&inputs.manifest, state);

@@ -594,8 +594,8 @@ pub fn main() -> ExitCode {
 /// Answers help, version, completion and internal commands, then parses the command line with its env file
 /// and runs the command in a session.
 fn run() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    match help::help_page(&words, Cli::command) {
+    let process_args: Vec<OsString> = std::env::args_os().collect();
+    match help::help_page(&process_args, Cli::command) {
         Some(Ok(page)) => {
             help::show_page(&page);
             return ExitCode::SUCCESS;
@@ -606,7 +606,7 @@ fn run() -> ExitCode {
         }
         None => {}
     }
-    let (args, is_help) = help::expand_help_command(words);
+    let (args, is_help) = help::expand_help_command(process_args);
     // Internal commands come first, before any thread or signal handler.
     if let Some(code) = internal::try_run(&args) {
         return code;
@@ -620,8 +620,8 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut grammar = grammar::for_words(&args).args(globals::ignored());
-    let (cli, words, remarks) = match env_file::parse_command_line(&grammar, &args) {
-        CommandLine::Understood(cli, words, remarks) => (cli, words, Ok(remarks)),
+    let (cli, environment_words, remarks) = match env_file::parse_command_line(&grammar, &args) {
+        CommandLine::Understood(cli, environment_words, remarks) => (cli, environment_words, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
         CommandLine::Refused(error) if is_help && !error.use_stderr() => {
             finish::print_help_page(&error);
@@ -643,7 +643,7 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(command) {
         return finish::print_clap_error(&error, &name, false);
     }
-    let session = Session::begin(&cli.globals, &cli.command.output_mode(), words);
+    let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
     let result = remarks.and_then(|remarks| {
         session.remark(remarks);
         encryption_args::load_keys(&cli.globals)?;

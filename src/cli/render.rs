@@ -49,7 +49,7 @@ pub(super) struct RenderArgs {
 impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
-        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
+        let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         inputs.discard_generated = true;
         let request = deploy::RenderJobRequest { inputs, job: self.job, templates: self.templates.into() };
         let prepared_run = session.prepare_run(state, None, false)?;

@@ -30,10 +30,10 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new(cache: &Path) -> Result<Scratch> {
         let base = reference::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
-        Self::below(&paths::absolute(&base)?)
+        Self::create_below(&paths::absolute(&base)?)
     }
 
-    fn below(base: &Path) -> Result<Scratch> {
+    fn create_below(base: &Path) -> Result<Scratch> {
         let failed = |error| {
             Error::io(format!("creating a scratch directory in '{}'", base.display()), error)
                 .with_owner_hint(&base.join(PREFIX), "TMPDIR=DIR")
@@ -124,7 +124,7 @@ mod tests {
 
     /// Creates the directory of a killed run.
     fn left(base: &Path) -> PathBuf {
-        let mut scratch = Scratch::below(base).unwrap();
+        let mut scratch = Scratch::create_below(base).unwrap();
         scratch.leave();
         let path = scratch.path().to_owned();
         drop(scratch);
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn run_removes_its_directory() {
         let base = tempfile::tempdir().unwrap();
-        let scratch = Scratch::below(base.path()).unwrap();
+        let scratch = Scratch::create_below(base.path()).unwrap();
         std::fs::write(scratch.path().join("image"), "x").unwrap();
         let mode = scratch.path().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "only the owner may read it");
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn kept_directory_stays() {
         let base = tempfile::tempdir().unwrap();
-        let mut scratch = Scratch::below(base.path()).unwrap();
+        let mut scratch = Scratch::create_below(base.path()).unwrap();
         scratch.keep();
         let path = scratch.path().to_owned();
         drop(scratch);
@@ -167,12 +167,12 @@ mod tests {
         cpi.lock().unwrap();
         scratch::record_use(&in_use, &[&answer]).unwrap();
         let old = left(base.path());
-        let run = Scratch::below(base.path()).unwrap();
+        let run = Scratch::create_below(base.path()).unwrap();
         assert!(!old.exists());
         assert!(held.exists() && foreign.exists() && in_use.exists());
         drop(cpi);
         drop(run);
-        drop(Scratch::below(base.path()).unwrap());
+        drop(Scratch::create_below(base.path()).unwrap());
         assert!(!in_use.exists() && held.exists());
     }
 }

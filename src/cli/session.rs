@@ -300,7 +300,7 @@ impl Session {
     pub(super) fn list_states_below(&self, prefix: &str, limit: usize) -> Result<Vec<String>> {
         let prefix = BucketPrefix::parse(prefix)?;
         let interrupted = Arc::new(base::files::input::check_signals);
-        let settings = BucketSettings::below(prefix, &paths::env_vars(), interrupted, &self.redactor);
+        let settings = BucketSettings::for_listing(prefix, &paths::env_vars(), interrupted, &self.redactor);
         engine::state::list_states_below(&settings, limit)
     }
 

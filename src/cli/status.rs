@@ -106,7 +106,7 @@ impl StatusArgs {
             true => (paths::state(Some(&path), Path::new(""))?, None),
             false => {
                 let state = self.state.path_of_deployed(&path)?;
-                let mut inputs = self.configs.beside(self.flags.inputs_beside(&path, &state)?);
+                let mut inputs = self.configs.add_to(self.flags.inputs_with_default_store(&path, &state)?);
                 inputs.discard_generated = true;
                 (state, Some(inputs))
             }

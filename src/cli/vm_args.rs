@@ -29,7 +29,7 @@ impl VmArgs {
     /// Returns the path or URL of the state, and the inputs of the manifest.
     pub(super) fn inputs(&self) -> Result<(PathBuf, Inputs)> {
         let state = self.state.path_of_deployed(&self.manifest.manifest)?;
-        let mut inputs = self.configs.beside(self.manifest.inputs_beside(&state)?);
+        let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         // Only a new VM could use generated values, and none is created here.
         inputs.discard_generated = true;
         Ok((state, inputs))

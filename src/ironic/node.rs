@@ -101,18 +101,18 @@ impl Client {
 
     /// Returns a part of a node, such as `traits`, given by its path below the node.
     pub fn get_part(&self, node: &str, part: &[&str]) -> Result<JsonObject, IronicError> {
-        self.object(&Method::GET, &below(node, part), None, NAMES)
+        self.object(&Method::GET, &part_path(node, part), None, NAMES)
     }
 
     /// Writes a part of a node, such as `maintenance`.
     pub fn put_part(&self, node: &str, part: &[&str], body: Option<&Value>) -> Result<(), IronicError> {
         body.map_or(Ok(()), |body| values::check(body, ""))?;
-        self.call(&Method::PUT, &below(node, part), body, NAMES).map(drop)
+        self.call(&Method::PUT, &part_path(node, part), body, NAMES).map(drop)
     }
 
     /// Deletes a part of a node, such as `maintenance`.
     pub fn delete_part(&self, node: &str, part: &[&str]) -> Result<(), IronicError> {
-        self.call(&Method::DELETE, &below(node, part), None, NAMES).map(drop)
+        self.call(&Method::DELETE, &part_path(node, part), None, NAMES).map(drop)
     }
 
     /// Changes the power state and waits at most `timeout` until the node has reached it. Returns the node.
@@ -191,7 +191,7 @@ impl Client {
 }
 
 /// Returns the URL path of a part of a node.
-fn below(node: &str, part: &[&str]) -> String {
+fn part_path(node: &str, part: &[&str]) -> String {
     let part: String = part.iter().map(|word| format!("/{}", segment(word))).collect();
     format!("{}{part}", object_path(Collection::Nodes, node))
 }

@@ -422,7 +422,7 @@ impl PartialInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
             outputs: self.sources.outputs(),
-            passwords: passwords.map(|password| password.name.as_str()).collect(),
+            password_variables: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
         };
         secrets::register_secrets(&known_inputs, redactor)

@@ -49,7 +49,7 @@ pub(crate) struct KnownInputs<'d> {
     /// The values that programs printed.
     pub(crate) outputs: &'d [Node],
     /// Variables declared as passwords.
-    pub(crate) passwords: HashSet<&'d str>,
+    pub(crate) password_variables: HashSet<&'d str>,
     /// URLs in the manifest that contain no variable.
     pub(crate) urls: &'d [String],
 }
@@ -63,7 +63,7 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
         secret_texts.walk(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
-        let own = if inputs.passwords.contains(name) { NameClass::Secret } else { NameClass::Plain };
+        let own = if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
         let naming = own.max(secret_texts.names.naming(name));
         secret_texts.walk(value, name, naming, false);
     }
@@ -86,7 +86,9 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
     }
     texts
         .iter()
-        .filter(|text| !secret_texts.visible.contains(text.trim()) && !secret_texts.is_public(text.trim()))
+        .filter(|text| {
+            !secret_texts.visible.contains(text.trim()) && !secret_texts.is_public_name(text.trim())
+        })
         .for_each(|text| redactor.add_as_precaution(text));
     secret_texts.warning()
 }
@@ -128,7 +130,7 @@ impl<'n> NamingCache<'n> {
     }
 
     /// Returns the stronger of the key's own naming and the naming inherited from above.
-    fn below(&mut self, above: NameClass, key: &'n Node) -> NameClass {
+    fn stronger_naming(&mut self, above: NameClass, key: &'n Node) -> NameClass {
         key.as_str().map(|key| self.naming(key)).unwrap_or_default().max(above)
     }
 }
@@ -145,7 +147,7 @@ struct SecretTexts<'n> {
     /// Names on record and keys of the documents, with their descriptions.
     public: PublicTexts<'n>,
     /// Values that are named like secrets, in their order.
-    passwords: Vec<NamedValue<'n>>,
+    named_values: Vec<NamedValue<'n>>,
 }
 
 /// Public texts, with descriptions such as `the name of a release`.
@@ -167,12 +169,12 @@ impl<'n> SecretTexts<'n> {
             declared: HashSet::default(),
             visible: HashSet::default(),
             public: HashMap::default(),
-            passwords: Vec::new(),
+            named_values: Vec::new(),
         }
     }
 
     /// Returns true if a text is public, and was not declared secret.
-    fn is_public(&self, text: &str) -> bool {
+    fn is_public_name(&self, text: &str) -> bool {
         self.public.contains_key(text) && !self.declared.contains(text)
     }
 
@@ -180,8 +182,10 @@ impl<'n> SecretTexts<'n> {
     fn warning(&self) -> Option<String> {
         // Shorter values are never redacted.
         let is_redacted = |text: &str| text.chars().nth(MIN_REDACTED_CHARS - 1).is_some();
-        let mut public =
-            self.passwords.iter().filter(|value| is_redacted(&value.text) && self.is_public(&value.text));
+        let mut public = self
+            .named_values
+            .iter()
+            .filter(|value| is_redacted(&value.text) && self.is_public_name(&value.text));
         let NamedValue { key, text, position } = public.next()?;
         let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
         Some(format!(
@@ -199,19 +203,27 @@ impl<'n> SecretTexts<'n> {
                 let text: &'n str = text;
                 let credentials = credentials(text);
                 if let [password, _, _, _] = credentials.as_slice() {
-                    self.passwords.push(NamedValue { key, text: password.clone(), position: &node.position });
+                    self.named_values.push(NamedValue {
+                        key,
+                        text: password.clone(),
+                        position: &node.position,
+                    });
                 }
                 self.secret.extend(credentials);
                 let secret = match naming {
                     NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
-                    NameClass::Key => !is_public(text) && !is_path(text),
-                    NameClass::Secret => !is_public(text),
+                    NameClass::Key => !has_public_form(text) && !is_path(text),
+                    NameClass::Secret => !has_public_form(text),
                     NameClass::Declared => true,
                 };
                 // A reference to a variable is not secret itself; the variable's value is.
                 if secret && !text.starts_with("((") {
                     self.add(text);
-                    self.passwords.push(NamedValue { key, text: text.to_owned(), position: &node.position });
+                    self.named_values.push(NamedValue {
+                        key,
+                        text: text.to_owned(),
+                        position: &node.position,
+                    });
                     if naming == NameClass::Declared {
                         self.declared.insert(text);
                     }
@@ -236,7 +248,7 @@ impl<'n> SecretTexts<'n> {
                     if let Some(word) = word.filter(|_| naming == NameClass::Plain) {
                         self.public.entry(word).or_insert("a key of the manifest");
                     }
-                    let naming = self.names.below(naming, below);
+                    let naming = self.names.stronger_naming(naming, below);
                     self.walk(value, below.as_str().unwrap_or(key), naming, is_document);
                 }
             }
@@ -261,15 +273,18 @@ impl<'n> SecretTexts<'n> {
     }
 
     fn add_to_redactor(&self, redactor: &Redactor) {
-        self.secret.iter().filter(|secret| !self.is_public(secret)).for_each(|secret| redactor.add(secret));
-        self.public.keys().filter(|text| self.is_public(text)).for_each(|text| redactor.exempt(text));
+        self.secret
+            .iter()
+            .filter(|secret| !self.is_public_name(secret))
+            .for_each(|secret| redactor.add(secret));
+        self.public.keys().filter(|text| self.is_public_name(text)).for_each(|text| redactor.exempt(text));
     }
 }
 
 /// Collects every text below a value that may be secret.
 fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     match &node.data {
-        Data::String(text) if !is_public(text) && !is_version(text) => {
+        Data::String(text) if !has_public_form(text) && !is_version(text) => {
             texts.insert(text);
         }
         Data::Seq(items) => items.iter().for_each(|item| collect(item, texts)),
@@ -400,7 +415,8 @@ fn is_version(text: &str) -> bool {
     (2..=4).contains(&text.split('.').count()) && text.split('.').all(is_number)
 }
 
-fn is_public(text: &str) -> bool {
+/// Returns true for texts that are public by their form: addresses, SSH public keys, certificates.
+fn has_public_form(text: &str) -> bool {
     const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()
         || is_address_or_port(text)
@@ -438,7 +454,7 @@ mod tests {
         let known_inputs = KnownInputs {
             documents: vec![&manifest],
             variables: variables.as_map().map(|map| entries(map).collect()).unwrap_or_default(),
-            passwords: HashSet::from(["pin"]),
+            password_variables: HashSet::from(["pin"]),
             urls: &urls,
             ..KnownInputs::default()
         };

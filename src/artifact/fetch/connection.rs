@@ -205,7 +205,7 @@ impl ProxyFailure {
     }
 
     /// Finds the failure inside an error.
-    pub fn inside(error: &io::Error) -> Option<&Self> {
+    pub fn find_inside(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 

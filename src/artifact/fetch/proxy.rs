@@ -245,15 +245,15 @@ impl ProxyException {
 
     /// Returns true for a host in this exception. `host` is in lower case and has passed through [`bare`].
     fn matches(&self, host: &str, port: u16) -> bool {
-        let below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+        let is_below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
         let fits = match &self.host {
             ExceptedHost::Any => true,
             ExceptedHost::Address(address) => host.parse() == Ok(*address),
             ExceptedHost::Network(network) => {
                 host.parse::<IpAddr>().is_ok_and(|address| network.contains(&address))
             }
-            ExceptedHost::Name(name) => host == name || below(name),
-            ExceptedHost::Below(domain) => below(domain),
+            ExceptedHost::Name(name) => host == name || is_below(name),
+            ExceptedHost::Below(domain) => is_below(domain),
         };
         fits && self.port.is_none_or(|only| only == port)
     }

@@ -87,7 +87,7 @@ impl Agent {
 /// Jobs keep running after the agent has ended. The next agent process finds them.
 pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
     platform.fetch_settings(settings)?;
-    let source = SettingsSource::beside(settings)?;
+    let source = SettingsSource::read_beside(settings)?;
     let settings = source.load_at_start()?;
     platform.set_up_network(&settings)?;
     let endpoint = settings.endpoint()?;

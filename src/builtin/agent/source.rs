@@ -64,7 +64,7 @@ struct Server {
 impl SettingsSource {
     /// Reads the user data beside the file `settings`, and returns the source that they give. Without user
     /// data, that is the file.
-    pub(super) fn beside(settings: &Path) -> Result<Self> {
+    pub(super) fn read_beside(settings: &Path) -> Result<Self> {
         let path = settings.with_file_name(USER_DATA);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
@@ -163,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(&path, r#"{"agent_id": "a"}"#).unwrap();
-        let source = SettingsSource::beside(&path).unwrap();
+        let source = SettingsSource::read_beside(&path).unwrap();
         for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "a");
         }
@@ -178,13 +178,13 @@ mod tests {
         let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
         std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
             .unwrap();
-        let source = SettingsSource::beside(&path).unwrap();
+        let source = SettingsSource::read_beside(&path).unwrap();
         for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "b");
         }
         // Without an agent id, they are not complete.
         std::fs::write(path.with_file_name(USER_DATA), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
-        assert!(SettingsSource::beside(&path).is_err());
+        assert!(SettingsSource::read_beside(&path).is_err());
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         );
         std::fs::write(path.with_file_name(USER_DATA), data).unwrap();
         std::fs::write(&path, r#"{"agent_id": "known"}"#).unwrap();
-        let source = SettingsSource::beside(&path).unwrap();
+        let source = SettingsSource::read_beside(&path).unwrap();
         assert_eq!(source.load_at_start().unwrap().agent_id, "known");
         assert_eq!(source.load_current().unwrap().agent_id, "known");
     }
@@ -207,7 +207,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();
-        let error = SettingsSource::beside(&path).err().unwrap().to_string();
+        let error = SettingsSource::read_beside(&path).err().unwrap().to_string();
         assert!(error.contains("user_data.json") && !error.contains("s3cret"), "{error}");
     }
 }

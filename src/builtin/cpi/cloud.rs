@@ -62,7 +62,7 @@ impl Cloud {
     }
 
     /// Opens the cloud, and creates it if it does not exist.
-    pub(crate) fn make(root: &Path, prepare_removal: PrepareRemoval) -> CpiResult<Cloud> {
+    pub(crate) fn open_or_create(root: &Path, prepare_removal: PrepareRemoval) -> CpiResult<Cloud> {
         loop {
             create_private_directory(root).map_err(|error| {
                 CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
@@ -141,8 +141,8 @@ impl Cloud {
             .map_err(|error| CpiFailure::io(format_args!("locking '{}'", self.path(cid).display()), error))
     }
 
-    /// Locks an object, or fails with "not found".
-    pub(crate) fn require(&self, cid: &Cid) -> CpiResult<ObjectLock> {
+    /// Locks an object, after other holders released it. Fails with "not found" if it does not exist.
+    pub(crate) fn hold_existing(&self, cid: &Cid) -> CpiResult<ObjectLock> {
         self.hold(cid)?.ok_or_else(|| cid.not_found())
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
         assert!(Cloud::open(&root, nothing).unwrap().is_none());
-        let cloud = Cloud::make(&root, nothing).unwrap();
+        let cloud = Cloud::open_or_create(&root, nothing).unwrap();
         let cid = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&cid).unwrap();
         assert!(!cloud.has(&cid).unwrap());
@@ -322,8 +322,8 @@ mod tests {
     fn root_is_kept_while_in_use_or_not_empty() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cloud");
-        let other = Cloud::make(&root, nothing).unwrap();
-        Cloud::make(&root, nothing).unwrap().remove_if_empty();
+        let other = Cloud::open_or_create(&root, nothing).unwrap();
+        Cloud::open_or_create(&root, nothing).unwrap().remove_if_empty();
         assert!(root.exists());
         let cid = ObjectKind::Stemcell.new_cid();
         let staged = other.create_staging(&cid).unwrap();

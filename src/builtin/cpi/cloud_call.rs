@@ -11,7 +11,7 @@ use super::failure::CpiResult;
 /// A call of such a CPI.
 pub(crate) trait CloudCall {
     /// Returns the root of the cloud, and the function that prepares its directories for removal.
-    fn cloud(&self) -> (&Path, PrepareRemoval);
+    fn cloud_settings(&self) -> (&Path, PrepareRemoval);
 
     /// Writes a line to the log. It must not contain secrets.
     fn log_line(&mut self, line: std::fmt::Arguments<'_>);
@@ -23,8 +23,8 @@ pub(crate) fn create_in_cloud<C: CloudCall>(
     call: &mut C,
     create: impl FnOnce(&mut C, &Cloud) -> CpiResult<Value>,
 ) -> CpiResult<Value> {
-    let (root, prepare_removal) = call.cloud();
-    let cloud = Cloud::make(root, prepare_removal)?;
+    let (root, prepare_removal) = call.cloud_settings();
+    let cloud = Cloud::open_or_create(root, prepare_removal)?;
     remove_leftovers(call, &cloud)?;
     let created = create(call, &cloud);
     if created.is_err() {
@@ -35,7 +35,7 @@ pub(crate) fn create_in_cloud<C: CloudCall>(
 
 /// Opens the cloud and removes leftovers of killed calls. Returns `None` if there is no cloud.
 pub(crate) fn open_cloud(call: &mut impl CloudCall) -> CpiResult<Option<Cloud>> {
-    let (root, prepare_removal) = call.cloud();
+    let (root, prepare_removal) = call.cloud_settings();
     let cloud = Cloud::open(root, prepare_removal)?;
     if let Some(cloud) = &cloud {
         remove_leftovers(call, cloud)?;
@@ -57,7 +57,7 @@ pub(crate) fn delete_in_cloud<C: CloudCall>(
     delete: impl FnOnce(&mut C, &Cloud) -> CpiResult<()>,
 ) -> CpiResult<Value> {
     let Some(cloud) = open_cloud(call)? else {
-        let root = call.cloud().0.display().to_string();
+        let root = call.cloud_settings().0.display().to_string();
         call.log_line(format_args!("nothing to delete: '{root}' does not exist"));
         return Ok(Value::Null);
     };

@@ -192,7 +192,7 @@ fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
 
 fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
-    let (root, prepare_removal) = call.cloud();
+    let (root, prepare_removal) = call.cloud_settings();
     let Some(cloud) = Cloud::open(root, prepare_removal)? else { return Ok(json!(false)) };
     Ok(json!(match kind {
         ObjectKind::Disk => cloud.has(&cid)? && C::has_data(&cloud, &cid)?,
@@ -203,7 +203,7 @@ fn has<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) ->
 fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
     let (cid, metadata) = (arguments.own_cid(kind)?, arguments.hash("metadata")?);
     let cloud = require_cloud(call, &cid)?;
-    records::set_metadata(&cloud.require(&cid)?, &cid, metadata)?;
+    records::set_metadata(&cloud.hold_existing(&cid)?, &cid, metadata)?;
     Ok(Value::Null)
 }
 
@@ -239,7 +239,7 @@ fn hold<C: CloudMethods>(
     is_attached: fn(&Cid, &Cid, Option<&Cid>) -> CpiResult<bool>,
 ) -> CpiResult<DiskAndVm> {
     // Locks are taken in the order VM, disk.
-    let (held_vm, held_disk) = (cloud.require(&vm)?, cloud.require(&disk)?);
+    let (held_vm, held_disk) = (cloud.hold_existing(&vm)?, cloud.hold_existing(&disk)?);
     let is_attached = is_attached(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
     Ok(DiskAndVm { disk, held_disk, vm, held_vm, is_attached })
 }

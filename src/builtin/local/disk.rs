@@ -90,7 +90,7 @@ pub(super) fn update(
     size: u64,
     cloud_properties: Option<JsonObject>,
 ) -> CpiResult<()> {
-    let held = cloud.require(cid)?;
+    let held = cloud.hold_existing(cid)?;
     let mut record: DiskRecord = records::read(&held, cid)?;
     attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
     record.size = size;

@@ -33,7 +33,7 @@ impl LocalCall<'_, '_> {
 }
 
 impl CloudCall for LocalCall<'_, '_> {
-    fn cloud(&self) -> (&Path, PrepareRemoval) {
+    fn cloud_settings(&self) -> (&Path, PrepareRemoval) {
         (&self.config.root, vm::prepare_removal)
     }
 

@@ -19,7 +19,7 @@ pub(super) fn create(
     disk: &Cid,
     metadata: JsonObject,
 ) -> CpiResult<Value> {
-    let held = cloud.require(disk).map_err(CpiFailure::before_any_effect)?;
+    let held = cloud.hold_existing(disk).map_err(CpiFailure::before_any_effect)?;
     let data = disk::data(cloud, &held, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
     let staged = cloud.create_staging(&cid)?;

@@ -57,7 +57,7 @@ pub(super) fn create(call: &mut LocalCall, cloud: &Cloud, mut request: VmRequest
             listen::check_is_free(&listener)?;
             Ok(networks)
         })?;
-        Ok((namespace, networks, cloud.require(&request.stemcell)?))
+        Ok((namespace, networks, cloud.hold_existing(&request.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
@@ -120,7 +120,7 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let held = cloud.require(cid)?;
+    let held = cloud.hold_existing(cid)?;
     stop(&held)?;
     // On a real machine these directories are in memory.
     for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
@@ -145,7 +145,7 @@ pub(super) fn settings_are_in_registry(held: &ObjectLock) -> CpiResult<bool> {
 
 /// `get_disks`.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
-    let held = cloud.require(cid)?;
+    let held = cloud.hold_existing(cid)?;
     let names = cloud::names(&held.path.join(DEVICES))?;
     Ok(names.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn disks_of_half_made_vms_are_moved_back() {
         let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud"), prepare_removal).unwrap();
+        let cloud = Cloud::open_or_create(&dir.path().join("cloud"), prepare_removal).unwrap();
         let disk = ObjectKind::Disk.new_cid();
         let staged = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staged).unwrap());
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn data_without_a_disk_record_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let cloud = Cloud::make(&dir.path().join("cloud"), prepare_removal).unwrap();
+        let cloud = Cloud::open_or_create(&dir.path().join("cloud"), prepare_removal).unwrap();
         let left = cloud.staged_path(&ObjectKind::Vm.new_cid());
         let device = left.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();

@@ -90,7 +90,7 @@ pub(super) fn update(
     size: u64,
     cloud_properties: Option<&JsonObject>,
 ) -> CpiResult<()> {
-    let held = cloud.require(cid)?;
+    let held = cloud.hold_existing(cid)?;
     let mut record: DiskRecord = records::read(&held, cid)?;
     if let Some(cloud_properties) = cloud_properties {
         properties::check_disk("update_disk", cloud_properties)?;

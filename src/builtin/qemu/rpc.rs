@@ -39,7 +39,7 @@ impl QemuCall<'_, '_> {
 }
 
 impl CloudCall for QemuCall<'_, '_> {
-    fn cloud(&self) -> (&Path, PrepareRemoval) {
+    fn cloud_settings(&self) -> (&Path, PrepareRemoval) {
         (&self.config.root, process::prepare_removal)
     }
 
@@ -74,7 +74,7 @@ impl CloudMethods for QemuCall<'_, '_> {
     }
 
     fn get_disks(&mut self, cloud: &Cloud, vm: &Cid) -> CpiResult<Vec<Cid>> {
-        disk::of_vm(&cloud.require(vm)?.path)
+        disk::of_vm(&cloud.hold_existing(vm)?.path)
     }
 
     fn create_disk(&mut self, cloud: &Cloud, size: u64, cloud_properties: JsonObject) -> CpiResult<Value> {

@@ -41,7 +41,7 @@ pub(super) fn create(call: &mut QemuCall, cloud: &Cloud, mut request: VmRequest)
         let config = &call.config;
         let ports = &properties.ports;
         let planned = network::plan(&cid, &request.networks, &config.agent, ports, config.restrict)?;
-        Ok((properties, system, images, planned, cloud.require(&request.stemcell)?))
+        Ok((properties, system, images, planned, cloud.hold_existing(&request.stemcell)?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
 
@@ -122,7 +122,7 @@ pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
 
 /// `reboot_vm`: leaves the VM running, even if it was off.
 pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
-    let held = cloud.require(cid)?;
+    let held = cloud.hold_existing(cid)?;
     let record: QemuRecord = records::read(&held, cid)?;
     let properties = VmProperties::parse(&record.cloud_properties)?;
     let system = call.programs().system()?;

@@ -127,7 +127,7 @@ impl SourceArgs {
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 check_no_program(manifest)?;
-                let mut inputs = self.configs.beside(self.flags.inputs_beside(manifest, &state)?);
+                let mut inputs = self.configs.add_to(self.flags.inputs_with_default_store(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
                 inputs.discard_generated = !needs_vm_and_disk;
                 let request = OpenCpiRequest {

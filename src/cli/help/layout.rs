@@ -120,7 +120,7 @@ pub(super) fn short(command: &Command) -> String {
         titled
             .into_iter()
             .filter(|(_, rows)| !rows.is_empty())
-            .map(|(title, rows)| beside(&title, &rows, longest)),
+            .map(|(title, rows)| table_section(&title, &rows, longest)),
     );
     parts.collect::<Vec<_>>().join("\n\n")
 }
@@ -130,16 +130,16 @@ pub(super) fn long(command: &Command) -> String {
     let mut parts: Vec<String> = aliases(command).into_iter().collect();
     let commands = commands(command);
     if !commands.is_empty() {
-        parts.push(beside("Commands", &commands, longest(&commands)));
+        parts.push(table_section("Commands", &commands, longest(&commands)));
     }
     for (title, arguments) in sections(command) {
         if title == GLOBAL {
             let rows: Vec<Row> = arguments.into_iter().map(global).collect();
-            let table = beside(&title, &rows, longest(&rows));
+            let table = table_section(&title, &rows, longest(&rows));
             parts.push(format!("{table}\n\n`monopile --help` has the details of global options."));
             continue;
         }
-        let mut paragraphs: Vec<String> = arguments.into_iter().map(below).collect();
+        let mut paragraphs: Vec<String> = arguments.into_iter().map(argument_block).collect();
         if title == UNTITLED[1] {
             paragraphs.push(long_help_flag());
         }
@@ -153,13 +153,13 @@ pub(super) fn short_options(program: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
     let mut rows: Vec<Row> = program.get_arguments().filter(is_shown).map(short_row).collect();
     rows.push(help_flag(SEE_LONG));
-    beside(UNTITLED[1], &rows, longest(&rows))
+    table_section(UNTITLED[1], &rows, longest(&rows))
 }
 
 /// Returns the options of the program itself for `--help`.
 pub(super) fn long_options(program: &Command) -> String {
     let shown = program.get_arguments().filter(|arg| !arg.is_hide_set());
-    let paragraphs: Vec<String> = shown.map(below).chain([long_help_flag()]).collect();
+    let paragraphs: Vec<String> = shown.map(argument_block).chain([long_help_flag()]).collect();
     format!("{}\n{}", heading(UNTITLED[1]), paragraphs.join("\n\n"))
 }
 
@@ -182,11 +182,11 @@ fn aliases(command: &Command) -> Option<String> {
 /// Returns the commands of a group.
 fn commands(command: &Command) -> Vec<Row> {
     let literal = *Styles::styled().get_literal();
-    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
-    let row = |below: &Command| Row {
-        name: format!("  {literal}{}{literal:#}", below.get_name()),
-        width: below.get_name().len(),
-        text: below.get_about().map(ToString::to_string).unwrap_or_default(),
+    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let row = |subcommand: &Command| Row {
+        name: format!("  {literal}{}{literal:#}", subcommand.get_name()),
+        width: subcommand.get_name().len(),
+        text: subcommand.get_about().map(ToString::to_string).unwrap_or_default(),
     };
     shown.map(row).collect()
 }
@@ -288,7 +288,7 @@ fn global(arg: &Arg) -> Row {
 }
 
 /// Formats a section with descriptions beside the names.
-fn beside(title: &str, rows: &[Row], longest: usize) -> String {
+fn table_section(title: &str, rows: &[Row], longest: usize) -> String {
     let columns = columns();
     let indent = longest.min(MAX_NAME_COLUMNS) + 4;
     let indent = if columns < indent + MIN_TEXT_COLUMNS { INDENT_COLUMNS } else { indent };
@@ -307,7 +307,7 @@ fn beside(title: &str, rows: &[Row], longest: usize) -> String {
 }
 
 /// Formats an argument with its description and details below it.
-fn below(arg: &Arg) -> String {
+fn argument_block(arg: &Arg) -> String {
     let width = columns().saturating_sub(INDENT_COLUMNS);
     let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let mut blocks: Vec<Vec<String>> = whole

@@ -479,14 +479,14 @@ impl Agent {
                 AgentError::Stalled { address, method: method.to_owned(), problem }
             }
             ureq::Error::Io(source) => {
-                if let Some(problem) = inside::<rustls::Error>(&source) {
+                if let Some(problem) = error_inside::<rustls::Error>(&source) {
                     return untrusted_error(address, problem);
                 }
-                if let Some(failure) = ProxyFailure::inside(&source) {
+                if let Some(failure) = ProxyFailure::find_inside(&source) {
                     let (problem, is_permanent) = (failure.to_string(), failure.is_permanent());
                     return AgentError::ProxyFailed { address, problem, is_permanent };
                 }
-                if let Some(problem) = inside::<UnresolvedHost>(&source) {
+                if let Some(problem) = error_inside::<UnresolvedHost>(&source) {
                     return AgentError::Unresolvable { address, problem: format!(": {problem}") };
                 }
                 match source.kind() {
@@ -556,7 +556,7 @@ fn untrusted_error(address: String, problem: &rustls::Error) -> AgentError {
 }
 
 /// Returns the error of this type inside an [`io::Error`], which is how rustls reports a failed handshake.
-fn inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E> {
+fn error_inside<E: std::error::Error + 'static>(error: &io::Error) -> Option<&E> {
     error.get_ref()?.downcast_ref()
 }
 

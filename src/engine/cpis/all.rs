@@ -192,7 +192,7 @@ impl<'a> Cpis<'a> {
     }
 
     /// Returns the names of all CPIs except this one.
-    pub(crate) fn others(&self, name: Option<&str>) -> Vec<CpiName> {
+    pub(crate) fn other_cpis(&self, name: Option<&str>) -> Vec<CpiName> {
         self.sources.names().filter(|other| *other != name).map(|other| other.map(str::to_owned)).collect()
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn delete(
         .reporter()
         .timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
-    let others = deletion.others(executor);
+    let others = deletion.other_cpis(executor);
     let changed = executor.changed_location_properties(resource.cpi())?;
     if (!others.is_empty() || !changed.is_empty())
         && executor.ask_presence(&deleting, resource)? == Presence::Gone
@@ -147,7 +147,7 @@ enum OtherCpiResult {
 impl Deletion<'_> {
     /// Returns the CPIs to ask if the one on record does not find the resource. The list is empty for
     /// stemcells and for the VM of this environment, whose records are reliable.
-    fn others(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
+    fn other_cpis(&self, executor: &Executor<'_>) -> Vec<Option<String>> {
         let may_be_at_other_cpi = match self.resource {
             Resource::Disk(_) | Resource::Snapshot(_) => true,
             Resource::Vm(vm) => executor.state().vm_handle().as_ref() != Some(vm),
@@ -156,7 +156,7 @@ impl Deletion<'_> {
         if !may_be_at_other_cpi {
             return Vec::new();
         }
-        let mut others = executor.cpis().others(self.resource.cpi());
+        let mut others = executor.cpis().other_cpis(self.resource.cpi());
         // If a CPI has its own record for this CID, the CID names another resource there.
         others.retain(|other| !executor.state().has_on_record(&self.resource.at_cpi(other.as_deref())));
         others

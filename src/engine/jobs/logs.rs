@@ -64,7 +64,7 @@ pub(super) fn tails(
 }
 
 fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
-    let below = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
+    let relative_path = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
     let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(tree)
         .into_iter()
         .flatten()
@@ -73,7 +73,7 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
             let metadata = entry.metadata().ok()?;
             let is_of_errors = entry.file_name().to_string_lossy().contains("stderr");
             let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            (metadata.len() > 0 && is_shown(&below(entry.path())))
+            (metadata.len() > 0 && is_shown(&relative_path(entry.path())))
                 .then(|| (is_of_errors, modified, entry.into_path()))
         })
         .collect();
@@ -81,7 +81,7 @@ fn tails_below(tree: &Path, is_shown: fn(&Path) -> bool) -> Vec<LogTail> {
     files.truncate(MAX_FILES);
     let tail = |(_, _, path): &(bool, SystemTime, PathBuf)| {
         let lines = last_lines_of_file(path).ok().filter(|lines| !lines.is_empty())?;
-        Some(LogTail { name: below(path).display().to_string(), lines })
+        Some(LogTail { name: relative_path(path).display().to_string(), lines })
     };
     files.iter().filter_map(tail).collect()
 }

@@ -26,8 +26,8 @@ use manifest::Deployment;
 /// The packages that the jobs need, each after its dependencies.
 pub(crate) struct Packages<'r> {
     nodes: Vec<PackageNode<'r>>,
-    /// The index in `nodes` by package name.
-    numbers: HashMap<&'r str, usize>,
+    /// The indices in `nodes` by package name.
+    indices: HashMap<&'r str, usize>,
 }
 
 /// A package in the graph of those to provide.
@@ -90,7 +90,7 @@ impl<'r> Packages<'r> {
         for job in &deployment.group.jobs {
             jobs.entry(&job.release).or_default().push(&job.name);
         }
-        let mut packages = Packages { nodes: Vec::new(), numbers: HashMap::new() };
+        let mut packages = Packages { nodes: Vec::new(), indices: HashMap::new() };
         for (release, jobs) in jobs {
             let release = find_release(releases, release)?;
             release.check_compiled_for(&stemcell.operating_system, &stemcell.version)?;
@@ -118,7 +118,7 @@ impl<'r> Packages<'r> {
             let mut all_dependencies = BTreeSet::new();
             for name in &package.dependencies {
                 let below = *self
-                    .numbers
+                    .indices
                     .get(name.as_str())
                     .ok_or_else(|| Error::invalid(format!("there is no package '{name}'")))?;
                 all_dependencies.insert(below);
@@ -126,12 +126,12 @@ impl<'r> Packages<'r> {
             }
             let all_dependencies = Vec::from_iter(all_dependencies);
             let keys: Vec<&PackageKey> =
-                all_dependencies.iter().map(|number| &self.nodes[*number].key).collect();
+                all_dependencies.iter().map(|index| &self.nodes[*index].key).collect();
             let key = PackageKey::new(stemcell, package, &keys);
             let keys_without_content: Vec<&PackageKey> =
-                all_dependencies.iter().map(|number| &self.nodes[*number].key_without_content).collect();
+                all_dependencies.iter().map(|index| &self.nodes[*index].key_without_content).collect();
             let key_without_content = PackageKey::without_content(stemcell, package, &keys_without_content);
-            match self.numbers.get(package.name.as_str()).map(|number| &self.nodes[*number]) {
+            match self.indices.get(package.name.as_str()).map(|index| &self.nodes[*index]) {
                 // Releases share packages: the same source with the same dependencies is the same package.
                 // They may have packed or compiled it twice, so its content does not count here. The first
                 // one is used, under the key of its own content.
@@ -146,7 +146,7 @@ impl<'r> Packages<'r> {
                     ));
                 }
                 None => {
-                    self.numbers.insert(&package.name, self.nodes.len());
+                    self.indices.insert(&package.name, self.nodes.len());
                     let release = &release.name;
                     self.nodes.push(PackageNode {
                         package,
@@ -163,9 +163,9 @@ impl<'r> Packages<'r> {
     }
 
     fn measure_heights(&mut self) {
-        for number in (0..self.nodes.len()).rev() {
-            let above = self.nodes[number].height + 1;
-            for below in self.nodes[number].all_dependencies.clone() {
+        for index in (0..self.nodes.len()).rev() {
+            let above = self.nodes[index].height + 1;
+            for below in self.nodes[index].all_dependencies.clone() {
                 self.nodes[below].height = self.nodes[below].height.max(above);
             }
         }
@@ -222,10 +222,10 @@ impl<'r> Packages<'r> {
                 }
             }
         }
-        let (works, tasks) = self.tasks();
-        task_graph::run(&tasks, run.parallel, &|number| {
+        let (package_tasks, tasks) = self.planned_tasks();
+        task_graph::run(&tasks, run.parallel, &|index| {
             signals::check(run)?;
-            match works[number] {
+            match package_tasks[index] {
                 PackageTask::Upload(node) => self.upload(node, &progress[node], agent, stage),
                 PackageTask::Compile(node) => self.compile(node, &progress, agent, run.sha2, stage),
                 PackageTask::Keep(node) => {
@@ -247,13 +247,13 @@ impl<'r> Packages<'r> {
         Ok(packages)
     }
 
-    fn tasks(&self) -> (Vec<PackageTask>, Vec<Task>) {
-        let mut works = Vec::new();
+    fn planned_tasks(&self) -> (Vec<PackageTask>, Vec<Task>) {
+        let mut package_tasks = Vec::new();
         let mut tasks = Vec::new();
         let mut compiles: Vec<usize> = Vec::new();
-        for (number, node) in self.nodes.iter().enumerate() {
+        for (index, node) in self.nodes.iter().enumerate() {
             let upload = tasks.len();
-            works.push(PackageTask::Upload(number));
+            package_tasks.push(PackageTask::Upload(index));
             tasks.push(Task { dependencies: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
             if node.package.compiled_for.is_some() {
                 compiles.push(upload);
@@ -262,23 +262,23 @@ impl<'r> Packages<'r> {
             let below = node.all_dependencies.iter().map(|below| compiles[*below]);
             let dependencies = below.chain([upload]).collect();
             let compile = tasks.len();
-            works.push(PackageTask::Compile(number));
+            package_tasks.push(PackageTask::Compile(index));
             tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
             compiles.push(compile);
-            works.push(PackageTask::Keep(number));
+            package_tasks.push(PackageTask::Keep(index));
             // Downloads into the cache have the lowest priority, because no task waits for them.
             tasks.push(Task { dependencies: vec![compile], priority: 0, lane: Lane::Transfer });
         }
-        (works, tasks)
+        (package_tasks, tasks)
     }
 
     /// Uploads the source of a package, or the compiled package, unless it was compiled before.
-    fn upload(&self, number: usize, progress: &PackageProgress, agent: &Agent, stage: &Stage) -> Result<()> {
+    fn upload(&self, index: usize, progress: &PackageProgress, agent: &Agent, stage: &Stage) -> Result<()> {
         if progress.compiled.get().is_some() {
             return Ok(());
         }
         let started = Instant::now();
-        let node = &self.nodes[number];
+        let node = &self.nodes[index];
         let id = match &progress.archive {
             Some((archive, digest)) => {
                 let uploading = stage
@@ -311,14 +311,14 @@ impl<'r> Packages<'r> {
     /// a director does.
     fn compile(
         &self,
-        number: usize,
+        index: usize,
         progress: &[PackageProgress],
         agent: &Agent,
         sha2: bool,
         stage: &Stage,
     ) -> Result<()> {
-        let node = &self.nodes[number];
-        let own = &progress[number];
+        let node = &self.nodes[index];
+        let own = &progress[index];
         if own.compiled.get().is_some() {
             return Ok(());
         }
@@ -357,13 +357,13 @@ impl<'r> Packages<'r> {
     /// next run slower.
     fn keep(
         &self,
-        number: usize,
+        index: usize,
         progress: &PackageProgress,
         package_store: &CompiledPackageStore,
         agent: &Agent,
         stage: &Stage,
     ) {
-        let node = &self.nodes[number];
+        let node = &self.nodes[index];
         let (Some(_), Some(compiled)) = (progress.compiling.get(), progress.compiled.get()) else {
             return;
         };

@@ -117,7 +117,7 @@ fn is_on_record(state: &State, vm: &VmCid, cpi: Option<&str>) -> bool {
 /// Finds the CPI of a VM that is not on record: the named one, or the first that has the VM. If no CPI
 /// confirms the VM, returns the first one that does not know.
 fn seek(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&str>) -> Result<VmHandle> {
-    let all = || std::iter::once(None).chain(executor.cpis().others(None));
+    let all = || std::iter::once(None).chain(executor.cpis().other_cpis(None));
     let asked: Vec<Option<String>> = match cpi {
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
         None => all().collect(),

@@ -79,7 +79,7 @@ impl BucketSettings {
     }
 
     /// Creates the settings to list the states below `prefix`.
-    pub fn below(
+    pub fn for_listing(
         prefix: BucketPrefix,
         env_vars: &[(String, String)],
         interrupted: InterruptCheck,
