@@ -35,8 +35,8 @@ const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 struct GraphProgress {
     /// For each task, the number of its dependencies that are not done.
     waits_for: Vec<usize>,
-    /// For each lane, the priority and number of its ready tasks. Among tasks with the same priority, the
-    /// lowest number is first.
+    /// For each lane, the priority and index of its ready tasks. Among tasks with the same priority, the
+    /// lowest index is first.
     ready: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
     left: usize,
@@ -44,30 +44,30 @@ struct GraphProgress {
 }
 
 impl GraphProgress {
-    fn make_ready(&mut self, number: usize, task: &Task) {
-        self.ready[task.lane as usize].push((task.priority, std::cmp::Reverse(number)));
+    fn make_ready(&mut self, index: usize, task: &Task) {
+        self.ready[task.lane as usize].push((task.priority, std::cmp::Reverse(index)));
     }
 }
 
-/// Calls `work` with the number of each task, on up to `threads` threads per lane.
+/// Calls `work` with the index of each task, on up to `threads` threads per lane.
 ///
 /// After a failure no further task starts. Returns the first error when the running tasks have ended. A
 /// dependency cycle and a dependency on a task that does not exist are errors.
 pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let mut followers = vec![Vec::new(); tasks.len()];
-    for (number, task) in tasks.iter().enumerate() {
+    for (index, task) in tasks.iter().enumerate() {
         for dependency in &task.dependencies {
             followers
                 .get_mut(*dependency)
-                .ok_or_else(|| Error::failure(format!("task {number} depends on a missing task")))?
-                .push(number);
+                .ok_or_else(|| Error::failure(format!("task {index} depends on a missing task")))?
+                .push(index);
         }
     }
     let waits_for: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
     let mut progress =
         GraphProgress { waits_for, ready: Default::default(), left: tasks.len(), problem: None };
-    for (number, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
-        progress.make_ready(number, task);
+    for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
+        progress.make_ready(index, task);
     }
     let progress = Mutex::new(progress);
     let changed = Condvar::new();
@@ -78,10 +78,10 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         }) {
             let (progress, changed, followers) = (&progress, &changed, &followers);
             scope.spawn(move || {
-                while let Some(number) = next(progress.lock(), changed, lane) {
-                    let outcome = work(number);
+                while let Some(index) = next(progress.lock(), changed, lane) {
+                    let outcome = work(index);
                     let mut progress = progress.lock();
-                    finish(&mut progress, number, outcome, followers, tasks);
+                    finish(&mut progress, index, outcome, followers, tasks);
                     changed.notify_all();
                 }
             });
@@ -95,14 +95,14 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     }
 }
 
-/// Waits for a ready task of the lane and returns its number. Returns `None` when no more tasks will start.
+/// Waits for a ready task of the lane and returns its index. Returns `None` when no more tasks will start.
 fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: Lane) -> Option<usize> {
     loop {
         if progress.problem.is_some() || progress.left == 0 {
             return None;
         }
-        if let Some((_, std::cmp::Reverse(number))) = progress.ready[lane as usize].pop() {
-            return Some(number);
+        if let Some((_, std::cmp::Reverse(index))) = progress.ready[lane as usize].pop() {
+            return Some(index);
         }
         changed.wait(&mut progress);
     }
@@ -110,7 +110,7 @@ fn next(mut progress: MutexGuard<'_, GraphProgress>, changed: &Condvar, lane: La
 
 fn finish(
     progress: &mut GraphProgress,
-    number: usize,
+    index: usize,
     outcome: Result<()>,
     followers: &[Vec<usize>],
     tasks: &[Task],
@@ -120,7 +120,7 @@ fn finish(
         progress.problem.get_or_insert(error);
         return;
     }
-    for follower in &followers[number] {
+    for follower in &followers[index] {
         progress.waits_for[*follower] -= 1;
         if progress.waits_for[*follower] == 0 {
             progress.make_ready(*follower, &tasks[*follower]);
@@ -142,8 +142,8 @@ mod tests {
     fn tasks_start_after_their_dependencies_and_by_priority() {
         let tasks = [task(&[], 1), task(&[0], 0), task(&[], 9), task(&[2], 5), task(&[1, 3], 0)];
         let order = Mutex::new(Vec::new());
-        run(&tasks, 1, &|number| {
-            order.lock().push(number);
+        run(&tasks, 1, &|index| {
+            order.lock().push(index);
             Ok(())
         })
         .unwrap();
@@ -169,11 +169,11 @@ mod tests {
         // Task 0 is slow and task 1 depends on it. The chain 2, 3, 4 must not wait for them.
         let tasks = [task(&[], 0), task(&[0], 0), task(&[], 0), task(&[2], 0), task(&[3], 0)];
         let done = Mutex::new(Vec::new());
-        run(&tasks, 2, &|number| {
-            if number == 0 {
+        run(&tasks, 2, &|index| {
+            if index == 0 {
                 std::thread::sleep(Duration::from_millis(100));
             }
-            done.lock().push(number);
+            done.lock().push(index);
             Ok(())
         })
         .unwrap();
@@ -185,11 +185,11 @@ mod tests {
         let slow = Task { lane: Lane::Work, ..Task::default() };
         let tasks = [slow.clone(), slow, Task::default(), Task::default()];
         let done = Mutex::new(Vec::new());
-        run(&tasks, 1, &|number| {
-            if number < 2 {
+        run(&tasks, 1, &|index| {
+            if index < 2 {
                 std::thread::sleep(Duration::from_millis(60));
             }
-            done.lock().push(number);
+            done.lock().push(index);
             Ok(())
         })
         .unwrap();

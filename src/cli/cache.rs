@@ -43,7 +43,7 @@ impl CacheArgs {
         match self.command {
             CacheCommand::List => {
                 let entries = cache::list(&root)?;
-                match session.globals.json() {
+                match session.globals.prints_json() {
                     true => CommandResult::json(&entries),
                     false => {
                         Ok(CommandResult::Output(entries_table(&entries, &session.layout()).into_bytes()))
@@ -52,7 +52,7 @@ impl CacheArgs {
             }
             CacheCommand::Prune { unused, all } => {
                 let pruned = cache::prune(&root, if all { Duration::ZERO } else { unused })?;
-                match session.globals.json() {
+                match session.globals.prints_json() {
                     true => CommandResult::json(&pruned),
                     false => Ok(CommandResult::Output(pruned_text(pruned).into_bytes())),
                 }

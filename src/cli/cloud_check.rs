@@ -68,7 +68,7 @@ impl CloudCheckArgs {
             Ok(decision)
         };
         let checked = inspection::cloud_check(&request, &prepared_run.run, choose)?;
-        let output = match session.globals.json() {
+        let output = match session.globals.prints_json() {
             true => CommandResult::json(&checked.problems)?,
             false => CommandResult::Output(problems_table(&checked, &session.layout()).into_bytes()),
         };
@@ -126,7 +126,7 @@ fn described(repair: Repair) -> PossibleValue {
 /// Reports everything on record with its actual status.
 pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
     let checked = inspection::report(request, run)?;
-    let output = match session.globals.json() {
+    let output = match session.globals.prints_json() {
         true => CommandResult::json(&checked.findings)?,
         false => CommandResult::Output(findings_table(&checked, &session.layout()).into_bytes()),
     };

@@ -171,7 +171,7 @@ fn described(example: Example) -> PossibleValue {
 }
 
 fn list(session: &Session) -> Result<CommandResult> {
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(&EXAMPLES);
     }
     let mut table = Table::new(["Example", "Description"]);

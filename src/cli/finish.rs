@@ -168,8 +168,8 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, json: bool) -
         let sink: Arc<dyn base::events::Sink> = ui::renderer(
             ui::Options {
                 format: ui::Format::Json,
-                color: false,
-                unicode: false,
+                allows_color: false,
+                shows_unicode: false,
                 is_dumb: false,
                 verbose: false,
                 stdout_reserved: false,

@@ -97,7 +97,7 @@ pub(super) enum JsonForm {
 
 impl Globals {
     /// Returns true for `--json` in either form.
-    pub(super) fn json(&self) -> bool {
+    pub(super) fn prints_json(&self) -> bool {
         self.json.is_some()
     }
 }

@@ -39,7 +39,7 @@ impl HistoryArgs {
         };
         let mut runs = history::list(&directory, state.as_deref())?;
         runs.truncate(self.limit.get());
-        match session.globals.json() {
+        match session.globals.prints_json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
                 if let Some(missing) = self.selection.missing_manifest() {

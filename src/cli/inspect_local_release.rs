@@ -40,7 +40,7 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandR
         tables.into_iter().for_each(|table| document.add_table(table));
         return Ok(CommandResult::Document);
     }
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(report);
     }
     let layout = session.layout();

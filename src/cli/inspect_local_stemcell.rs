@@ -43,7 +43,7 @@ impl InspectLocalStemcellArgs {
             });
             return Ok(CommandResult::Document);
         }
-        if session.globals.json() {
+        if session.globals.prints_json() {
             return CommandResult::json(&report);
         }
         let mut table = Table::new(HEADER);

@@ -97,7 +97,7 @@ impl LogsArgs {
         let run = &prepared_run.run;
         if let Some(path) = target {
             let saved = inspection::save_logs(&request, run, &path)?;
-            return match session.globals.json() {
+            return match session.globals.prints_json() {
                 true => CommandResult::json(&saved),
                 false => Ok(CommandResult::Output(
                     format!("{} ({})\n", saved.path.display(), base::text::bytes(saved.bytes)).into_bytes(),

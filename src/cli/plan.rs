@@ -61,7 +61,7 @@ impl PlanArgs {
             let apply = session.completed(&format!("`monopile create-env MANIFEST --plan {words}`"));
             let saved = format!("saved the plan to '{}'; apply it: {apply}", path.display());
             match &mut finished {
-                CommandResult::Output(text) if !session.globals.json() => {
+                CommandResult::Output(text) if !session.globals.prints_json() => {
                     text.extend_from_slice(base::text::clean(&format!("{saved}\n")).as_bytes());
                 }
                 _ => session.reporter.note(saved),
@@ -119,7 +119,7 @@ fn unsaved(plan_report: &PlanReport, inputs: &Inputs, path: &Path) -> Error {
 
 /// Formats the plan as output.
 pub(super) fn show(plan_report: &PlanReport, session: &Session) -> Result<CommandResult> {
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(plan_report);
     }
     let text = session.completed(&format!("{}\n", plan_report.text().join("\n")));

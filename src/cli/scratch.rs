@@ -165,7 +165,7 @@ mod tests {
         let answer = base.path().join("answer");
         let cpi = UnlockOnDrop::from(File::create(&answer).unwrap());
         cpi.lock().unwrap();
-        scratch::record_use(&in_use, &[&answer]).unwrap();
+        scratch::record_claim(&in_use, &[&answer]).unwrap();
         let old = left(base.path());
         let run = Scratch::create_below(base.path()).unwrap();
         assert!(!old.exists());

@@ -89,14 +89,14 @@ impl Session {
         let options = ui::Options {
             format: match () {
                 () if globals.json == Some(JsonForm::Bosh) => ui::Format::Bosh,
-                () if globals.json() => ui::Format::Json,
+                () if globals.prints_json() => ui::Format::Json,
                 () if output_mode.stdout_reserved && !output_mode.shows_progress => ui::Format::Plain,
                 () if globals.tty => ui::Format::Progress,
                 () if terminal && ui::can_redraw() && !dumb => ui::Format::Progress,
                 () => ui::Format::Plain,
             },
-            color: color && (terminal || globals.tty),
-            unicode: is_utf8_locale(),
+            allows_color: color && (terminal || globals.tty),
+            shows_unicode: is_utf8_locale(),
             is_dumb: dumb,
             verbose: globals.verbose > 0,
             stdout_reserved: output_mode.stdout_reserved,
@@ -362,7 +362,7 @@ impl Session {
     /// Returns true if the operator can be asked.
     pub(super) fn is_interactive(&self) -> bool {
         !self.globals.non_interactive
-            && !self.globals.json()
+            && !self.globals.prints_json()
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }

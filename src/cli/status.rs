@@ -128,7 +128,7 @@ impl StatusArgs {
             return self.watch(session, &prepared_run, &mut collector);
         }
         let status = collector.collect(&prepared_run.run.reporter)?;
-        let output = match session.globals.json() {
+        let output = match session.globals.prints_json() {
             true => CommandResult::json(&status)?,
             false => CommandResult::Output(status_text(session, &status).into_bytes()),
         };
@@ -158,14 +158,14 @@ impl StatusArgs {
     ) -> Result<CommandResult> {
         let silent = Reporter::silent();
         let run = &prepared_run.run;
-        let mut screen = ui::FullScreen::open(session.globals.json());
+        let mut screen = ui::FullScreen::open(session.globals.prints_json());
         while run.signal().is_none() {
             let frame = match collector.collect(&silent) {
-                Ok(status) if session.globals.json() => json_line(&status)?,
+                Ok(status) if session.globals.prints_json() => json_line(&status)?,
                 Ok(status) => status_text(session, &status),
                 Err(_) if run.signal().is_some() => break,
                 // The state may be in the middle of a deletion, so watching continues.
-                Err(error) => match session.globals.json() {
+                Err(error) => match session.globals.prints_json() {
                     true => return Err(error),
                     false => format!("{}\n", session.redactor.clean_and_redact(&error.chain().join(": "))),
                 },

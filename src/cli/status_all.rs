@@ -99,7 +99,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
         asking.finish();
         Ok(rows)
     })?;
-    let output = match session.globals.json() {
+    let output = match session.globals.prints_json() {
         true => CommandResult::Output(json_lines(&rows)?),
         false => CommandResult::Output(table(&rows).format_lines(&session.layout()).into_bytes()),
     };
@@ -139,7 +139,7 @@ fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
                 targets.push(StatusTarget::Unreadable(path, format!("it cannot be read: {reason}")));
             }
         }
-        check_number(targets.len(), place)?;
+        check_count(targets.len(), place)?;
     }
     if targets.is_empty() {
         return Err(Error::invalid(format!("there is no {FILE_NAME} below '{}'", place.display()))
@@ -151,7 +151,7 @@ fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
 /// Finds the states below a prefix of a bucket.
 fn find_states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
     let states = session.list_states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
-    check_number(states.len(), place)?;
+    check_count(states.len(), place)?;
     if states.is_empty() {
         return Err(Error::invalid(format!("there is no state below '{}'", place.display()))
             .with_hint("the name of a state ends in .json; check the prefix"));
@@ -159,8 +159,8 @@ fn find_states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
     Ok(states.into_iter().map(StatusTarget::State).collect())
 }
 
-fn check_number(number: usize, place: &Path) -> Result<()> {
-    if number <= MAX_ENVIRONMENTS {
+fn check_count(count: usize, place: &Path) -> Result<()> {
+    if count <= MAX_ENVIRONMENTS {
         return Ok(());
     }
     Err(Error::invalid(format!("more than {MAX_ENVIRONMENTS} environments are below '{}'", place.display()))
@@ -414,7 +414,7 @@ fn table(rows: &[Row]) -> Table {
 /// Returns the error with the highest exit code, if an environment has a problem.
 fn problem(rows: &[Row]) -> Option<Error> {
     let ill = |row: &&Row| row.exit_code != exit_code::SUCCESS;
-    let number = rows.iter().filter(ill).count();
+    let count = rows.iter().filter(ill).count();
     let worst = rows.iter().max_by_key(|row| row.exit_code).filter(ill)?;
     let kind = match worst.exit_code {
         exit_code::USAGE => ErrorKind::Usage,
@@ -424,9 +424,9 @@ fn problem(rows: &[Row]) -> Option<Error> {
         exit_code::DRIFT => ErrorKind::Drift,
         _ => ErrorKind::Failure,
     };
-    let have = if number == 1 { "has" } else { "have" };
+    let have = if count == 1 { "has" } else { "have" };
     let environments = if rows.len() == 1 { "environment" } else { "environments" };
-    let error = Error::new(kind, format!("{number} of {} {environments} {have} a problem", rows.len()));
+    let error = Error::new(kind, format!("{count} of {} {environments} {have} a problem", rows.len()));
     Some(error.with_hint(match paths::is_url(Path::new(&worst.environment)) {
         true => format!("to see more of one: `monopile status {}`", shell_word(&worst.environment)),
         false => format!("to see more of one: `cd {} && monopile status`", shell_word(&worst.environment)),

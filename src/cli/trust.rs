@@ -35,7 +35,7 @@ impl TrustArgs {
             let text = format!("The env file '{}' is trusted.\n{description}\n", path.display());
             (path, true, text)
         };
-        if session.globals.json() {
+        if session.globals.prints_json() {
             return CommandResult::json(&serde_json::json!({
                 "path": path.display().to_string(),
                 "trusted": trusted,

@@ -143,7 +143,7 @@ impl VarsArgs {
         let (store, request) = match self.command {
             VarsCommand::List { store } => {
                 let rows = command::list(&expand(&store), &encryption_args::current())?;
-                return match session.globals.json() {
+                return match session.globals.prints_json() {
                     true => CommandResult::json(&rows),
                     false => {
                         Ok(CommandResult::Output(variables_table(rows).print(&session.layout()).into_bytes()))

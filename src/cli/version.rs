@@ -82,7 +82,7 @@ impl VersionArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let version = env!("CARGO_PKG_VERSION");
         let Some(feed) = self.check else {
-            return match session.globals.json() {
+            return match session.globals.prints_json() {
                 true => CommandResult::json(&serde_json::json!({ "version": version })),
                 false => Ok(CommandResult::Output(grammar::VERSION_LINE.into())),
             };
@@ -100,7 +100,7 @@ impl VersionArgs {
                 .with_hint("name another feed: `monopile version --check=URL`")
         })?;
         let is_newer = Version::parse(version).is_none_or(|own| own < newest);
-        if session.globals.json() {
+        if session.globals.prints_json() {
             return CommandResult::json(&serde_json::json!({
                 "version": version,
                 "newest": tag,

@@ -36,8 +36,8 @@ fn collect(node: &Node, at: &mut Vec<Token>, leaves: &mut Vec<Leaf>) {
         }
         Data::Seq(items) if !items.is_empty() => {
             let names = name_counts(items);
-            for (number, item) in items.iter().enumerate() {
-                at.push(token(item, number, &names));
+            for (index, item) in items.iter().enumerate() {
+                at.push(token(item, index, &names));
                 collect(item, at, leaves);
                 at.pop();
             }

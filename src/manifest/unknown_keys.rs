@@ -144,8 +144,8 @@ pub fn unknown_keys(loaded: &LoadedManifest) -> Vec<String> {
             warnings.push(format!("{place}: `{path}` has no `jobs`, so nothing will run on the VM"));
         }
         let jobs = group.get("jobs").and_then(Node::as_seq).unwrap_or_default();
-        for (number, job) in jobs.iter().enumerate() {
-            check_spelling(job, &format!("{path}.jobs[{number}]"), JOB, &mut warnings);
+        for (index, job) in jobs.iter().enumerate() {
+            check_spelling(job, &format!("{path}.jobs[{index}]"), JOB, &mut warnings);
         }
         if let Some(resources) = group.get("vm_resources") {
             check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);

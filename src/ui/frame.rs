@@ -58,8 +58,8 @@ pub(super) fn lines(
     let with_logs =
         innermost_stages.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
     let mut lines = Vec::new();
-    for (number, stage) in innermost_stages.iter().enumerate() {
-        let hidden = innermost_stages.len() - number;
+    for (index, stage) in innermost_stages.iter().enumerate() {
+        let hidden = innermost_stages.len() - index;
         if lines.len() + 1 >= room && hidden > 1 {
             lines.push(Styled::plain(format!("  ({hidden} more)")));
             break;

@@ -71,12 +71,12 @@ impl Inner {
     fn time(&self) -> String {
         match self.output.stdout_reserved {
             true => String::new(),
-            false => format!("{} ", paint(self.options.color, Color::Dim, &base::encoding::now())),
+            false => format!("{} ", paint(self.options.allows_color, Color::Dim, &base::encoding::now())),
         }
     }
 
     fn emit(self: &Arc<Self>, event: &Event) {
-        let color = self.options.color;
+        let color = self.options.allows_color;
         let mut state = self.lock();
         match event {
             Event::StageStarted { id, parent, name, usual } => {
@@ -170,7 +170,7 @@ impl Inner {
 
     /// Breaks a line of a message to fit a terminal. Lines for logs stay whole.
     fn fitted(&self, line: &Styled) -> Vec<String> {
-        let color = self.options.color;
+        let color = self.options.allows_color;
         match self.output.stdout_reserved && std::io::stderr().is_terminal() {
             true => line.wrapped(canvas::stderr_size().0.into(), 4, color),
             false => vec![line.whole(color)],
@@ -182,7 +182,7 @@ impl Inner {
         let in_full = self.options.verbose || elapsed >= summary::LONG_RUN;
         let lines = report.map(|report| summary::lines(report, exit_code, in_full));
         for (line, _) in lines.unwrap_or_default() {
-            self.output.print_out(&line.whole(self.options.color));
+            self.output.print_out(&line.whole(self.options.allows_color));
         }
     }
 
@@ -244,8 +244,8 @@ mod tests {
         let output = OutputStreams { stdout_reserved, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
-            color: false,
-            unicode: true,
+            allows_color: false,
+            shows_unicode: true,
             is_dumb: false,
             verbose,
             stdout_reserved,
@@ -341,8 +341,8 @@ mod tests {
         let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Plain,
-            color: false,
-            unicode: true,
+            allows_color: false,
+            shows_unicode: true,
             is_dumb: false,
             verbose: false,
             stdout_reserved: false,

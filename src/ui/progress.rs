@@ -66,8 +66,8 @@ impl Progress {
             let space = TerminalSpace {
                 columns: columns.into(),
                 rows: rows.into(),
-                colors: options.color,
-                unicode: options.unicode,
+                colors: options.allows_color,
+                unicode: options.shows_unicode,
             };
             let state = shown.lock();
             let _ = out
@@ -89,7 +89,7 @@ impl Progress {
             Some(Outcome::Skipped { .. }) => ("–", "--", Color::Dim),
             Some(Outcome::Failed) => ("✗", "FAILED", Color::Red),
         };
-        Styled::default().colored(color, if self.options.unicode { unicode } else { ascii })
+        Styled::default().colored(color, if self.options.shows_unicode { unicode } else { ascii })
     }
 
     /// Prints lasting lines above the live part: to standard output, or to standard error if `to_stderr`. On
@@ -98,7 +98,7 @@ impl Progress {
         if kept.is_empty() {
             return;
         }
-        let color = self.options.color;
+        let color = self.options.allows_color;
         self.bar.suspend(|| {
             for (line, hang) in kept {
                 let lines = match self.is_live {
@@ -306,8 +306,8 @@ mod tests {
         let output = OutputStreams { stdout_reserved: false, captured: Some(Arc::clone(&captured)) };
         let options = Options {
             format: Format::Progress,
-            color: false,
-            unicode,
+            allows_color: false,
+            shows_unicode: unicode,
             is_dumb: false,
             verbose: false,
             stdout_reserved: false,

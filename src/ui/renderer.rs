@@ -30,9 +30,9 @@ pub struct Options {
     /// The format of the output.
     pub format: Format,
     /// True if colours are allowed.
-    pub color: bool,
+    pub allows_color: bool,
     /// True if the terminal shows Unicode.
-    pub unicode: bool,
+    pub shows_unicode: bool,
     /// True if the terminal can only append text.
     pub is_dumb: bool,
     /// True to print every log line of stages, not only the last one.

@@ -44,8 +44,8 @@ fn heading(text: &str) -> Line {
 
 /// Returns a numbered line for each step of the plan that began, and one for the number of others.
 fn steps(report: &RunReport, undone: &'static str) -> impl Iterator<Item = Line> {
-    let steps = report.steps.iter().enumerate().map(move |(number, step)| {
-        let line = Styled::plain(format!("  {}. {}", number + 1, base::text::clean_line(&step_text(step))));
+    let steps = report.steps.iter().enumerate().map(move |(index, step)| {
+        let line = Styled::plain(format!("  {}. {}", index + 1, base::text::clean_line(&step_text(step))));
         let line = match step {
             StartedStep { done: false, .. } => line.and(" ").colored(Color::Red, undone),
             StartedStep { failed_later: true, .. } => line.and(", then ").colored(Color::Red, undone),

@@ -20,8 +20,13 @@ const INDENT_COLUMNS: usize = 2;
 /// tree, except that a float without a fraction becomes an integer (see
 /// [`after_round_trip`](crate::after_round_trip)), and the key `<<` a merge.
 pub fn emit(node: &Node) -> String {
-    let mut emitter =
-        Emitter { out: String::new(), column: 0, indent: None, whitespace: true, indention: true };
+    let mut emitter = Emitter {
+        out: String::new(),
+        column: 0,
+        indent: None,
+        has_space_before: true,
+        has_only_indicators: true,
+    };
     emitter.node(node, Context::Root);
     emitter.indent = None;
     emitter.start_line();
@@ -59,9 +64,9 @@ struct Emitter {
     /// The column in which block content starts. `None` outside collections.
     indent: Option<usize>,
     /// True if no space is needed before the next token.
-    whitespace: bool,
+    has_space_before: bool,
     /// True while this line has only spaces and indicators.
-    indention: bool,
+    has_only_indicators: bool,
 }
 
 impl Emitter {
@@ -82,8 +87,8 @@ impl Emitter {
     }
 
     fn sequence(&mut self, items: &[Node], context: Context) {
-        let indentless =
-            matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey) && !self.indention;
+        let indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
+            && !self.has_only_indicators;
         let outer = self.indent;
         if !indentless || outer.is_none() {
             self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
@@ -118,14 +123,17 @@ impl Emitter {
     /// Starts a line at the indent, unless nothing has been written since the last start.
     fn start_line(&mut self) {
         let indent = self.indent.unwrap_or(0);
-        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+        if !self.has_only_indicators
+            || self.column > indent
+            || (self.column == indent && !self.has_space_before)
+        {
             self.line_break();
         }
         while self.column < indent {
             self.push(' ');
         }
-        self.whitespace = true;
-        self.indention = true;
+        self.has_space_before = true;
+        self.has_only_indicators = true;
     }
 
     fn line_break(&mut self) {
@@ -153,12 +161,12 @@ impl Emitter {
     fn indicator(&mut self, text: &str, space_before: bool, keeps_indention: bool) {
         self.space(space_before);
         self.push_str(text);
-        self.whitespace = false;
-        self.indention = self.indention && keeps_indention;
+        self.has_space_before = false;
+        self.has_only_indicators = self.has_only_indicators && keeps_indention;
     }
 
     fn space(&mut self, is_needed: bool) {
-        if is_needed && !self.whitespace {
+        if is_needed && !self.has_space_before {
             self.push(' ');
         }
     }
@@ -201,15 +209,15 @@ impl Emitter {
                     spaces = true;
                 } else {
                     self.push(character);
-                    self.indention = false;
+                    self.has_only_indicators = false;
                     spaces = false;
                 }
             }
         } else {
             self.push_str(text);
         }
-        self.whitespace = false;
-        self.indention = false;
+        self.has_space_before = false;
+        self.has_only_indicators = false;
     }
 
     /// Writes a single-quoted scalar. `folds` allows line breaks at single spaces, as upstream does after the
@@ -234,7 +242,7 @@ impl Emitter {
                     self.line_break();
                 }
                 self.push_break(character);
-                self.indention = true;
+                self.has_only_indicators = true;
                 breaks = true;
             } else {
                 if breaks {
@@ -244,7 +252,7 @@ impl Emitter {
                     self.push('\'');
                 }
                 self.push(character);
-                self.indention = false;
+                self.has_only_indicators = false;
                 spaces = false;
                 breaks = false;
             }
@@ -329,19 +337,19 @@ impl Emitter {
             (true, false) => {}
         }
         self.line_break();
-        self.indention = true;
-        self.whitespace = true;
+        self.has_only_indicators = true;
+        self.has_space_before = true;
         for line in text.split_inclusive(is_break) {
             let end = line.chars().next_back().filter(|last| is_break(*last));
             let content = end.map_or(line, |end| line.strip_suffix(end).unwrap_or(line));
             if !content.is_empty() {
                 self.start_line();
                 self.push_str(content);
-                self.indention = false;
+                self.has_only_indicators = false;
             }
             if let Some(end) = end {
                 self.push_break(end);
-                self.indention = true;
+                self.has_only_indicators = true;
             }
         }
     }

@@ -144,8 +144,8 @@ pub(super) fn unpack(
     let create_error = |error| Error::io(format!("creating '{}'", root.display()), error);
     fs::create_dir(root).map_err(create_error)?;
     fs::set_permissions(root, Permissions::from_mode(0o755)).map_err(create_error)?;
-    for (number, Layer { path, digest }) in layers.iter().enumerate() {
-        let layer_name = format!("layer {} of {source_name}", number + 1);
+    for (index, Layer { path, digest }) in layers.iter().enumerate() {
+        let layer_name = format!("layer {} of {source_name}", index + 1);
         let failed = |error| Error::io(format!("unpacking {layer_name}"), error);
         let file = open_inside(image, path).map_err(failed)?;
         let directory = work.join("layer");

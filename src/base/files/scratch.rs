@@ -14,13 +14,13 @@ use super::input;
 use super::locked::UnlockOnDrop;
 
 /// The directory of claims in a scratch directory.
-const USERS: &str = ".claims";
+const CLAIMS: &str = ".claims";
 /// The maximum size of a claim in bytes.
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the files `locked`.
-pub fn record_use(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
-    let directory = scratch.join(USERS);
+pub fn record_claim(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
+    let directory = scratch.join(CLAIMS);
     create_private_directory(&directory)?;
     let mut text = Vec::new();
     for path in locked {
@@ -34,7 +34,7 @@ pub fn record_use(scratch: &Path, locked: &[&Path]) -> io::Result<()> {
 
 /// Returns true if a process that claimed `scratch` still runs, or if this is unknown.
 pub fn is_claimed(scratch: &Path) -> bool {
-    let entries = match fs::read_dir(scratch.join(USERS)) {
+    let entries = match fs::read_dir(scratch.join(CLAIMS)) {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
         Ok(entries) => entries,
     };
@@ -64,7 +64,7 @@ mod tests {
         let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
         let answer = UnlockOnDrop::from(File::create(&before).unwrap());
         answer.lock().unwrap();
-        record_use(directory.path(), &[&before, &after]).unwrap();
+        record_claim(directory.path(), &[&before, &after]).unwrap();
         assert!(is_claimed(directory.path()));
         fs::rename(&before, &after).unwrap();
         assert!(is_claimed(directory.path()));

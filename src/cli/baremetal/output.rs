@@ -174,7 +174,7 @@ impl Output {
     }
 
     fn format(&self, session: &Session) -> &str {
-        self.format.as_deref().unwrap_or(if session.globals.json() { "json" } else { "table" })
+        self.format.as_deref().unwrap_or(if session.globals.prints_json() { "json" } else { "table" })
     }
 
     /// Returns the columns that `-c` names, in the order of `known_columns`. Without `-c`, returns all of

@@ -92,7 +92,7 @@ impl CallArgs {
         let called = prepared.call_in_stage(session, &format!("Calling {method}"), |cpi, watching| {
             conformance::call(cpi, &method, &arguments, versions, watching)
         })?;
-        let finished = match session.globals.json() {
+        let finished = match session.globals.prints_json() {
             true => CommandResult::json(&called)?,
             false => CommandResult::Output(call_report(&called).into_bytes()),
         };

@@ -171,7 +171,7 @@ impl CheckArgs {
             Some(signal) => 128 + signal,
             None => u8::from(!report.passed() || !recorded),
         };
-        let finished = match session.globals.json() {
+        let finished = match session.globals.prints_json() {
             true => CommandResult::json(&report)?,
             false => {
                 let mut text = report_text(&report, session.globals.verbose > 0, &session.layout());

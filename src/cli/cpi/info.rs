@@ -35,7 +35,7 @@ impl InfoArgs {
         let prepared = self.source.open(session, self.manifest.as_ref(), false, None)?;
         let called = prepared.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
         let used = called.info.as_ref().map(|info| info.api_version.min(prepared.highest_api_version));
-        if session.globals.json() {
+        if session.globals.prints_json() {
             let info = called.info.as_ref().map(|info| {
                 json!({
                     "api_version": info.api_version,

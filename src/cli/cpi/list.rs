@@ -23,7 +23,7 @@ impl ListArgs {
         target.inputs.discard_generated = true;
         let listed = resources::list_cpis(&target, &prepared_run.run)?;
         let silent: Vec<String> = listed.iter().filter(|cpi| !cpi.reachable).map(name).collect();
-        let output = match session.globals.json() {
+        let output = match session.globals.prints_json() {
             true => CommandResult::json(&listed)?,
             false => CommandResult::Output(cpis_table(listed, &session.layout()).into_bytes()),
         };

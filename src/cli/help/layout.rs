@@ -296,8 +296,8 @@ fn table_section(title: &str, rows: &[Row], longest: usize) -> String {
     for row in rows {
         let fits = row.width + 4 <= indent;
         let _ = write!(text, "\n{}", row.name);
-        for (number, line) in ui::fit(&row.text, columns.saturating_sub(indent)).iter().enumerate() {
-            let _ = match number == 0 && fits {
+        for (index, line) in ui::fit(&row.text, columns.saturating_sub(indent)).iter().enumerate() {
+            let _ = match index == 0 && fits {
                 true => write!(text, "{:1$}{line}", "", indent - 2 - row.width),
                 false => write!(text, "\n{:indent$}{line}", ""),
             };
@@ -323,8 +323,8 @@ fn argument_block(arg: &Arg) -> String {
             let gap = " ".repeat(longest - ui::width(value.get_name()));
             let help = value.get_help().map(ToString::to_string).unwrap_or_default();
             let indent = longest + "- : ".len();
-            for (number, line) in ui::fit(&help, width.saturating_sub(indent)).iter().enumerate() {
-                block.push(match number {
+            for (index, line) in ui::fit(&help, width.saturating_sub(indent)).iter().enumerate() {
+                block.push(match index {
                     0 => format!("{start}{gap}{line}"),
                     _ => format!("{:indent$}{line}", ""),
                 });

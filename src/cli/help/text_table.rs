@@ -61,8 +61,8 @@ impl TextTable {
         let height = |row: &Vec<Vec<Line>>| row.iter().map(Vec::len).max().unwrap_or_default();
         let is_spaced = rows.iter().skip(1).any(|row| height(row) > 1);
         let mut lines = Vec::new();
-        for (number, row) in rows.iter().enumerate() {
-            if number > 1 && is_spaced {
+        for (index, row) in rows.iter().enumerate() {
+            if index > 1 && is_spaced {
                 lines.push(String::new());
             }
             for at in 0..height(row) {
@@ -73,7 +73,7 @@ impl TextTable {
                 }
                 lines.push(text.trim_end().to_owned());
             }
-            if number == 0 && height(row) > 0 {
+            if index == 0 && height(row) > 0 {
                 let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
                 lines.push(dashes.join("  "));
             }
@@ -85,8 +85,8 @@ impl TextTable {
     fn stacked(&self, columns: usize) -> Vec<String> {
         const INDENT: usize = 4;
         let mut lines = Vec::new();
-        for (number, row) in self.rows.iter().skip(1).enumerate() {
-            if number > 0 {
+        for (index, row) in self.rows.iter().skip(1).enumerate() {
+            if index > 0 {
                 lines.push(String::new());
             }
             for (column, cell) in row.iter().enumerate() {

@@ -49,7 +49,7 @@ impl ListView {
 
 fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::list_disks(storage)?;
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
     let mut table = Table::new(["CID", "Size", "CPI", "AZ", "Status", "Note"]);
@@ -76,7 +76,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
 
 fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::list_snapshots(storage)?;
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
@@ -94,7 +94,7 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
 
 fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let listed = resources::list_stemcells(storage)?;
-    if session.globals.json() {
+    if session.globals.prints_json() {
         return CommandResult::json(&listed);
     }
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);

@@ -52,7 +52,7 @@ impl BackupArgs {
         if self.lists() {
             let versions = state::versions(&session.storage(&self.selection.path()?)?.resolved()?)?;
             let listed: Vec<ListedVersion> = versions.into_iter().map(ListedVersion::from).collect();
-            return match session.globals.json() {
+            return match session.globals.prints_json() {
                 true => CommandResult::json(&listed),
                 false => {
                     let mut text = versions_table(&listed, &session.layout());

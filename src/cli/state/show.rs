@@ -36,7 +36,7 @@ impl ShowArgs {
         }
         let missing = self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
         let overview = records::show(&storage).map_err(|error| missing.unwrap_or(error))?;
-        match session.globals.json() {
+        match session.globals.prints_json() {
             true => CommandResult::json(&overview),
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),
         }

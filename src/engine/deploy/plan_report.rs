@@ -287,8 +287,8 @@ impl PlanReport {
     fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
         let mut before = self.reason();
-        lines.extend(self.steps.iter().enumerate().map(|(number, step)| {
-            let number = number + 1;
+        lines.extend(self.steps.iter().enumerate().map(|(index, step)| {
+            let number = index + 1;
             // Steps in a row may have one reason, and the headline has that of the deploy.
             let reason = step.reason.as_str();
             let is_repeated = [before, self.reason()].contains(&Some(reason));

@@ -387,7 +387,7 @@ fn run_announced_call(
         source,
     })?;
     let (prepared, ended) = (open_call.prepared_path(), open_call.answer_path());
-    scratch::record_use(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
+    scratch::record_claim(connection.scratch(), &[&prepared, &ended]).map_err(|source| CpiError::Local {
         message: "recording the CPI's use of the scratch directory failed".to_owned(),
         source,
     })?;

@@ -70,8 +70,8 @@ pub(super) fn plan(
         Some(mbus) => cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip())),
         None => return Err(CpiFailure::cloud("the host of agent.mbus has no address")),
     };
-    for (number, Card { name, manual, device }) in cards.into_iter().enumerate() {
-        let mac = mac(vm, number);
+    for (index, Card { name, manual, device }) in cards.into_iter().enumerate() {
+        let mac = mac(vm, index);
         if let Some(Value::Object(network)) = guest.get_mut(name) {
             network.insert("mac".to_owned(), mac.clone().into());
         }
@@ -195,8 +195,8 @@ fn everywhere(url: &str) -> String {
 
 /// Returns the MAC address of a network card, in the range of QEMU. The VM keeps it, because it consists of
 /// digits of the CID.
-fn mac(vm: &Cid, number: usize) -> String {
-    let digits = vm.as_str().chars().rev().filter(char::is_ascii_hexdigit).skip(6 * number).take(6);
+fn mac(vm: &Cid, index: usize) -> String {
+    let digits = vm.as_str().chars().rev().filter(char::is_ascii_hexdigit).skip(6 * index).take(6);
     let digits: String = digits.collect();
     let pairs: Vec<&str> = [0, 2, 4].into_iter().filter_map(|at| digits.get(at..at + 2)).collect();
     format!("52:54:00:{}", pairs.join(":"))
@@ -209,10 +209,10 @@ impl Networks {
         let devices = self.device_networks.iter().map(|network| (&network.mac, network.netdev()));
         let cards: Vec<_> = user.chain(devices).collect();
         let several = if cards.len() > 1 { ",multifunction=on" } else { "" };
-        let options = cards.into_iter().enumerate().flat_map(|(number, (mac, netdev))| {
-            let address = format!("bus=pci.0,addr={SLOT:#x}.{number}");
-            let device = format!("virtio-net-pci,netdev=net{number},mac={mac},romfile=,{address}{several}");
-            [("netdev", format!("{netdev},id=net{number}")), ("device", device)]
+        let options = cards.into_iter().enumerate().flat_map(|(index, (mac, netdev))| {
+            let address = format!("bus=pci.0,addr={SLOT:#x}.{index}");
+            let device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,{address}{several}");
+            [("netdev", format!("{netdev},id=net{index}")), ("device", device)]
         });
         options.collect()
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn digits_of_the_cid_are_the_mac_addresses() {
         let cid = ObjectKind::Vm.parse("vm-00112233-4455-4677-8899-aabbccddeeff").unwrap();
-        let macs: Vec<String> = (0..MAX_CARDS).map(|number| mac(&cid, number)).collect();
+        let macs: Vec<String> = (0..MAX_CARDS).map(|index| mac(&cid, index)).collect();
         assert_eq!(macs[0], "52:54:00:ff:ee:dd");
         assert_eq!(macs[4], "52:54:00:33:22:11");
     }

@@ -39,8 +39,8 @@ pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
     let mut emitter = Emitter {
         out: String::new(),
         column: 0,
-        whitespace: true,
-        indention: true,
+        has_space_before: true,
+        has_only_indicators: true,
         indent: -2,
         anchors: builder.anchors,
         open_ended: false,
@@ -204,9 +204,9 @@ struct Emitter {
     out: String,
     column: usize,
     /// True if the next indicator needs no space before it.
-    whitespace: bool,
+    has_space_before: bool,
     /// True if the line has only indentation so far.
-    indention: bool,
+    has_only_indicators: bool,
     indent: i64,
     anchors: HashMap<usize, usize>,
     /// True if the last literal scalar keeps its final line breaks. The document then ends with `...`.
@@ -231,25 +231,28 @@ impl Emitter {
     }
 
     fn indicator(&mut self, text: &str, need_blank: bool, is_blank: bool, is_indention: bool) {
-        if need_blank && !self.whitespace {
+        if need_blank && !self.has_space_before {
             self.put(' ');
         }
         self.out.push_str(text);
         self.column += text.chars().count();
-        self.whitespace = is_blank;
-        self.indention = self.indention && is_indention;
+        self.has_space_before = is_blank;
+        self.has_only_indicators = self.has_only_indicators && is_indention;
     }
 
     fn write_indent(&mut self) {
         let indent = self.indent.max(0) as usize;
-        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
+        if !self.has_only_indicators
+            || self.column > indent
+            || (self.column == indent && !self.has_space_before)
+        {
             self.line_break();
         }
         while self.column < indent {
             self.put(' ');
         }
-        self.whitespace = true;
-        self.indention = true;
+        self.has_space_before = true;
+        self.has_only_indicators = true;
     }
 
     fn node(&mut self, item: &Item, in_mapping: bool, simple_key: bool) {
@@ -267,7 +270,7 @@ impl Emitter {
                     return;
                 }
                 let outer = self.indent;
-                let indentless = in_mapping && !self.indention;
+                let indentless = in_mapping && !self.has_only_indicators;
                 if self.indent < 0 {
                     self.indent = 0;
                 } else if !indentless {
@@ -351,7 +354,7 @@ impl Emitter {
     }
 
     fn plain(&mut self, text: &str, fold: bool) {
-        if !self.whitespace && !text.is_empty() {
+        if !self.has_space_before && !text.is_empty() {
             self.put(' ');
         }
         let characters: Vec<char> = text.chars().collect();
@@ -367,12 +370,12 @@ impl Emitter {
                 spaces = true;
             } else {
                 self.put(character);
-                self.indention = false;
+                self.has_only_indicators = false;
                 spaces = false;
             }
         }
-        self.whitespace = false;
-        self.indention = false;
+        self.has_space_before = false;
+        self.has_only_indicators = false;
     }
 
     fn single(&mut self, text: &str, fold: bool) {
@@ -394,7 +397,7 @@ impl Emitter {
                     self.line_break();
                 }
                 self.break_as(character);
-                self.indention = true;
+                self.has_only_indicators = true;
                 breaks = true;
             } else {
                 if breaks {
@@ -404,7 +407,7 @@ impl Emitter {
                     self.put('\'');
                 }
                 self.put(character);
-                self.indention = false;
+                self.has_only_indicators = false;
                 spaces = false;
                 breaks = false;
             }
@@ -413,8 +416,8 @@ impl Emitter {
             self.write_indent();
         }
         self.indicator("'", false, false, false);
-        self.whitespace = false;
-        self.indention = false;
+        self.has_space_before = false;
+        self.has_only_indicators = false;
     }
 
     fn double(&mut self, text: &str, fold: bool) {
@@ -444,8 +447,8 @@ impl Emitter {
             }
         }
         self.indicator("\"", false, false, false);
-        self.whitespace = false;
-        self.indention = false;
+        self.has_space_before = false;
+        self.has_only_indicators = false;
     }
 
     fn literal(&mut self, text: &str) {
@@ -463,20 +466,20 @@ impl Emitter {
             self.open_ended = true;
         }
         self.line_break();
-        self.indention = true;
-        self.whitespace = true;
+        self.has_only_indicators = true;
+        self.has_space_before = true;
         let mut breaks = true;
         for character in characters {
             if is_break(character) {
                 self.break_as(character);
-                self.indention = true;
+                self.has_only_indicators = true;
                 breaks = true;
             } else {
                 if breaks {
                     self.write_indent();
                 }
                 self.put(character);
-                self.indention = false;
+                self.has_only_indicators = false;
                 breaks = false;
             }
         }
