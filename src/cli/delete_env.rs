@@ -7,8 +7,8 @@ use clap::Args;
 use super::environment_args::EnvironmentArgs;
 use super::finish::CommandResult;
 use super::open_calls_args::OpenCallsArgs;
+use super::scratch_args::ScratchArgs;
 use super::session::Session;
-use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration, named_file};
 use crate::ui;
 use base::{Error, ErrorKind, Result};
@@ -38,7 +38,7 @@ pub(super) struct DeleteEnvArgs {
     open_calls: OpenCallsArgs,
 
     #[command(flatten)]
-    workdir: WorkdirArgs,
+    scratch: ScratchArgs,
 }
 
 impl DeleteEnvArgs {
@@ -104,7 +104,7 @@ impl DeleteEnvArgs {
         let may_delete = self.confirm(session)?;
         session.name_manifest(self.target.manifest());
         session.keep_log("delete-env");
-        let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
+        let (inputs, mut prepared_run) = self.target.begin(session, self.scratch.keep_scratch)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::DeleteEnvRequest {
             inputs,

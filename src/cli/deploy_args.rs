@@ -8,9 +8,9 @@ use clap::Args;
 use super::choices::UpdateStrategy;
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
+use super::scratch_args::ScratchArgs;
 use super::session::{PreparedRun, Session};
 use super::snapshot_args::SnapshotArgs;
-use super::workdir_args::WorkdirArgs;
 use super::{AgentArgs, StoppingArgs, duration};
 use base::{Error, Result};
 use engine::deploy;
@@ -76,7 +76,7 @@ pub struct DeployArgs {
     ignore_untracked_vm: bool,
 
     #[command(flatten)]
-    workdir: WorkdirArgs,
+    scratch: ScratchArgs,
 }
 
 impl DeployArgs {
@@ -92,7 +92,7 @@ impl DeployArgs {
                 "--recreate replaces the VM, and --update-strategy in-place keeps it: give one of them",
             ));
         }
-        let (inputs, mut prepared_run) = self.target.begin(session, self.workdir.keep_workdir)?;
+        let (inputs, mut prepared_run) = self.target.begin(session, self.scratch.keep_scratch)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::CreateEnvRequest {
             command: "create-env",

@@ -150,7 +150,7 @@ pub(super) fn took(run: &RecordedRun) -> String {
 
 pub(super) fn outcome_label(run: &RecordedRun) -> String {
     let code = run.record.end.as_ref().map_or(0, |end| end.exit_code);
-    match run.result {
+    match run.outcome {
         RunOutcome::Running => "running".to_owned(),
         RunOutcome::Succeeded => "ok".to_owned(),
         RunOutcome::Failed => format!("failed ({code})"),
@@ -162,7 +162,7 @@ pub(super) fn outcome_label(run: &RecordedRun) -> String {
 
 /// Returns the result of a run in one line. The log has the complete error.
 fn end_summary(run: &RecordedRun) -> Option<String> {
-    match (&run.record.end, run.result) {
+    match (&run.record.end, run.outcome) {
         (Some(end), _) => {
             let mut lines = end.summary.lines().filter(|line| !line.is_empty());
             let first = lines.next();

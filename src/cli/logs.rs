@@ -15,7 +15,7 @@ use super::session::Session;
 use super::vm_args::VmArgs;
 use base::files::directory::{check_directory, parent};
 use base::{Error, Result};
-use engine::inspection::{self, ConsoleRequest, LogKind, LogsRequest};
+use engine::inspection::{self, ConsoleRequest, LogOrigin, LogsRequest};
 
 /// The number of bytes that are printed at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -74,7 +74,7 @@ pub(super) struct LogsArgs {
     out: Option<PathBuf>,
 
     #[command(flatten)]
-    wait: AgentTimeoutArgs,
+    agent_timeout: AgentTimeoutArgs,
 }
 
 impl LogsArgs {
@@ -85,8 +85,8 @@ impl LogsArgs {
         let console = ConsoleRequest { inputs: inputs.clone(), lines: self.num, follow: self.follow };
         let request = LogsRequest {
             inputs,
-            agent_timeout: self.wait.agent_timeout,
-            kinds: self.kinds(),
+            agent_timeout: self.agent_timeout.agent_timeout,
+            origins: self.origins(),
             jobs: self.jobs()?,
             filters: self.filters()?,
             lines: self.num,
@@ -134,13 +134,13 @@ impl LogsArgs {
         Ok(CommandResult::Output(Vec::new()))
     }
 
-    fn kinds(&self) -> Vec<LogKind> {
-        let kinds = [
-            (LogKind::Job, self.all_logs || !(self.agent || self.system)),
-            (LogKind::Agent, self.all_logs || self.agent),
-            (LogKind::System, self.all_logs || self.system),
+    fn origins(&self) -> Vec<LogOrigin> {
+        let origins = [
+            (LogOrigin::Job, self.all_logs || !(self.agent || self.system)),
+            (LogOrigin::Agent, self.all_logs || self.agent),
+            (LogOrigin::System, self.all_logs || self.system),
         ];
-        kinds.into_iter().filter(|(_, is_selected)| *is_selected).map(|(kind, _)| kind).collect()
+        origins.into_iter().filter(|(_, is_selected)| *is_selected).map(|(origin, _)| origin).collect()
     }
 
     fn jobs(&self) -> Result<Vec<String>> {

@@ -57,6 +57,7 @@ mod run_record;
 mod scope;
 mod scp;
 mod scratch;
+mod scratch_args;
 mod session;
 mod signals;
 mod snapshot_args;
@@ -76,7 +77,6 @@ mod vars;
 mod vars_exec_args;
 mod version;
 mod vm_args;
-mod workdir_args;
 
 use std::ffi::OsString;
 use std::io::Write as _;

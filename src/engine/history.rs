@@ -119,7 +119,8 @@ pub enum RunOutcome {
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordedRun {
     /// The outcome.
-    pub result: RunOutcome,
+    #[serde(rename = "result")]
+    pub outcome: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]
     pub record: HistoryEntry,
@@ -251,7 +252,7 @@ fn paths(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn read(path: &Path) -> Option<RecordedRun> {
     let (record, held) = read_record(path)?;
-    let fate = |record: &HistoryEntry| match &record.end {
+    let outcome = |record: &HistoryEntry| match &record.end {
         Some(end) if end.declined => RunOutcome::Declined,
         Some(RunEnd { exit_code: 0, .. }) => RunOutcome::Succeeded,
         Some(RunEnd { exit_code: 129.., .. }) => RunOutcome::Interrupted,
@@ -259,12 +260,12 @@ fn read(path: &Path) -> Option<RecordedRun> {
         None if held => RunOutcome::Running,
         None => RunOutcome::Killed,
     };
-    if fate(&record) != RunOutcome::Killed {
-        return Some(RecordedRun { result: fate(&record), record });
+    if outcome(&record) != RunOutcome::Killed {
+        return Some(RecordedRun { outcome: outcome(&record), record });
     }
     // The run may have ended, and replaced the file, since it was opened.
     let record = read_record(path).map_or(record, |(record, _)| record);
-    Some(RecordedRun { result: fate(&record), record })
+    Some(RecordedRun { outcome: outcome(&record), record })
 }
 
 /// Reads a record. Also returns true if its run still goes on.
@@ -307,9 +308,9 @@ mod tests {
         let state = Path::new("/x/state.json");
         assert!(list(&directory, None).unwrap().is_empty());
         let mut run = begin_at(&directory, "/x/state.json");
-        let fates =
-            || list(&directory, Some(state)).unwrap().iter().map(|run| run.result).collect::<Vec<_>>();
-        assert_eq!(fates(), [RunOutcome::Running]);
+        let outcomes =
+            || list(&directory, Some(state)).unwrap().iter().map(|run| run.outcome).collect::<Vec<_>>();
+        assert_eq!(outcomes(), [RunOutcome::Running]);
         let announced = AnnouncedStep {
             step: "create_vm".into(),
             description: "Create the VM".into(),
@@ -317,7 +318,7 @@ mod tests {
         };
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![announced] };
         run.record_plan(plan.clone()).unwrap();
-        assert_eq!(fates(), [RunOutcome::Running], "it lets go of its record");
+        assert_eq!(outcomes(), [RunOutcome::Running], "it lets go of its record");
         let stages = vec![RecordedStage {
             name: "Creating VM".into(),
             depth: 0,
@@ -328,7 +329,7 @@ mod tests {
         run.finish(RunEnd { elapsed_ms: 1500, summary, stages: stages.clone(), ..ended(0) }).unwrap();
         drop(run);
         let runs = list(&directory, Some(state)).unwrap();
-        assert_eq!(runs[0].result, RunOutcome::Succeeded);
+        assert_eq!(runs[0].outcome, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.stages), (1500, "Deployed", stages));
@@ -336,17 +337,17 @@ mod tests {
         // Dropping the value releases the lock, as the end of the process would.
         std::thread::sleep(std::time::Duration::from_millis(2));
         drop(begin_at(&directory, "/x/state.json"));
-        assert_eq!(fates(), [RunOutcome::Killed, RunOutcome::Succeeded]);
+        assert_eq!(outcomes(), [RunOutcome::Killed, RunOutcome::Succeeded]);
         let declined = RunEnd { declined: true, ..ended(2) };
         let ends = [
             (ended(5), RunOutcome::Failed),
             (ended(130), RunOutcome::Interrupted),
             (declined, RunOutcome::Declined),
         ];
-        for (end, fate) in ends {
+        for (end, outcome) in ends {
             std::thread::sleep(std::time::Duration::from_millis(2));
             begin_at(&directory, "/x/state.json").finish(end).unwrap();
-            assert_eq!(fates()[0], fate);
+            assert_eq!(outcomes()[0], outcome);
         }
         assert!(list(&directory, Some(Path::new("/y"))).unwrap().is_empty());
     }

@@ -32,12 +32,12 @@ pub(crate) fn name_and_version(source: &Source) -> Result<(String, String)> {
     Ok((manifest.name, manifest.version))
 }
 
-/// Verifies and unpacks a release: the tarball into `workdir/release`, its jobs into `workdir/jobs/<name>`.
+/// Verifies and unpacks a release: the tarball into `scratch/release`, its jobs into `scratch/jobs/<name>`.
 ///
-/// `workdir` must exist and be for this release alone. `release` and `jobs` must not exist in it.
-pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Release> {
+/// `scratch` must exist and be for this release alone. `release` and `jobs` must not exist in it.
+pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Release> {
     let source_name = source.describe("release");
-    let (dir, jobs_dir) = (workdir.join("release"), workdir.join("jobs"));
+    let (dir, jobs_dir) = (scratch.join("release"), scratch.join("jobs"));
     let (digest, files, stamp) = if source.is_dir {
         source.refuse_digest("release", expected)?;
         let built = source_form::release::build(&source.path, &source_name, &dir)?;

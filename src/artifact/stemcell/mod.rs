@@ -114,10 +114,10 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
     })
 }
 
-/// Verifies and unpacks a stemcell into `workdir/stemcell`, which must not exist. `workdir` must exist.
-pub fn open(source: &Source, expected: Option<&Digest>, workdir: &Path, stage: &Stage) -> Result<Stemcell> {
+/// Verifies and unpacks a stemcell into `scratch/stemcell`, which must not exist. `scratch` must exist.
+pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Stemcell> {
     let source_name = source.describe("stemcell");
-    let dir = workdir.join("stemcell");
+    let dir = scratch.join("stemcell");
     let (digest, image, stamp) = if source.is_dir {
         source.refuse_digest("stemcell", expected)?;
         let digest = source_form::build(&source.path, &source_name, &dir)?;

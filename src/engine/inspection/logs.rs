@@ -31,7 +31,7 @@ const BINARY_LOGS: [&str; 8] = ["gz", "xz", "bz2", "zst", "wtmp", "btmp", "lastl
 
 /// The origin of logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogKind {
+pub enum LogOrigin {
     /// The logs of jobs.
     Job,
     /// The agent's own log.
@@ -47,8 +47,8 @@ pub struct LogsRequest {
     pub inputs: Inputs,
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
-    /// The origins of the wanted logs.
-    pub kinds: Vec<LogKind>,
+    /// The origins of the requested logs.
+    pub origins: Vec<LogOrigin>,
     /// The jobs whose logs are wanted. With `filters`, logs that match either are included; if both are
     /// empty, all logs are.
     pub jobs: Vec<String>,
@@ -72,12 +72,12 @@ pub struct SavedLogs {
 impl LogsRequest {
     /// Returns the log types in the form of the agent's message.
     fn types(&self) -> String {
-        let name = |kind: &LogKind| match kind {
-            LogKind::Job => "job",
-            LogKind::Agent => "agent",
-            LogKind::System => "system",
+        let name = |origin: &LogOrigin| match origin {
+            LogOrigin::Job => "job",
+            LogOrigin::Agent => "agent",
+            LogOrigin::System => "system",
         };
-        self.kinds.iter().map(name).collect::<Vec<_>>().join(",")
+        self.origins.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
@@ -135,8 +135,8 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, to: &Path) -> Result<S
 pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
     let agent = request.reach(run)?;
     let fetching = run.reporter.stage("Fetching logs");
-    let tree = request.fetch(&agent, run)?;
-    let root = tree.unpack()?;
+    let archive = request.fetch(&agent, run)?;
+    let root = archive.unpack()?;
     fetching.finish();
     let files = files(&root);
     if files.is_empty() {

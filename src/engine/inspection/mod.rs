@@ -20,7 +20,7 @@ pub use check::{
 };
 pub use console::{ConsoleRequest, print_console};
 pub use gateway::{Gateway, SshRoute};
-pub use logs::{LogKind, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
+pub use logs::{LogOrigin, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};
 pub use status::{
     AgentAnswers, AgentStatus, CertificateStatus, CpiStatus, DiskStatus, NetworkStatus, PresenceStatus,

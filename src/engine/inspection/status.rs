@@ -410,13 +410,13 @@ impl StatusCollector<'_> {
             }
             None => Vec::new(),
         };
-        let in_progress = runs.iter().find(|run| run.result == RunOutcome::Running).cloned();
+        let in_progress = runs.iter().find(|run| run.outcome == RunOutcome::Running).cloned();
         let last_change_of_jobs = runs.iter().find(|run| may_have_changed_jobs(run)).cloned();
         let last_deploy = runs.iter().find(|run| {
             matches!(run.record.command.as_str(), "create-env" | "recreate") && may_have_changed_jobs(run)
         });
         let has_failed_deploy = last_deploy.is_some_and(|run| {
-            matches!(run.result, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
+            matches!(run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
         });
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
@@ -648,7 +648,7 @@ fn may_have_changed_jobs(run: &RecordedRun) -> bool {
     let ended = run.record.end.as_ref().map(|end| end.exit_code);
     // Ctrl-C at a question comes before the first stage.
     let stages = run.record.end.as_ref().map(|end| end.stages.as_slice());
-    if run.result == RunOutcome::Interrupted
+    if run.outcome == RunOutcome::Interrupted
         && run.record.plan.is_none()
         && stages.is_some_and(<[_]>::is_empty)
     {
@@ -688,7 +688,7 @@ impl Status {
     pub fn stopped_by(&self) -> Option<&RecordedRun> {
         let is_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
         let newest = self.last_change_of_jobs.as_ref()?;
-        (is_stopped && newest.result == RunOutcome::Succeeded && newest.record.command == "stop-env")
+        (is_stopped && newest.outcome == RunOutcome::Succeeded && newest.record.command == "stop-env")
             .then_some(newest)
     }
 
@@ -712,7 +712,7 @@ impl Status {
             return Some(UnfinishedRun::continues(hint));
         }
         let next = format!("run `monopile {command} MANIFEST` again{outcome}");
-        match newest.map(|run| run.result) {
+        match newest.map(|run| run.outcome) {
             Some(RunOutcome::Failed) => {
                 let would_fail = self.record.open_calls.is_empty();
                 // The next run may replace the VM, so its plan is worth a look.

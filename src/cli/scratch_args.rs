@@ -4,8 +4,8 @@ use clap::Args;
 
 /// The scratch directory of a run.
 #[derive(Debug, Clone, Args)]
-pub(super) struct WorkdirArgs {
+pub(super) struct ScratchArgs {
     /// Keep the scratch directory of this run for debugging; it holds credentials
-    #[arg(long, hide_short_help = true)]
-    pub(super) keep_workdir: bool,
+    #[arg(long = "keep-workdir", hide_short_help = true)]
+    pub(super) keep_scratch: bool,
 }
