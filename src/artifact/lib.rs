@@ -14,10 +14,10 @@
 //! use artifact::{Cache, Digest, Fetcher, ArtifactKind, ArtifactUrl, release};
 //! let cache = Cache::open(&work.join("cache"))?;
 //! let fetcher = Fetcher::new(&cache, &[], std::sync::Arc::new(|| Ok(())))?;
-//! let location = ArtifactUrl::parse("https://example.com/hello.tgz", work, None)?;
+//! let url = ArtifactUrl::parse("https://example.com/hello.tgz", work, None)?;
 //! let expected: Digest = "a9993e364706816aba3e25717850c26c9cd0d89d".parse()?;
 //! let title = "release 'hello'";
-//! let source = fetcher.obtain(&location, Some(&expected), title, reporter)?;
+//! let source = fetcher.obtain(&url, Some(&expected), title, reporter)?;
 //! let identity = cache.identify(ArtifactKind::Release, &source, Some(&expected), title, reporter)?;
 //! let stage = reporter.stage("Unpacking");
 //! let release = release::open(&source, Some(&expected), work, &stage)?;
@@ -34,10 +34,10 @@ mod documents;
 mod fetch;
 pub mod inspect;
 pub mod limits;
-mod location;
 mod read_ahead;
 pub mod release;
 pub mod rewrite;
+mod source;
 mod source_form;
 pub mod stemcell;
 mod url;
@@ -58,10 +58,10 @@ pub(crate) mod http;
 pub use cache::{ArtifactKind, Cache};
 pub use digest::{Algorithm, Digest, ParseDigestError};
 pub use fetch::{AgentProxy, Fetcher, InterruptCheck, ProxyFailure, client, fetch_document, relay};
-pub use location::{ArtifactIdentity, ArtifactUrl, Source, Stamp};
 pub use release::Release;
+pub use source::{ArtifactIdentity, Source, Stamp};
 pub use stemcell::Stemcell;
-pub use url::{HttpUrl, url_problem};
+pub use url::{ArtifactUrl, HttpUrl, url_problem};
 pub use userland::Userland;
 
 #[cfg(test)]

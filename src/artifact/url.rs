@@ -1,10 +1,83 @@
-//! URLs of downloads, which are displayed without their secrets.
+//! URLs of artifacts, which are displayed without their secrets.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use url::ParseError;
 
 use base::encoding::percent_decode;
+use base::{Error, Result};
+
+/// The parsed `url` of a stemcell or release. Displays without credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArtifactUrl {
+    /// A tarball, or a directory in source form, on this machine.
+    Local(PathBuf),
+    /// A tarball to download.
+    Http(HttpUrl),
+}
+
+impl fmt::Display for ArtifactUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArtifactUrl::Local(path) => write!(f, "{}", path.display()),
+            ArtifactUrl::Http(url) => url.fmt(f),
+        }
+    }
+}
+
+impl ArtifactUrl {
+    /// Parses the `url` of a manifest in the directory `manifest_dir`, an absolute path.
+    ///
+    /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
+    /// and `~` stands for `home`.
+    pub fn parse(url: &str, manifest_dir: &Path, home: Option<&Path>) -> Result<Self> {
+        let url = url.trim();
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let path = match scheme.as_deref() {
+            Some("http" | "https") => {
+                let url = HttpUrl::new(url);
+                return match url.problem() {
+                    None => Ok(ArtifactUrl::Http(url)),
+                    Some(problem) => {
+                        Err(Error::invalid(format!("'{url}' is not a valid URL")).with_source(problem))
+                    }
+                };
+            }
+            Some("file") => &url["file://".len()..],
+            Some(other) => {
+                return Err(Error::invalid(format!(
+                    "the `url` '{other}://…' of a stemcell or release has an unsupported scheme"
+                ))
+                .with_hint("use http://, https://, file:// or a path"));
+            }
+            None => url,
+        };
+        if path.is_empty() {
+            return Err(Error::invalid("the `url` of a stemcell or release is empty")
+                .with_hint("set `url` to a path, or to a URL with http://, https:// or file://"));
+        }
+        let path = match (path.strip_prefix("~/"), path, home) {
+            (Some(rest), _, Some(home)) => home.join(rest),
+            (None, "~", Some(home)) => home.to_owned(),
+            (Some(_), _, None) | (None, "~", None) => {
+                let message = format!("'{path}' cannot be resolved: the home directory is not known");
+                return Err(Error::invalid(message).with_hint("set HOME, or write the path without `~`"));
+            }
+            // `join` keeps an absolute path as it is.
+            (None, path, _) => manifest_dir.join(path),
+        };
+        Ok(ArtifactUrl::Local(path))
+    }
+
+    /// Returns the parts that must be redacted.
+    pub fn secrets(&self) -> Vec<String> {
+        match self {
+            ArtifactUrl::Local(_) => Vec::new(),
+            ArtifactUrl::Http(url) => url.secrets(),
+        }
+    }
+}
 
 /// An `http://` or `https://` URL. Displays without user and password, and without a query that may hold
 /// credentials.
@@ -244,5 +317,31 @@ mod tests {
         // An '@' in the path does not end a user name.
         assert_eq!(HttpUrl::new("http://h/a@b").to_string(), "http://h/a@b");
         assert_eq!(HttpUrl::new("http://h/a@b").user(), None);
+    }
+
+    fn parse(url: &str) -> Result<ArtifactUrl> {
+        ArtifactUrl::parse(url, Path::new("/m"), Some(Path::new("/home/u")))
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_manifest() {
+        for (url, path) in [
+            ("file:///a/b.tgz", "/a/b.tgz"),
+            ("file://b.tgz", "/m/b.tgz"),
+            ("file://./b.tgz", "/m/./b.tgz"),
+            ("file://../b.tgz", "/m/../b.tgz"),
+            ("FILE://b.tgz", "/m/b.tgz"),
+            ("file://~/b.tgz", "/home/u/b.tgz"),
+            ("~/b.tgz", "/home/u/b.tgz"),
+            ("b.tgz", "/m/b.tgz"),
+            ("/a/b.tgz", "/a/b.tgz"),
+        ] {
+            assert_eq!(parse(url).unwrap(), ArtifactUrl::Local(path.into()), "{url}");
+        }
+        assert!(ArtifactUrl::parse("file://~/x", Path::new("/m"), None).is_err());
+        assert!(parse("file://").is_err());
+        assert!(parse("").is_err());
+        let error = parse("s3://bucket/x").unwrap_err();
+        assert!(error.to_string().contains("s3://"), "{error}");
     }
 }

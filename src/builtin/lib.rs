@@ -11,12 +11,12 @@
 pub mod agent;
 #[cfg(target_os = "linux")]
 mod cpi;
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 pub mod ironic;
 #[cfg(target_os = "linux")]
 pub mod local;
+#[cfg(not(target_os = "linux"))]
+mod not_linux;
 #[cfg(target_os = "linux")]
 pub mod qemu;
 #[cfg(target_os = "linux")]
@@ -25,4 +25,4 @@ mod registry;
 mod test_program;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{agent, ironic, local, qemu};
+pub use not_linux::{agent, ironic, local, qemu};

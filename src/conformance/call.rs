@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::cpi_under_test::{CpiUnderTest, Versions};
 use super::exchange::{Exchange, ExchangeControl, ProcessEnd};
+use super::raw_answer::{self, AnswerBody};
 use super::redacted;
-use super::reply::{self, AnswerBody};
 use base::Result;
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Info, Method};
 use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
@@ -81,11 +81,11 @@ fn finish_call(
     method: &str,
     versions: Versions,
 ) -> FinishedCall {
-    let reply = reply::read(exchange);
-    let mut problems = reply.unmet_expectations;
-    problems.extend(reply.problems);
+    let raw_answer = raw_answer::read(exchange);
+    let mut problems = raw_answer.unmet_expectations;
+    problems.extend(raw_answer.problems);
     let (mut success, mut info, mut error) = (false, None, None);
-    match &reply.content {
+    match &raw_answer.content {
         AnswerBody::Result(result) => {
             // A run refuses an answer with other text beside it.
             success = serde_json::from_slice::<IgnoredAny>(&exchange.stdout).is_ok();

@@ -11,15 +11,15 @@ mod call;
 pub mod check;
 mod cpi_under_test;
 mod exchange;
+mod raw_answer;
 mod redacted;
 mod replay;
-mod reply;
 mod transcript;
 
 pub use call::{FinishedCall, call, call_info, plain_or_json};
 pub use check::check;
 pub use cpi_under_test::{AnswerSource, CpiUnderTest, Versions};
 pub use exchange::{Exchange, ExchangeControl, ProcessEnd};
+pub use raw_answer::{AnswerBody, CpiErrorAnswer, RawAnswer};
 pub use replay::{play_once, rewind};
-pub use reply::{AnswerBody, CpiErrorAnswer, RawAnswer};
 pub use transcript::Recorder;

@@ -7,7 +7,7 @@ use base::files::input;
 use base::{Error, Result};
 
 /// Reads a file as text; `-` is standard input. Errors call the file `kind`.
-pub fn read(path: &Path, kind: &str) -> Result<String> {
+pub fn read_text(path: &Path, kind: &str) -> Result<String> {
     utf8_text(read_bytes(path, kind)?, path, kind)
 }
 

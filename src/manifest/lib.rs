@@ -31,7 +31,7 @@ pub use cloud_config::CloudConfig;
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
 pub use deploy_text::deploy_text;
 pub use deployment::Deployment;
-pub use files::read as read_text;
+pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
@@ -45,4 +45,4 @@ pub use unknown_keys::unknown_keys;
 pub use userland::UserlandRef;
 pub use variables::VariableValue;
 pub use vars_program::VarsProgram;
-pub use vars_store::expiry::{date as day, describe as describe_certificates};
+pub use vars_store::expiry::{day, describe_certificates};

@@ -496,7 +496,7 @@ const CPI_CONFIG: &str = "CPI config";
 const CLOUD_CONFIG: &str = "cloud config";
 
 fn read_config(path: &Path, kind: &str) -> Result<Node> {
-    let config = yaml::load(&files::read(path, kind)?, path)?;
+    let config = yaml::load(&files::read_text(path, kind)?, path)?;
     match config.as_map() {
         Some(_) => Ok(config),
         None => Err(Error::invalid(format!(
@@ -540,7 +540,8 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         return Ok(());
     }
     // Ops files are read in order, because one of them may be standard input, and parsed beside the manifest.
-    let texts: Vec<_> = inputs.ops_files.iter().map(|path| (path, files::read(path, "ops file"))).collect();
+    let texts: Vec<_> =
+        inputs.ops_files.iter().map(|path| (path, files::read_text(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
     let ops = thread::scope(|scope| {
         let ops = thread::Builder::new()

@@ -44,10 +44,10 @@ impl World {
     ) -> Result<Source> {
         let cache = Cache::open(&self.root())?;
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(interrupted))?;
-        let location = ArtifactUrl::parse(url, self.directory.path(), None)?;
+        let url = ArtifactUrl::parse(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
         let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
-        fetcher.obtain(&location, expected.as_ref(), "release 'x'", &reporter)
+        fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
     }
 
     fn obtain(&self, url: &str, expected: Option<&str>) -> Result<Vec<u8>> {

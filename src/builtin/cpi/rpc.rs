@@ -77,7 +77,7 @@ impl Log<'_> {
 /// failed.
 pub(crate) fn exchange(
     request: impl Read,
-    mut response: impl Write,
+    mut answer_out: impl Write,
     mut log: impl Write,
     answer: impl FnOnce(Request, &mut Log) -> CpiResult<Value>,
 ) -> Result<()> {
@@ -100,9 +100,9 @@ pub(crate) fn exchange(
         }
     };
     let text = format!("{answer}\n");
-    response
+    answer_out
         .write_all(text.as_bytes())
-        .and_then(|()| response.flush())
+        .and_then(|()| answer_out.flush())
         .map_err(|error| Error::io("writing the CPI's answer", error))
 }
 

@@ -37,6 +37,6 @@ use base::Result;
 /// Answers one CPI request. `config` is the JSON file described in `config.rs`.
 ///
 /// The answer contains the error of a method that fails. An `Err` means that writing the answer failed.
-pub fn run(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
-    rpc::serve(config, request, response, log)
+pub fn run(config: &Path, request: impl Read, answer_out: impl Write, log: impl Write) -> Result<()> {
+    rpc::serve(config, request, answer_out, log)
 }

@@ -49,8 +49,13 @@ impl IronicCall<'_, '_> {
 }
 
 /// Reads a request, carries it out and writes the answer.
-pub(super) fn serve(config: &Path, request: impl Read, response: impl Write, log: impl Write) -> Result<()> {
-    exchange(request, response, log, |request, log| answer(config, request, log))
+pub(super) fn serve(
+    config: &Path,
+    request: impl Read,
+    answer_out: impl Write,
+    log: impl Write,
+) -> Result<()> {
+    exchange(request, answer_out, log, |request, log| answer(config, request, log))
 }
 
 /// Checks the number of arguments and the configuration, then dispatches the method. Errors up to the

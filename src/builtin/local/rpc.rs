@@ -116,10 +116,10 @@ pub(super) fn serve(
     config: &Path,
     executable: &Path,
     request: impl Read,
-    response: impl Write,
+    answer_out: impl Write,
     log: impl Write,
 ) -> Result<()> {
-    exchange(request, response, log, |request, log| {
+    exchange(request, answer_out, log, |request, log| {
         answer(request, config, |context, is_v2| {
             Ok(LocalCall { executable, config: Config::load(config, context)?, is_v2, log })
         })

@@ -48,10 +48,10 @@ pub fn run(
     config: &Path,
     executable: &Path,
     request: impl Read,
-    response: impl Write,
+    answer_out: impl Write,
     log: impl Write,
 ) -> Result<()> {
-    rpc::serve(config, executable, request, response, log)
+    rpc::serve(config, executable, request, answer_out, log)
 }
 
 /// Keeps the console of a VM: copies `input` to the file `console.log` in `directory`, with a bounded size.

@@ -293,14 +293,10 @@ fn report_text(report: &Report, verbose: bool, layout: &Layout) -> String {
         ]);
     }
     text += &format!("{}\n", timings.print(layout));
-    if !report.left_behind.is_empty() {
+    if !report.leftovers.is_empty() {
         let mut left = Table::of_kind("left behind", ["Left behind", "CID", "Why"]);
-        for left_behind in &report.left_behind {
-            left.row([
-                left_behind.kind.clone(),
-                left_behind.cid.clone().unwrap_or_default(),
-                left_behind.why.clone(),
-            ]);
+        for leftover in &report.leftovers {
+            left.row([leftover.kind.clone(), leftover.cid.clone().unwrap_or_default(), leftover.why.clone()]);
         }
         text += &format!("{}\n", left.print(layout));
     }

@@ -10,7 +10,7 @@ use super::ledger::{self, CreatedResource};
 use super::lifecycle::vm_arguments;
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
-use crate::conformance::reply::AnswerBody;
+use crate::conformance::raw_answer::AnswerBody;
 use engine::cpi::{CpiErrorKind, Method};
 use engine::protocol::ResourceKind;
 

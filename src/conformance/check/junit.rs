@@ -121,7 +121,7 @@ mod tests {
             checks,
             timings: Vec::new(),
             deleted: 0,
-            left_behind: Vec::new(),
+            leftovers: Vec::new(),
             interrupted: None,
         };
         let xml = junit(&report);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::leftover_log::{LeftoverLog, Leftovers};
-use super::report::LeftBehind;
+use super::report::LeftoverResource;
 use base::Result;
 use engine::cpi::Method;
 use engine::protocol::ResourceKind;
@@ -104,7 +104,7 @@ pub(super) struct CreatedResource {
 pub(super) struct ResourceLedger {
     resources: Vec<CreatedResource>,
     /// Calls that may have created a resource with an unknown CID.
-    suspects: Vec<LeftBehind>,
+    suspects: Vec<LeftoverResource>,
     deleted: usize,
     /// The copy on disk for a later run.
     leftover_log: Option<LeftoverLog>,
@@ -178,7 +178,7 @@ impl ResourceLedger {
 
     /// Records that a call may have created a resource with an unknown CID.
     pub(super) fn record_suspect(&mut self, kind: ResourceKind, why: String) {
-        self.suspects.push(LeftBehind { kind: json_name(kind).to_owned(), cid: None, why });
+        self.suspects.push(LeftoverResource { kind: json_name(kind).to_owned(), cid: None, why });
     }
 
     /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
@@ -195,7 +195,7 @@ impl ResourceLedger {
     }
 
     /// Returns the calls that may have created a resource with an unknown CID.
-    pub(super) fn suspects(&self) -> &[LeftBehind] {
+    pub(super) fn suspects(&self) -> &[LeftoverResource] {
         &self.suspects
     }
 }

@@ -8,7 +8,7 @@ use super::ledger::{self, CreatedResource};
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
-use crate::conformance::reply::AnswerBody;
+use crate::conformance::raw_answer::AnswerBody;
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use junit::junit;
-pub use report::{Check, Counts, Deviation, LastCall, LeftBehind, Report, Timing, Verdict};
+pub use report::{Check, Counts, Deviation, LastCall, LeftoverResource, Report, Timing, Verdict};
 
 use super::cpi_under_test::CpiUnderTest;
 use base::Result;

@@ -24,7 +24,8 @@ pub struct Report {
     /// The number of resources that were created and deleted.
     pub deleted: usize,
     /// Resources that could not be deleted, and calls that may have created one.
-    pub left_behind: Vec<LeftBehind>,
+    #[serde(rename = "left_behind")]
+    pub leftovers: Vec<LeftoverResource>,
     /// The signal that ended the run early.
     pub interrupted: Option<u8>,
 }
@@ -161,7 +162,7 @@ pub struct Timing {
 
 /// A resource that may still exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftBehind {
+pub struct LeftoverResource {
     /// The kind: `vm`, `disk`, `snapshot`, `stemcell`.
     pub kind: String,
     /// The CID; `None` if the CPI returned none.
@@ -173,7 +174,7 @@ pub struct LeftBehind {
 impl Report {
     /// Returns true if nothing failed and nothing is left behind.
     pub fn passed(&self) -> bool {
-        self.counts.fail == 0 && self.left_behind.is_empty() && self.interrupted.is_none()
+        self.counts.fail == 0 && self.leftovers.is_empty() && self.interrupted.is_none()
     }
 
     /// Summarizes the run in one sentence.
@@ -192,7 +193,7 @@ impl Report {
         if self.interrupted.is_some() {
             text += "; interrupted before the end";
         }
-        match (self.deleted, self.left_behind.len()) {
+        match (self.deleted, self.leftovers.len()) {
             (0, 0) => {}
             (deleted, 0) => text += &format!("; all {deleted} created resources are deleted"),
             (deleted, left) => {

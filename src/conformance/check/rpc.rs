@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::run::Run;
 use super::running_check::{CheckOutcome, RunningCheck, fail};
 use crate::conformance::cpi_under_test::Versions;
-use crate::conformance::reply::AnswerBody;
+use crate::conformance::raw_answer::AnswerBody;
 use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 
 /// Runs the checks of the protocol.

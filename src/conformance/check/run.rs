@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ledger::{self, CreatedResource, ResourceLedger};
-use super::report::{Check, Counts, Deviation, LastCall, LeftBehind, Report, Verdict, timings};
+use super::report::{Check, Counts, Deviation, LastCall, LeftoverResource, Report, Verdict, timings};
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::cpi_under_test::{CpiUnderTest, Versions};
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
             if (self.context.interrupted_twice)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let why = "not deleted, because a second signal ended the run".to_owned();
-                left.push(LeftBehind { kind, cid, why });
+                left.push(LeftoverResource { kind, cid, why });
                 continue;
             }
             let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
                     Some(error) => error.chain().join(": "),
                     None => reasons,
                 };
-                left.push(LeftBehind {
+                left.push(LeftoverResource {
                     kind: ledger::json_name(resource.kind).to_owned(),
                     cid: Some(resource.cid.clone()),
                     why,
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
             timings: timings(&self.calls),
             checks: self.checks,
             deleted: self.ledger.deleted(),
-            left_behind: left,
+            leftovers: left,
             interrupted,
         })
     }

@@ -10,7 +10,7 @@ use super::report::LastCall;
 use super::run::Run;
 use crate::conformance::cpi_under_test::AnswerSource;
 use crate::conformance::exchange::{Exchange, ExchangeControl, ProcessEnd};
-use crate::conformance::reply::{self, AnswerBody, CpiErrorAnswer};
+use crate::conformance::raw_answer::{self, AnswerBody, CpiErrorAnswer};
 use base::events::Stage;
 use base::{Error, Result};
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Method, MissingMethodPolicy};
@@ -107,7 +107,7 @@ impl RunningCheck<'_, '_> {
     /// Sends bytes that need not be a request.
     pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> CheckOutcome<AnswerBody> {
         let exchange = exchange(self.run, self.stage, input, method.is_some())?;
-        Ok(self.read_reply(exchange, method))
+        Ok(self.read_answer(exchange, method))
     }
 
     /// Makes a call, and retries it while the CPI answers `ok_to_retry`.
@@ -167,15 +167,15 @@ impl RunningCheck<'_, '_> {
         // Every answer is read before an error is returned, because each call may have created a resource.
         let response: Vec<Result<AnswerBody>> = exchanges
             .into_iter()
-            .map(|exchange| exchange.map(|exchange| self.read_reply(exchange, Some(method))))
+            .map(|exchange| exchange.map(|exchange| self.read_answer(exchange, Some(method))))
             .collect();
         Ok(response.into_iter().collect::<Result<Vec<AnswerBody>>>()?)
     }
 
-    /// Reads the reply of a process. Records created resources in the ledger first.
-    fn read_reply(&mut self, exchange: Exchange, method: Option<Method>) -> AnswerBody {
+    /// Reads the answer of a process. Records created resources in the ledger first.
+    fn read_answer(&mut self, exchange: Exchange, method: Option<Method>) -> AnswerBody {
         self.duration += exchange.duration;
-        let reply = reply::read(&exchange);
+        let raw_answer = raw_answer::read(&exchange);
         self.last_call = Some(last_call(&exchange));
         if method == Some(Method::Info) && exchange.ended == ProcessEnd::TimedOut {
             self.run.unresponsive = true;
@@ -184,29 +184,29 @@ impl RunningCheck<'_, '_> {
         if let Some(method) = method {
             self.run.calls.push((method.name().to_owned(), exchange.duration));
             if let Some(kind) = ledger::kind_created_by(method) {
-                self.record_created_resource(kind, method, &exchange, &reply);
+                self.record_created_resource(kind, method, &exchange, &raw_answer);
             }
         }
-        for problem in reply.problems {
+        for problem in raw_answer.problems {
             let problem = match method {
                 Some(method) => format!("`{method}`: {problem}"),
                 None => problem,
             };
             // A missing answer is a violation only if the contract promises an answer.
-            match self.is_promised || reply.content != AnswerBody::Unusable {
+            match self.is_promised || raw_answer.content != AnswerBody::Unusable {
                 true => self.add_problem(problem),
                 false => self.add_deviation(problem),
             }
         }
-        for problem in reply.unmet_expectations {
+        for problem in raw_answer.unmet_expectations {
             self.add_deviation(
                 method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")),
             );
         }
-        if let AnswerBody::Refused(refusal) = &reply.content {
+        if let AnswerBody::Refused(refusal) = &raw_answer.content {
             self.was_refused |= refusal.kind != CpiErrorKind::NotImplemented;
         }
-        reply.content
+        raw_answer.content
     }
 
     fn record_created_resource(
@@ -214,16 +214,16 @@ impl RunningCheck<'_, '_> {
         kind: ResourceKind,
         method: Method,
         exchange: &Exchange,
-        reply: &reply::RawAnswer,
+        raw_answer: &raw_answer::RawAnswer,
     ) {
-        let result = match (&reply.content, &reply.result_beside_error) {
+        let result = match (&raw_answer.content, &raw_answer.result_beside_error) {
             (AnswerBody::Result(result), _) => Some(result),
             (_, result_beside_error) => result_beside_error.as_ref(),
         };
         let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
         let id = request_id(&request);
         if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
-            if reply.result_beside_error.is_some() {
+            if raw_answer.result_beside_error.is_some() {
                 self.add_problem(format!(
                     "`{method}` failed and left {} '{}' behind",
                     ledger::json_name(kind),
@@ -231,7 +231,8 @@ impl RunningCheck<'_, '_> {
                 ));
             }
             self.created.push(resource);
-        } else if reply.content == AnswerBody::Unusable || (method != Method::UpdateDisk && result.is_some())
+        } else if raw_answer.content == AnswerBody::Unusable
+            || (method != Method::UpdateDisk && result.is_some())
         {
             let ended = match exchange.ended {
                 ProcessEnd::Abandoned => " and may still run",

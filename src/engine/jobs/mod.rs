@@ -1,8 +1,10 @@
 //! The jobs of a deployment: rendered templates, compiled packages, and their lifecycle on the VM.
 //!
 //! Entry points: [`render`], which renders and packs templates; [`Packages`], which provides compiled
-//! packages to the VM; [`Instance`], which deploys jobs to a VM; [`Jobs`], which starts and stops them.
+//! packages to the VM; [`Instance`], which deploys jobs to a VM; [`Jobs`], which starts and stops them;
+//! [`AgentState`], the state that the agent reports.
 
+mod agent_state;
 mod compiled;
 mod failed_scripts;
 mod instance;
@@ -12,7 +14,8 @@ mod packages;
 pub(crate) mod render;
 mod unknown_properties;
 
-pub(crate) use instance::{AgentState, Instance};
+pub(crate) use agent_state::AgentState;
+pub(crate) use instance::Instance;
 pub(crate) use lifecycle::Jobs;
 pub use packages::PackageCounts;
 pub(crate) use packages::Packages;

@@ -229,7 +229,7 @@ fn var_file_of<'p>(pair: &'p str, index: usize, inputs: &Inputs) -> Result<(&'p 
 
 /// Reads a file whose text is the variable's value.
 fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
-    let text = files::read(path, &format!("var file of '{name}':"))?;
+    let text = files::read_text(path, &format!("var file of '{name}':"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
     Ok((name.to_owned(), Node { data: Data::String(text.into()), position }))
 }

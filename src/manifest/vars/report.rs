@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use crate::variables::{Declared, Resolver};
 use crate::vars_store::authority::Authority;
-use crate::vars_store::expiry::date;
+use crate::vars_store::expiry::day;
 use crate::vars_store::signing_key::SigningKey;
 use crate::vars_store::store::VarsStore;
 use crate::vars_store::value::{ValueKind, is_mismatched_pair};
@@ -67,7 +67,7 @@ pub fn list(store: &VarsStore) -> Vec<VariableRow> {
             VariableRow {
                 name: name.to_owned(),
                 kind: kind.name(),
-                expires: certificate.map(|certificate| date(certificate.not_after)),
+                expires: certificate.map(|certificate| day(certificate.not_after)),
                 signed_by: certificate.and_then(|certificate| signer(store, certificate)),
                 detail: match &kind {
                     ValueKind::Ssh => public_text(value, "public_key_fingerprint"),
@@ -156,12 +156,12 @@ fn of_certificate(
     let mut problems = Vec::new();
     let Some(certificate) = certificates.first() else { return problems };
     if certificate.not_after < now {
-        problems.push(format!("it expired on {}", date(certificate.not_after)));
+        problems.push(format!("it expired on {}", day(certificate.not_after)));
     } else if certificate.not_after < now + within {
-        problems.push(format!("it expires on {}", date(certificate.not_after)));
+        problems.push(format!("it expires on {}", day(certificate.not_after)));
     }
     if certificate.not_before > now {
-        problems.push(format!("it is not valid before {}", date(certificate.not_before)));
+        problems.push(format!("it is not valid before {}", day(certificate.not_before)));
     }
     let key = value.get("private_key").and_then(Node::as_str).unwrap_or_default();
     match SigningKey::from_pem(key) {
@@ -197,7 +197,7 @@ fn chain_problem(
     };
     let verb = if authority.not_after < now { "expired" } else { "expires" };
     (authority.der != certificate.der && authority.not_after < now + within)
-        .then(|| format!("its CA {verb} on {}", date(authority.not_after)))
+        .then(|| format!("its CA {verb} on {}", day(authority.not_after)))
 }
 
 fn against_declaration(

@@ -12,7 +12,7 @@ use super::report::authority_of;
 use crate::variables::Declared;
 use crate::variables::Resolver;
 use crate::vars_store::authority::Authority;
-use crate::vars_store::expiry::date;
+use crate::vars_store::expiry::day;
 use crate::vars_store::rsa_key::KeyPool;
 use crate::vars_store::spec::GeneratorSpec;
 use crate::vars_store::store::VarsStore;
@@ -233,7 +233,7 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
     let Some(authority) = authority.filter(|authority| authority.certificate().not_after < now) else {
         return Ok(());
     };
-    let (name, expired) = (authority.name(), date(authority.certificate().not_after));
+    let (name, expired) = (authority.name(), day(authority.certificate().not_after));
     Err(Error::invalid(format!("its CA '{name}' expired on {expired}")).with_hint(format!(
         "rotate the CA, and with it everything that it signed: `{}`",
         command(store, name)

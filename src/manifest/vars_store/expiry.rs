@@ -51,12 +51,12 @@ pub fn certificates<'n>(variables: impl Iterator<Item = (&'n str, &'n Node)>) ->
 
 /// Describes the certificates in a text by the day on which the first of them expires. Returns `None` if the
 /// text has no certificate.
-pub fn describe(text: &str) -> Option<String> {
+pub fn describe_certificates(text: &str) -> Option<String> {
     if !text.contains("-----BEGIN CERTIFICATE-----") {
         return None;
     }
     let certificates = Certificate::from_pem(text).unwrap_or_default();
-    let first = date(certificates.iter().map(|certificate| certificate.not_after).min()?);
+    let first = day(certificates.iter().map(|certificate| certificate.not_after).min()?);
     Some(match certificates.len() {
         1 => format!("certificate, expires {first}"),
         count => format!("{count} certificates, the first expires {first}"),
@@ -64,7 +64,7 @@ pub fn describe(text: &str) -> Option<String> {
 }
 
 fn sentence(path: &str, end: OffsetDateTime, now: OffsetDateTime) -> String {
-    let date = date(end);
+    let date = day(end);
     if end < now {
         format!("certificate '{path}' expired on {date}")
     } else {
@@ -77,7 +77,7 @@ fn sentence(path: &str, end: OffsetDateTime, now: OffsetDateTime) -> String {
 }
 
 /// Returns the day, as `2026-11-21`.
-pub fn date(moment: OffsetDateTime) -> String {
+pub fn day(moment: OffsetDateTime) -> String {
     moment.to_offset(time::UtcOffset::UTC).date().to_string()
 }
 

@@ -1,7 +1,7 @@
-//! Reads the reply of a CPI process, and lists all its forms that some caller would reject.
+//! Reads the answer of a CPI process, and lists all its forms that some caller would reject.
 //!
 //! Callers differ: the director requires `log` and every key of an error, and `bosh create-env` requires exit
-//! status 0. A malformed reply is read as far as possible, because the run must find the resources that it
+//! status 0. A malformed answer is read as far as possible, because the run must find the resources that it
 //! names.
 
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use super::exchange::{Exchange, ProcessEnd};
 use base::text::json_problem;
 use engine::cpi::{CpiErrorKind, MAX_ANSWER_BYTES};
 
-/// A reply with the problems of its form.
+/// An answer with the problems of its form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawAnswer {
     /// The content.
@@ -23,7 +23,7 @@ pub struct RawAnswer {
     pub unmet_expectations: Vec<String>,
 }
 
-/// The content of a reply.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnswerBody {
     /// The result of a call that succeeded.
@@ -59,7 +59,7 @@ impl CpiErrorAnswer {
     }
 }
 
-/// Reads the reply of a process.
+/// Reads the answer of a process.
 pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let (mut problems, mut unmet_expectations) = (Vec::new(), Vec::new());
     match exchange.ended {

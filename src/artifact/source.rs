@@ -1,6 +1,5 @@
-//! Locations of artifacts: the `url` of a manifest, and the file or directory that it names.
+//! Artifacts on this machine: the file or directory that a `url` names, its stamp and its identity.
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -11,77 +10,6 @@ use super::digest::Digest;
 use super::url::HttpUrl;
 use base::files::input;
 use base::{Error, Result};
-
-/// The parsed `url` of a stemcell or release. Displays without credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArtifactUrl {
-    /// A tarball, or a directory in source form, on this machine.
-    Local(PathBuf),
-    /// A tarball to download.
-    Http(HttpUrl),
-}
-
-impl fmt::Display for ArtifactUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ArtifactUrl::Local(path) => write!(f, "{}", path.display()),
-            ArtifactUrl::Http(url) => url.fmt(f),
-        }
-    }
-}
-
-impl ArtifactUrl {
-    /// Parses the `url` of a manifest in the directory `manifest_dir`, an absolute path.
-    ///
-    /// Accepts `http://`, `https://`, `file://` and plain paths. A relative path is relative to the manifest,
-    /// and `~` stands for `home`.
-    pub fn parse(url: &str, manifest_dir: &Path, home: Option<&Path>) -> Result<Self> {
-        let url = url.trim();
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let path = match scheme.as_deref() {
-            Some("http" | "https") => {
-                let url = HttpUrl::new(url);
-                return match url.problem() {
-                    None => Ok(ArtifactUrl::Http(url)),
-                    Some(problem) => {
-                        Err(Error::invalid(format!("'{url}' is not a valid URL")).with_source(problem))
-                    }
-                };
-            }
-            Some("file") => &url["file://".len()..],
-            Some(other) => {
-                return Err(Error::invalid(format!(
-                    "the `url` '{other}://…' of a stemcell or release has an unsupported scheme"
-                ))
-                .with_hint("use http://, https://, file:// or a path"));
-            }
-            None => url,
-        };
-        if path.is_empty() {
-            return Err(Error::invalid("the `url` of a stemcell or release is empty")
-                .with_hint("set `url` to a path, or to a URL with http://, https:// or file://"));
-        }
-        let path = match (path.strip_prefix("~/"), path, home) {
-            (Some(rest), _, Some(home)) => home.join(rest),
-            (None, "~", Some(home)) => home.to_owned(),
-            (Some(_), _, None) | (None, "~", None) => {
-                let message = format!("'{path}' cannot be resolved: the home directory is not known");
-                return Err(Error::invalid(message).with_hint("set HOME, or write the path without `~`"));
-            }
-            // `join` keeps an absolute path as it is.
-            (None, path, _) => manifest_dir.join(path),
-        };
-        Ok(ArtifactUrl::Local(path))
-    }
-
-    /// Returns the parts that must be redacted.
-    pub fn secrets(&self) -> Vec<String> {
-        match self {
-            ArtifactUrl::Local(_) => Vec::new(),
-            ArtifactUrl::Http(url) => url.secrets(),
-        }
-    }
-}
 
 /// An artifact on this machine.
 #[derive(Debug, Clone)]
@@ -178,36 +106,5 @@ impl ArtifactIdentity {
     /// Returns true if name, version and digest are the same. Stamps are not compared.
     pub fn same_content(&self, other: &ArtifactIdentity) -> bool {
         (&self.name, &self.version, &self.digest) == (&other.name, &other.version, &other.digest)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(url: &str) -> Result<ArtifactUrl> {
-        ArtifactUrl::parse(url, Path::new("/m"), Some(Path::new("/home/u")))
-    }
-
-    #[test]
-    fn paths_are_relative_to_the_manifest() {
-        for (url, path) in [
-            ("file:///a/b.tgz", "/a/b.tgz"),
-            ("file://b.tgz", "/m/b.tgz"),
-            ("file://./b.tgz", "/m/./b.tgz"),
-            ("file://../b.tgz", "/m/../b.tgz"),
-            ("FILE://b.tgz", "/m/b.tgz"),
-            ("file://~/b.tgz", "/home/u/b.tgz"),
-            ("~/b.tgz", "/home/u/b.tgz"),
-            ("b.tgz", "/m/b.tgz"),
-            ("/a/b.tgz", "/a/b.tgz"),
-        ] {
-            assert_eq!(parse(url).unwrap(), ArtifactUrl::Local(path.into()), "{url}");
-        }
-        assert!(ArtifactUrl::parse("file://~/x", Path::new("/m"), None).is_err());
-        assert!(parse("file://").is_err());
-        assert!(parse("").is_err());
-        let error = parse("s3://bucket/x").unwrap_err();
-        assert!(error.to_string().contains("s3://"), "{error}");
     }
 }
