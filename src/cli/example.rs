@@ -156,12 +156,12 @@ impl ExampleArgs {
         for example in example.uses.and_then(find).into_iter().chain([example]) {
             write(example, &directory.join(example.name), &name)?;
         }
-        let place = if self.directory == Path::new(".") {
+        let in_directory = if self.directory == Path::new(".") {
             String::new()
         } else {
             format!(" in '{}'", directory.display())
         };
-        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext{place}: {}", example.next)))
+        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext{in_directory}: {}", example.next)))
     }
 }
 

@@ -92,8 +92,8 @@ impl StatusArgs {
     /// Shows one environment, named by its manifest or state, or all of a directory with `--all`. Follows it
     /// with `--watch`.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        if let Some(place) = &self.all {
-            let request = StatusAllRequest { place, flags: self.flags_for_each() };
+        if let Some(path_or_url) = &self.all {
+            let request = StatusAllRequest { path_or_url, flags: self.flags_for_each() };
             return status_all::run(session, &request);
         }
         // Only --all makes it optional.

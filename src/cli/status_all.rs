@@ -47,7 +47,7 @@ const SIGNAL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A request for the status of many environments.
 pub(super) struct StatusAllRequest<'a> {
     /// A directory, or the URL of a prefix of a bucket.
-    pub(super) place: &'a Path,
+    pub(super) path_or_url: &'a Path,
     /// The flags that apply to each environment.
     pub(super) flags: Vec<String>,
 }
@@ -84,9 +84,9 @@ struct Row {
 /// Asks all environments and prints a line for each. The exit code is the highest one.
 pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<CommandResult> {
     let rows = signals::count_during(|| {
-        let targets = match paths::is_url(request.place) {
-            true => find_states(session, request.place)?,
-            false => env_files(request.place)?,
+        let targets = match paths::is_url(request.path_or_url) {
+            true => find_states(session, request.path_or_url)?,
+            false => env_files(request.path_or_url)?,
         };
         let scratch = session.create_scratch()?;
         let asking = session.reporter.stage(format!("Asking {} environments", targets.len()));
@@ -110,11 +110,11 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
 }
 
 /// Finds the env files below a directory. Does not follow links to directories.
-fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
-    let root = paths::expand(place, paths::home().as_deref());
+fn env_files(path_or_url: &Path) -> Result<Vec<StatusTarget>> {
+    let root = paths::expand(path_or_url, paths::home().as_deref());
     if !root.is_dir() {
         let problem = if root.exists() { "is not a directory" } else { "does not exist" };
-        return Err(Error::invalid(format!("'{}' (--all) {problem}", place.display()))
+        return Err(Error::invalid(format!("'{}' (--all) {problem}", path_or_url.display()))
             .with_hint("name a directory with env files below it: `monopile status --all .`"));
     }
     let mut targets = Vec::new();
@@ -139,32 +139,35 @@ fn env_files(place: &Path) -> Result<Vec<StatusTarget>> {
                 targets.push(StatusTarget::Unreadable(path, format!("it cannot be read: {reason}")));
             }
         }
-        check_count(targets.len(), place)?;
+        check_count(targets.len(), path_or_url)?;
     }
     if targets.is_empty() {
-        return Err(Error::invalid(format!("there is no {FILE_NAME} below '{}'", place.display()))
+        return Err(Error::invalid(format!("there is no {FILE_NAME} below '{}'", path_or_url.display()))
             .with_hint("an env file names the environment of its directory: `monopile trust --help`"));
     }
     Ok(targets)
 }
 
 /// Finds the states below a prefix of a bucket.
-fn find_states(session: &Session, place: &Path) -> Result<Vec<StatusTarget>> {
-    let states = session.list_states_below(&place.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
-    check_count(states.len(), place)?;
+fn find_states(session: &Session, path_or_url: &Path) -> Result<Vec<StatusTarget>> {
+    let states = session.list_states_below(&path_or_url.to_string_lossy(), MAX_ENVIRONMENTS + 1)?;
+    check_count(states.len(), path_or_url)?;
     if states.is_empty() {
-        return Err(Error::invalid(format!("there is no state below '{}'", place.display()))
+        return Err(Error::invalid(format!("there is no state below '{}'", path_or_url.display()))
             .with_hint("the name of a state ends in .json; check the prefix"));
     }
     Ok(states.into_iter().map(StatusTarget::State).collect())
 }
 
-fn check_count(count: usize, place: &Path) -> Result<()> {
+fn check_count(count: usize, path_or_url: &Path) -> Result<()> {
     if count <= MAX_ENVIRONMENTS {
         return Ok(());
     }
-    Err(Error::invalid(format!("more than {MAX_ENVIRONMENTS} environments are below '{}'", place.display()))
-        .with_hint("name a directory or prefix further down: `monopile status --all DIR`"))
+    Err(Error::invalid(format!(
+        "more than {MAX_ENVIRONMENTS} environments are below '{}'",
+        path_or_url.display()
+    ))
+    .with_hint("name a directory or prefix further down: `monopile status --all DIR`"))
 }
 
 /// Returns the arguments of every process. Paths are absolute, because the process runs in another directory.

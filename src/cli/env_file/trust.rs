@@ -134,8 +134,8 @@ pub(super) fn description(file: &EnvFile) -> String {
     }
     list("run", runs);
     list("read", reads);
-    let places = file.content.state.iter().chain(&file.content.vars_store);
-    contacted.extend(places.filter_map(|place| service(&place.to_string_lossy())));
+    let documents = file.content.state.iter().chain(&file.content.vars_store);
+    contacted.extend(documents.filter_map(|document| service(&document.to_string_lossy())));
     contacted.extend(file.values_of(&[FlagUse::Server]).map(|value| host(&value).unwrap_or(value)));
     list("contact", contacted);
     match lines.is_empty() {

@@ -84,14 +84,14 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     }
     let all_titles = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
     // A heading of one command follows the options without a heading.
-    let place = |title: &str| {
+    let rank = |title: &str| {
         all_titles().position(|candidate| candidate == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
     };
     // clap adds the flag for help to the options without a heading.
     if !titles.iter().any(|title| title == UNTITLED[1]) {
         titles.push(UNTITLED[1].to_owned());
     }
-    titles.sort_by_key(|title| place(title));
+    titles.sort_by_key(|title| rank(title));
     let arguments = |title: &String| visible.iter().copied().filter(|arg| heading(arg) == *title).collect();
     titles.iter().map(|title| (title.clone(), arguments(title))).collect()
 }

@@ -53,8 +53,8 @@ pub(super) fn json_name(kind: ResourceKind) -> &'static str {
     }
 }
 
-/// Returns the place of a kind in the order of deletion: users before the resources that they use.
-fn deletion_place(kind: ResourceKind) -> u8 {
+/// Returns the rank of a kind in the order of deletion: users before the resources that they use.
+fn deletion_rank(kind: ResourceKind) -> u8 {
     match kind {
         ResourceKind::Snapshot => 0,
         ResourceKind::Vm => 1,
@@ -185,7 +185,7 @@ impl ResourceLedger {
     /// older ones.
     pub(super) fn to_delete(&self) -> Vec<CreatedResource> {
         let mut resources: Vec<CreatedResource> = self.resources.iter().rev().cloned().collect();
-        resources.sort_by_key(|resource| deletion_place(resource.kind));
+        resources.sort_by_key(|resource| deletion_rank(resource.kind));
         resources
     }
 

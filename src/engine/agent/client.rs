@@ -576,4 +576,5 @@ impl Read for CountingReader<'_> {
 }
 
 #[cfg(test)]
+#[path = "client_tests.rs"]
 mod tests;

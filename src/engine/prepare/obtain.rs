@@ -141,8 +141,8 @@ impl<'m> WantedArtifact<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    /// Returns [`Self::title`] with its position in the manifest, for errors.
-    fn placed(&self) -> String {
+    /// Returns [`Self::title`] after its place in the manifest, for errors.
+    fn title_with_place(&self) -> String {
         format!("{}{}", self.artifact.place.prefix(), self.title())
     }
 
@@ -250,7 +250,7 @@ fn obtain(
             Ok(artifact) => obtained.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<Stopped>() => {}
-            Err(error) => failures.push((artifacts[index].placed(), error)),
+            Err(error) => failures.push((artifacts[index].title_with_place(), error)),
         }
     }
     combine_failures(failures).map_or(Ok(obtained), Err)

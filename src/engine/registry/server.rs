@@ -281,4 +281,5 @@ fn printable(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "server_tests.rs"]
 mod tests;

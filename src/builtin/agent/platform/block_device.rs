@@ -25,7 +25,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(100);
 /// The size of the beginning of a disk that is searched for content. All usual file systems, partition tables
 /// and volume managers have their headers there.
 const SEARCHED_BYTES: u64 = 1 << 20;
-/// The place of ext4's magic number, and the number.
+/// The offset of ext4's magic number, and the number.
 const EXT4_MAGIC: (usize, [u8; 2]) = (1080, [0x53, 0xef]);
 
 /// The content of a disk.
@@ -114,8 +114,8 @@ pub(super) fn mount(device: &Path, target: &Path, dirs: &Dirs) -> Result<()> {
 fn content(device: &Path) -> std::io::Result<Content> {
     let mut head = Vec::new();
     File::open(device)?.take(SEARCHED_BYTES).read_to_end(&mut head)?;
-    let (place, magic) = EXT4_MAGIC;
-    Ok(if head.get(place..place + magic.len()) == Some(&magic[..]) {
+    let (offset, magic) = EXT4_MAGIC;
+    Ok(if head.get(offset..offset + magic.len()) == Some(&magic[..]) {
         Content::Ext4
     } else if head.iter().all(|byte| *byte == 0) {
         Content::Empty
@@ -157,9 +157,9 @@ mod tests {
     fn only_zeros_are_an_empty_disk() {
         let dir = tempfile::tempdir().unwrap();
         let disk = dir.path().join("disk");
-        let of = |place: usize, bytes: &[u8]| {
+        let of = |offset: usize, bytes: &[u8]| {
             let mut text = vec![0; 2 << 20];
-            text[place..place + bytes.len()].copy_from_slice(bytes);
+            text[offset..offset + bytes.len()].copy_from_slice(bytes);
             fs::write(&disk, text).unwrap();
             content(&disk).unwrap()
         };

@@ -6,7 +6,7 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use stall::StallPoint;
 
-#[path = "../../../../tests/it/support/stall.rs"]
+#[path = "../../../tests/it/support/stall.rs"]
 mod stall;
 
 /// Timeouts that are short, but long enough for a handshake on a busy machine.
