@@ -48,7 +48,8 @@ pub(super) struct LogsArgs {
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
     job: Vec<String>,
 
-    /// Read only logs whose name matches, such as 'hello/*.log' (repeatable, or separated by commas)
+    /// Read only logs whose name matches, such as 'hello/*.log' (repeatable, or separated by commas); with
+    /// --job, also these
     #[arg(long, visible_alias = "only", value_name = "GLOB", value_delimiter = ',',
           value_hint = ValueHint::Other)]
     filter: Vec<String>,
