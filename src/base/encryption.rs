@@ -138,8 +138,8 @@ impl Encryption {
             ))
             .with_hint("add the private key of one of the recipients: --identity FILE, or MONOPILE_IDENTITY"),
             false => Error::usage(format!(
-                "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner of \
-                 the identity (--identity), so this run could not read it again"
+                "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner \
+                 of the identity (--identity), so this run could not read it again"
             ))
             .with_hint("add your own public key to the recipients: `age-keygen -y FILE` prints it"),
         }

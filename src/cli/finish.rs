@@ -238,8 +238,8 @@ fn write_output(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Reports a panic as a bug with its place in the code. Release builds omit the message, because it may hold values of
-/// the manifest.
+/// Reports a panic as a bug with its place in the code. Release builds omit the message, because it may
+/// hold values of the manifest.
 pub(super) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();

@@ -79,7 +79,8 @@ impl Client {
         self.version
     }
 
-    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `feature` is in the plural.
+    /// Fails with [`IronicError::TooOld`] if the version in use is below `needed`. `feature` is in the
+    /// plural.
     pub fn require(&self, needed: Microversion, feature: &'static str) -> Result<(), IronicError> {
         if self.version >= needed {
             return Ok(());

@@ -169,8 +169,8 @@ fn load(
                 return Err(mismatch);
             }
             stage.reporter().note(format!(
-                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that of the \
-                 full image, which the CPI finds by the cloud_properties"
+                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that \
+                 of the full image, which the CPI finds by the cloud_properties"
             ));
             declared = None;
         }

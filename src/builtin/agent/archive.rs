@@ -13,8 +13,8 @@ use flate2::write::GzEncoder;
 use artifact::archive::{Links, Options, unpack_stream};
 use base::{Error, Result};
 
-/// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent must exist. `source_name`
-/// names the tarball in errors.
+/// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent must exist.
+/// `source_name` names the tarball in errors.
 pub(super) fn unpack(file: File, source_name: &str, dest: &Path) -> Result<()> {
     let options = Options { links: Links::Verbatim, ..Options::default() };
     unpack_stream(file, source_name, dest, None, &options).map(drop)

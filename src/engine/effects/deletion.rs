@@ -67,7 +67,8 @@ pub(crate) fn delete(
             if cannot_be_asked_about && !changed.is_empty() {
                 stage.reporter().warn(format!(
                     "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
-                     in another account or region now, look in the IaaS for the {resource_kind} in the old one",
+                     in another account or region now, look in the IaaS for the {resource_kind} in the \
+                     old one",
                     cpi_label(resource.cpi()),
                     changed.join(", ")
                 ));
