@@ -32,7 +32,7 @@ impl InterpolateArgs {
             requires_use: self.var_errs_unused,
             path: self.op_path.filter(|path| !path.is_empty()),
             warns_of_unused: false,
-            refuses_ops_file: false,
+            refuses_other_files: false,
         };
         let inputs = self.manifest.inputs()?;
         let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);

@@ -23,7 +23,7 @@ use engine::history::HistoryEntry;
 use engine::inspection::{
     AgentAnswers, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
-use engine::state::{State, Storage};
+use engine::state::{State, Storage, SuspectGroup};
 
 /// The arguments that are about one environment, by id, in addition to [`MANIFEST_FLAGS`].
 const OF_ONE: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
@@ -238,6 +238,10 @@ fn status_text(session: &Session, status: &Status) -> String {
     facts.push(("State", record.state.clone()));
     for call in &record.open_calls {
         facts.push(("Open call", super::state::open_call(call)));
+    }
+    for group in SuspectGroup::all(&record.suspects) {
+        let text = format!("may have created {}; see `monopile state show`", group.how_to_find());
+        facts.push(("Failed call", text));
     }
     facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {

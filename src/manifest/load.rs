@@ -11,7 +11,7 @@ use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, ItemIndex, Ops, PathError};
 use super::secrets::KnownInputs;
-use super::shape::refuse_ops_file;
+use super::shape::refuse_other_files;
 use super::variables::Declared;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
@@ -156,8 +156,8 @@ pub struct LoadOptions {
     pub path: Option<String>,
     /// Warn of a variable on the command line that is not used.
     pub warns_of_unused: bool,
-    /// Fail if the manifest is an ops file.
-    pub refuses_ops_file: bool,
+    /// Fail if the manifest is an ops file or a vars store.
+    pub refuses_other_files: bool,
 }
 
 /// Loads a manifest; every variable must have a value. Declared variables without a value are generated if
@@ -178,7 +178,7 @@ pub fn load_checked(
     let options = LoadOptions {
         requires_values: true,
         warns_of_unused: true,
-        refuses_ops_file: true,
+        refuses_other_files: true,
         ..LoadOptions::default()
     };
     load_inputs(inputs, &options, redactor, check)
@@ -310,9 +310,9 @@ impl PartialInputs {
     ) -> Result<()> {
         self.sources.fill(inputs)?;
         let outline = read_outline(inputs, &mut self.root);
-        if options.refuses_ops_file {
+        if options.refuses_other_files {
             // Other ops files cannot be applied to it either.
-            refuse_ops_file(&self.root, &inputs.manifest)?;
+            refuse_other_files(&self.root, &inputs.manifest)?;
         }
         outline?;
         self.urls = secrets::literal_urls(&self.root);

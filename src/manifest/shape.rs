@@ -21,16 +21,27 @@ pub(crate) fn is_ops_file(root: &Node) -> bool {
     root.as_seq().is_some_and(|items| !items.is_empty() && items.iter().all(is_operation))
 }
 
-/// Fails if the document at `path` is an ops file.
-pub(crate) fn refuse_ops_file(root: &Node, path: &Path) -> Result<()> {
-    match is_ops_file(root) {
-        true => Err(Error::invalid(format!("'{}' is an ops file, not a manifest", path.display()))
-            .with_hint(format!(
-                "name the manifest, and pass this file with `-o {}`",
-                shell_word(&path.to_string_lossy())
-            ))),
-        false => Ok(()),
-    }
+/// Returns true for the document of a vars store: a mapping without a key of a manifest, in which an entry
+/// has a private key.
+fn is_vars_store(root: &Node) -> bool {
+    let lacks_manifest_keys = MANIFEST_KEYS.iter().all(|key| root.get(key).is_none());
+    let entries = root.as_map();
+    let mut values = entries.iter().flat_map(|map| map.iter()).map(|(_, value)| value);
+    lacks_manifest_keys && values.any(|value| value.get("private_key").is_some())
+}
+
+/// Fails if the document at `path` is an ops file or a vars store.
+pub(crate) fn refuse_other_files(root: &Node, path: &Path) -> Result<()> {
+    let (kind, option) = if is_ops_file(root) {
+        ("an ops file", "-o")
+    } else if is_vars_store(root) {
+        ("a vars store", "--vars-store")
+    } else {
+        return Ok(());
+    };
+    let file = path.to_string_lossy();
+    Err(Error::invalid(format!("'{}' is {kind}, not a manifest", path.display()))
+        .with_hint(format!("name the manifest, and pass this file with `{option} {}`", shell_word(&file))))
 }
 
 /// Returns the reason why a file cannot be a manifest. Returns `None` if it may be one: also if it is
@@ -62,6 +73,18 @@ pub fn why_no_manifest(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generated_values_are_a_vars_store() {
+        for (text, expected) in [
+            ("{password: x, ca: {certificate: c, private_key: k}}", true),
+            ("{password: x}", false),
+            ("{name: x, ca: {private_key: k}}", false),
+            ("[]", false),
+        ] {
+            assert_eq!(is_vars_store(&yaml::load(text, Path::new("v.yml")).unwrap()), expected, "{text}");
+        }
+    }
 
     #[test]
     fn list_of_operations_is_an_ops_file() {

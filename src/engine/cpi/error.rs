@@ -55,10 +55,11 @@ impl CpiErrorKind {
     }
 
     /// Returns a hint for the operator.
-    fn hint(&self, method: Method, message: &str) -> String {
+    fn hint(&self, method: Method, message: &str, log_tail: &str) -> String {
         // A run that calls a changing method has a log, and would change more if it were repeated.
         let look = match method.facts().changes_iaas {
-            true => "the CPI's log is in the log below",
+            true if log_tail.trim().is_empty() => "the CPI logged nothing",
+            true => "what the CPI logged is in the file that `log:` names below",
             false => "run the same command with --verbose to see the CPI's log",
         };
         match self {
@@ -114,7 +115,9 @@ impl CpiErrorKind {
             CpiErrorKind::Cloud if is_about_limits(message) => {
                 format!("check quotas and capacity in the IaaS; {look}")
             }
-            CpiErrorKind::Cloud => look.to_owned(),
+            CpiErrorKind::Cloud => {
+                format!("check credentials and permissions in `cloud_provider.properties`; {look}")
+            }
             CpiErrorKind::Unknown(name) if name.trim().is_empty() => {
                 format!("the CPI gave no error type; {look}")
             }
@@ -336,8 +339,8 @@ impl From<CpiError> for Error {
                 Error::failure(format!("{error}: this run waited {waited} (--cpi-timeout)"))
                     .with_hint("run the same command with a longer --cpi-timeout")
             }
-            CpiError::Answered { method, ref kind, ref message, ok_to_retry, .. } => {
-                let failed = with_log(&error).with_hint(kind.hint(method, message));
+            CpiError::Answered { method, ref kind, ref message, ok_to_retry, ref log_tail, .. } => {
+                let failed = with_log(&error).with_hint(kind.hint(method, message, log_tail));
                 match ok_to_retry {
                     true => failed.with_hint(
                         "the CPI says that a retry may help: run the same command again in a few minutes",
@@ -428,10 +431,10 @@ mod tests {
             }
         }
         assert_eq!(hints.len(), 11);
-        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "");
+        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", "");
         assert!(missing.contains("`attach_disk`") && missing.contains("create-env"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
-            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message);
+            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, "x");
             assert!(hint.starts_with("check quotas and capacity in the IaaS; "), "{message}: {hint}");
         }
     }

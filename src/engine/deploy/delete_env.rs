@@ -92,7 +92,13 @@ pub fn deletions(storage: &Storage, manifest: &Path, name: Option<&str>) -> Resu
         return Ok(None);
     }
     let state = state.unwrap_or_default();
-    let resources = state.resources().map(|resource| state.describe(&resource)).collect();
+    let mut resources: Vec<String> = state.resources().map(|resource| state.describe(&resource)).collect();
+    for (intent, _) in Journal::of(&storage).open_calls::<Effect>()? {
+        if intent.effect.creates() {
+            let (method, made) = (&intent.method, intent.effect.how_to_find());
+            resources.push(format!("{made}, if the open `{method}` of an earlier run has created it"));
+        }
+    }
     let other_deployment = name.and_then(|name| OtherDeployment::find(&state, name));
     Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty(), other_deployment }))
 }
@@ -118,7 +124,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     suspects::report(run, store.state());
 
     let validating = run.reporter.stage("Validating");
-    let loaded = prepare::load_to_delete(run, &request.inputs, store.state())?;
+    let loaded = prepare::load_to_delete(run, &request.inputs, store.state())
+        .map_err(|error| error.with_note("nothing was deleted"))?;
     let provider = loaded.provider()?;
     cpis::record_migrated_from(run, loaded.cpis()?.as_ref(), &mut store)?;
     let plan = plan::delete(store.state());

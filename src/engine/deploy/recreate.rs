@@ -8,9 +8,11 @@ use crate::run_context::RunContext;
 use crate::run_context::lock::no_state;
 use crate::state::State;
 use crate::{cpis, prepare};
-use base::text::listed;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest, VariableValue, cpi_label};
+
+/// The maximum number of changes that an error shows.
+const MAX_SHOWN_CHANGES: usize = 5;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
@@ -41,7 +43,11 @@ pub(crate) fn recreate_unfinished(
     {
         let mut error = Error::invalid("the manifest differs from the deployed one");
         if !changes.is_empty() {
-            error = error.with_source(listed(&changes));
+            let mut lines: Vec<String> = changes.iter().take(MAX_SHOWN_CHANGES).cloned().collect();
+            if let Some(more) = changes.len().checked_sub(MAX_SHOWN_CHANGES).filter(|more| *more > 0) {
+                lines.push(format!("and {more} more: `monopile plan MANIFEST`"));
+            }
+            error = error.with_source(lines.join("\n"));
         }
         return Err(error
             .with_note("nothing was changed")

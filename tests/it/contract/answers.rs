@@ -127,7 +127,7 @@ fn malformed_answer_is_a_clear_error() {
             for needed in [
                 "no usable answer to `create_vm` (request ",
                 "the outcome of the CPI's `create_vm` is unknown",
-                "look in the IaaS for a VM whose agent id is",
+                "look in the IaaS for a VM with the address",
                 "--forget-open-calls",
             ] {
                 assert!(run.stderr.contains(needed), "{name}: {needed} is not in {}", run.stderr);

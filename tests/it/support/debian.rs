@@ -10,7 +10,7 @@ use super::{MONOPILE, directory};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/qemu/make-stemcell");
 /// The time for downloading and installing Debian's packages.
-const LIMIT: Duration = Duration::from_secs(400);
+const LIMIT: Duration = Duration::from_secs(1200);
 
 /// Returns the tarball of a stemcell whose agent is the program of the tests.
 pub(crate) fn stemcell() -> &'static Path {

@@ -282,7 +282,10 @@ impl BucketClient {
             ),
             _ if says(&["HTTP error: "]) => (
                 io::ErrorKind::Other,
-                "the server cannot be reached".to_owned(),
+                match self.settings.endpoint() {
+                    Some((name, url)) => format!("the server {url} ({name}) cannot be reached"),
+                    None => "the server cannot be reached".to_owned(),
+                },
                 "check the network, the server and the proxy variables (HTTPS_PROXY, NO_PROXY)",
             ),
             _ => {

@@ -144,7 +144,7 @@ impl BucketSettings {
     }
 
     /// Returns the configured server that replaces the service's own, and the variable that names it.
-    fn endpoint(&self) -> Option<(&'static str, String)> {
+    pub(super) fn endpoint(&self) -> Option<(&'static str, String)> {
         let names: &[&str] = match self.address.service {
             Service::S3 => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
             Service::Gcs => &["GOOGLE_BASE_URL"],
