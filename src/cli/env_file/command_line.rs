@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 use super::find::{self, OpenedEnvFile, SearchResult};
 use super::{EnvFile, read, trust};
 use crate::cli::hint_commands::EnvironmentWords;
-use crate::cli::{Cli, paths};
+use crate::cli::{Cli, help, paths};
 use crate::ui;
 use base::text::{and_listed, capitalized, clean_line, shell_word};
 use base::{Error, ErrorKind, Result};
@@ -53,7 +53,10 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
             let shown = with_optional_words(grammar.clone());
             return Err(shown.try_get_matches_from(args).err().unwrap_or(error));
         }
-        Err(error) => return Err(grammar.clone().try_get_matches_from(args).err().unwrap_or(error)),
+        Err(error) => {
+            let error = grammar.clone().try_get_matches_from(args).err().unwrap_or(error);
+            return Err(with_manifest_first(error, grammar, args));
+        }
     };
     let (path, matches) = chosen(&first);
     let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
@@ -95,34 +98,31 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable(error),
-            None => Err(with_hint_about_file(error, &path, command_at(grammar, &path), &file)),
+            None => Err(with_hint_about_file(error, &file)),
         },
     }
 }
 
-/// Returns the grammar of the command at `path`.
-fn command_at<'g>(grammar: &'g Command, path: &[String]) -> Option<&'g Command> {
-    path.iter().try_fold(grammar, |command, name| command.find_subcommand(name))
+/// Adds a hint to the error for a missing argument of a command whose manifest no env file can supply: the
+/// operator may have left out the manifest, so that another word was read as such.
+fn with_manifest_first(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
+    let (line, command) = help::named_command(grammar, args);
+    if !lacks_arguments(&error) || can_supply(command) {
+        return error;
+    }
+    let words = command.get_positionals().map(|arg| arg.get_id().as_str().to_uppercase());
+    let words: Vec<String> = words.collect();
+    with_hint(error, format!("name the manifest first, even with an env file: `{line} {}`", words.join(" ")))
+}
+
+/// Returns true for the error for an argument that is missing.
+fn lacks_arguments(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind::{MissingRequiredArgument, TooFewValues, WrongNumberOfValues};
+    matches!(error.kind(), MissingRequiredArgument | TooFewValues | WrongNumberOfValues)
 }
 
 /// Adds the reason why the env file does not supply what is missing to an error.
-fn with_hint_about_file(
-    error: clap::Error,
-    path: &[String],
-    command: Option<&Command>,
-    file: &EnvFile,
-) -> clap::Error {
-    use clap::error::ErrorKind::{MissingRequiredArgument, TooFewValues, WrongNumberOfValues};
-    if !matches!(error.kind(), MissingRequiredArgument | TooFewValues | WrongNumberOfValues) {
-        return error;
-    }
-    let line = format!("monopile {}", path.join(" "));
-    if let (Some(manifest), false) = (file.manifest(), command.is_none_or(can_supply)) {
-        let manifest = manifest.display().to_string();
-        let manifest = shell_word(&manifest);
-        let hint = format!("this command needs the manifest even with an env file: `{line} {manifest} …`");
-        return with_hint(error, hint);
-    }
+fn with_hint_about_file(error: clap::Error, file: &EnvFile) -> clap::Error {
     let key = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => match missing.first().map(String::as_str) {
             Some("<STORE>") => "vars_store",
