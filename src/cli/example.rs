@@ -181,8 +181,8 @@ fn list(session: &Session) -> Result<CommandResult> {
     Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example, which `requested` is or uses. Fails if a file with other content exists, and
-/// leaves it unchanged.
+/// Writes the files of an example, which `requested` is or uses. Fails if a file with other content exists,
+/// and leaves it unchanged.
 fn write(example: &Example, folder: &Path, requested: &str) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);

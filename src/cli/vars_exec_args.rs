@@ -17,7 +17,8 @@ pub(super) struct VarsExecArgs {
     ///
     /// COMMAND is a program with its arguments, split as a shell splits words, and run without a shell. It
     /// prints YAML or JSON: a mapping of names to values. It runs once, cannot ask questions, and has 60
-    /// seconds. All values are redacted in output, except by commands that print values. For example, --vars-exec 'sops decrypt secrets.yml'.
+    /// seconds. All values are redacted in output, except by commands that print values. For example,
+    /// --vars-exec 'sops decrypt secrets.yml'.
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, value_parser = CommandParser)]
     vars_exec: Vec<VarsProgram>,
 }

@@ -319,7 +319,10 @@ fn state_in_place_of_the_manifest_is_named() {
     for command in [&["status"][..], &["state", "show"], &["logs"], &["history"], &["delete-env"]] {
         for (file, cause) in [
             ("empty.json", "the file is empty\n  hint: restore a copy of the state"),
-            ("other.json", "line 1: missing field `director_id`\n  hint: restore"),
+            (
+                "other.json",
+                "it has no `director_id`, which every state has: it is another JSON file\n  hint: restore",
+            ),
             ("cut.json", "not valid JSON, line 3: it ends too early\n  hint: restore"),
             ("vars.yml", "it has no key of a manifest, such as `instance_groups`\n  hint: name the manifest"),
             ("ops.yml", "it is an ops file\n  hint: name the manifest"),
